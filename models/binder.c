@@ -42,7 +42,7 @@ typedef struct part {
     int n_slots, n_layers;
     size_t layer_bytes;
     bool is_tower, is_merger; /* its tensors may be in files of their own */
-    void *at;      /* the struct, and its layers'; NULL in the first pass */
+    void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
 enum { DECODER, TOWER, MERGER, NEWLINE, N_PARTS };

@@ -31,8 +31,8 @@ static bool has_prefix(const char *s, const char *prefix) {
 static bool is_visual(const sac_checkpoint_tensor *t) {
     static const char *const text[] = {"language_model.", "model.language_model.", "lm_head.",
                                        "model.layers.",   "model.embed_tokens.",   "model.norm.",
-                                       "blk.",            "token_embd.",           "output", /* GGUF's */
-                                       "rope_freqs."};
+                                       /* GGUF's */
+                                       "blk.", "token_embd.", "output", "rope_freqs."};
     for (size_t i = 0; i < SAC_COUNT(text); i++)
         if (has_prefix(t->name, text[i])) return has_prefix(t->name, "language_model.model.image_newline");
     return true;

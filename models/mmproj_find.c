@@ -56,9 +56,11 @@ static sac_status find_beside(const char *model, char path[SAC_MODEL_PATH_BYTES]
     if (f.n == 0) return SAC_OK;
     if (f.n > 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "%d vision halves lie beside the model (%.60s, %.60s%s%.60s%s): choose one with --mmproj FILE, or "
+                        "%d vision halves lie beside the model (%.60s, %.60s%s%.60s%s): choose one with "
+                        "--mmproj FILE, or "
                         "none with --mmproj none",
-                        f.n, f.name[0], f.name[1], f.n > 2 ? ", " : "", f.n > 2 ? f.name[2] : "", f.n > 3 ? ", ..." : "");
+                        f.n, f.name[0], f.name[1], f.n > 2 ? ", " : "", f.n > 2 ? f.name[2] : "",
+                        f.n > 3 ? ", ..." : "");
     if (!slash) { /* as the model is named */
         snprintf(path, SAC_MODEL_PATH_BYTES, "%s", f.name[0]);
         return SAC_OK;

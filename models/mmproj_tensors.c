@@ -26,8 +26,8 @@ static sac_checkpoint_tensor *find(const table *t, const char *name) {
     return bsearch(name, t->c->tensors, (size_t)t->n_sorted, sizeof *t->c->tensors, by_name);
 }
 
-static sac_checkpoint_tensor *find_of_block(const table *t, char name[NAME_BYTES], int layer, const char *part,
-                                            const char *kind) {
+static sac_checkpoint_tensor *find_of_block(const table *t, char name[NAME_BYTES], int layer,
+                                            const char *part, const char *kind) {
     snprintf(name, NAME_BYTES, "v.blk.%d.%s.%s", layer, part, kind);
     return find(t, name);
 }
@@ -67,7 +67,7 @@ static void exchange(sac_checkpoint_tensor *a, sac_checkpoint_tensor *b) {
 }
 
 /* The matrix down gives rows of the tower's width: [hidden, feed-forward]. */
-sac_status sac_mmproj_name_matrices(sac_checkpoint *c, int hidden, sac_error *err) {
+static sac_status name_feed_forward(sac_checkpoint *c, int hidden, sac_error *err) {
     const table t = {c, c->n_tensors, err};
     char up_name[NAME_BYTES], down_name[NAME_BYTES];
     for (int i = 0; i < c->n_tensors; i++) { /* there are no more blocks than tensors */
@@ -83,6 +83,22 @@ sac_status sac_mmproj_name_matrices(sac_checkpoint *c, int hidden, sac_error *er
         }
     }
     return SAC_OK;
+}
+
+/* LLaVA-1.6's, as a converter of 2024 has it. */
+static sac_status name_newline(sac_checkpoint *c, sac_error *err) {
+    table t = {c, c->n_tensors, err};
+    sac_checkpoint_tensor *found = find(&t, "model.image_newline");
+    if (!found) return SAC_OK;
+    const sac_checkpoint_tensor copy = *found;
+    drop(found);
+    SAC_TRY(add(&t, &copy, "v.image_newline"));
+    return finish(&t);
+}
+
+sac_status sac_mmproj_name_tensors(sac_checkpoint *c, int hidden, sac_error *err) {
+    SAC_TRY(name_feed_forward(c, hidden, err));
+    return name_newline(c, err);
 }
 
 /* ---- one or three ---- */
@@ -134,10 +150,11 @@ static sac_status split_block(table *t, int layer, const char *kind) {
     sac_checkpoint_tensor *whole = find_of_block(t, name, layer, "attn_qkv", kind);
     if (!whole) return SAC_OK;
     sac_checkpoint_tensor third = *whole;
-    const bool is_rows = third.n_dims > 1 || (third.dtype >= 0 && sac_dtype_block((sac_dtype)third.dtype) == 1);
+    const bool is_rows =
+        third.n_dims > 1 || (third.dtype >= 0 && sac_dtype_block((sac_dtype)third.dtype) == 1);
     if (third.dim[0] % 3 || !is_rows)
-        return sac_fail(t->err, SAC_BAD_FILE, "tensor %s has %lld rows of %s, which are not three parts", name,
-                        (long long)third.dim[0], third.dtype_name);
+        return sac_fail(t->err, SAC_BAD_FILE, "tensor %s has %lld rows of %s, which are not three parts",
+                        name, (long long)third.dim[0], third.dtype_name);
     third.dim[0] /= 3;
     third.n_bytes /= 3;
     drop(whole);
@@ -155,10 +172,10 @@ static sac_status join_frames(table *t) {
     static const char first[] = "v.patch_embd.weight", second[] = "v.patch_embd.weight.1";
     sac_checkpoint_tensor *a = find(t, first), *b = find(t, second);
     if (!a || !b) return sac_fail(t->err, SAC_BAD_FILE, "tensor %s is missing", a ? second : first);
-    if (!is_alike(a, b) || a->n_dims != 4 || a->dim[0] != b->dim[0] || a->n_bytes == 0 || a->dim[1] > INT32_MAX ||
-        sac_dtype_block((sac_dtype)a->dtype) > 1)
-        return sac_fail(t->err, SAC_BAD_FILE, "tensors %s and %s must be two convolutions of one shape and type", first,
-                        second);
+    if (!is_alike(a, b) || a->n_dims != 4 || a->dim[0] != b->dim[0] || a->n_bytes == 0 ||
+        a->dim[1] > INT32_MAX || sac_dtype_block((sac_dtype)a->dtype) > 1)
+        return sac_fail(t->err, SAC_BAD_FILE,
+                        "tensors %s and %s must be two convolutions of one shape and type", first, second);
     uint8_t *whole = sac_checkpoint_own(t->c, 2 * a->n_bytes);
     if (!whole) return sac_fail(t->err, SAC_NO_MEMORY, "no memory for %s", first);
     const size_t n_planes = (size_t)(a->dim[0] * a->dim[1]), plane = a->n_bytes / n_planes;
@@ -184,9 +201,10 @@ static sac_status number_deep(table *t, const sac_tower_config *tower, int n_dee
     for (int i = 0; i < n_deep; i++)
         for (size_t p = 0; p < SAC_COUNT(parts); p++)
             for (size_t k = 0; k < SAC_COUNT(kinds); k++) {
-                snprintf(name, sizeof name, "v.deepstack.%d.%s.%s", tower->feature_layer[i + 1] - 1, parts[p], kinds[k]);
+                snprintf(name, sizeof name, "v.deepstack.%d.%s.%s", tower->feature_layer[i + 1] - 1, parts[p],
+                         kinds[k]);
                 sac_checkpoint_tensor *found = find(t, name), copy;
-                if (!found) continue;
+                if (!found) return sac_fail(t->err, SAC_BAD_FILE, "tensor %s is missing", name);
                 copy = *found;
                 drop(found);
                 snprintf(name, sizeof name, "v.deepstack.%d.%s.%s", i, parts[p], kinds[k]);
@@ -203,11 +221,13 @@ static bool wants_one_matrix(const sac_tower_kind *kind) {
     return false;
 }
 
-sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *tower, int n_deep, sac_error *err) {
+sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *tower, int n_deep,
+                                    sac_error *err) {
     table t = {c, c->n_tensors, err};
     const bool one = wants_one_matrix(tower->kind);
     for (int layer = 0; layer < tower->n_layers; layer++)
-        for (size_t k = 0; k < SAC_COUNT(kinds); k++) SAC_TRY((one ? join_block : split_block)(&t, layer, kinds[k]));
+        for (size_t k = 0; k < SAC_COUNT(kinds); k++)
+            SAC_TRY((one ? join_block : split_block)(&t, layer, kinds[k]));
     if (tower->temporal_patch_size > 1) SAC_TRY(join_frames(&t));
     SAC_TRY(number_deep(&t, tower, n_deep));
     return finish(&t);

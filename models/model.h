@@ -44,7 +44,8 @@ typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
     bool has_vision;
-    const char *mmproj; /* the file of the vision half, where that is one of its own; owned by the checkpoint */
+    const char
+        *mmproj; /* the file of the vision half, where that is one of its own; owned by the checkpoint */
     sac_tower tower;
     sac_merger merger;
     sac_processor_config processor;

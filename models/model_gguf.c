@@ -94,7 +94,8 @@ static sac_status read_sections(reader *r, const sac_rope_config *rope) {
     free(items);
     r->language.has_sections = true;
     if (ok && sum == rope->rot_dim / 2) return SAC_OK;
-    return sac_fail(r->l->err, SAC_BAD_FILE, "%s must be three numbers that add up to the %d pairs of channels of a head, and a 0",
+    return sac_fail(r->l->err, SAC_BAD_FILE,
+                    "%s must be three numbers that add up to the %d pairs of channels of a head, and a 0",
                     r->key, rope->rot_dim / 2);
 }
 
@@ -290,7 +291,8 @@ static sac_status read_config(reader *r) {
     SAC_TRY(sac_model_config_default(c, r->family, err));
     r->language.architecture = r->arch;
     r->language.n_deep = -1;
-    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "n_deepstack_layers"), 0, SAC_TOWER_MAX_FEATURE_LAYERS, &r->language.n_deep, err));
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "n_deepstack_layers"), 0, SAC_TOWER_MAX_FEATURE_LAYERS,
+                             &r->language.n_deep, err));
     int is_causal = 1;
     SAC_TRY(sac_gguf_get_bool(&r->g, arch_key(r, "attention.causal"), &is_causal, err));
     if (!is_causal)

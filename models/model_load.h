@@ -14,7 +14,8 @@
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
     sac_checkpoint weights;
-    sac_checkpoint tower; /* empty unless the tower's weights have a folder, or the vision half a file, of their own */
+    sac_checkpoint
+        tower; /* empty unless the tower's weights have a folder, or the vision half a file, of their own */
     sac_adapters adapters;
     sac_kept_adapters kept;
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
@@ -35,7 +36,7 @@ typedef struct sac_load_context {
     sac_model_config config;
     bool has_mmproj;   /* files->tower is a vision half in GGUF */
     bool is_elsewhere; /* an error is about another file than path, and says so */
-    sac_sha256 *hash; /* of everything that decides what the vision part computes, except weights */
+    sac_sha256 *hash;  /* of everything that decides what the vision part computes, except weights */
     sac_error *err;
 } sac_load_context;
 
@@ -59,8 +60,9 @@ sac_status sac_load_mmproj(sac_load_context *l, const sac_gguf_language *languag
 /* The tensors of a vision half under the names and in the shapes that the tower c looks for: matrices of queries, keys
  * and values as one or as three, the two frames of a patch as one, up and down as they are named today; n_deep: layers
  * that have mergers of their own. */
-sac_status sac_mmproj_name_matrices(sac_checkpoint *c, int hidden, sac_error *err);
-sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *tower, int n_deep, sac_error *err);
+sac_status sac_mmproj_name_tensors(sac_checkpoint *c, int hidden, sac_error *err);
+sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *tower, int n_deep,
+                                    sac_error *err);
 
 /* What is in a folder with an adapter_config.json: an adapter beside its base, or nothing but an adapter, whose base
  * path becomes. */

@@ -31,10 +31,11 @@ static json_t *list_of(const sac_gguf *g, const char *key, const sac_gguf_value 
     size_t n = 0;
     if (v->n_items > MOST_ITEMS) return NULL;
     const bool is_float = v->item_type == SAC_GGUF_F32 || v->item_type == SAC_GGUF_F64;
-    const sac_status st = is_float ? sac_gguf_get_floats(g, key, &floats, &n, NULL) : sac_gguf_get_ints(g, key, &ints, &n, NULL);
+    const sac_status st = is_float ? sac_gguf_get_floats(g, key, &floats, &n, NULL)
+                                   : sac_gguf_get_ints(g, key, &ints, &n, NULL);
     json_t *list = st == SAC_OK ? json_array() : NULL;
     for (size_t i = 0; i < n && list; i++)
-        json_array_append_new(list, is_float                          ? json_real((double)floats[i])
+        json_array_append_new(list, is_float                        ? json_real((double)floats[i])
                                     : v->item_type == SAC_GGUF_BOOL ? json_boolean(ints[i])
                                                                     : json_integer(ints[i]));
     free(ints);
@@ -51,7 +52,8 @@ static json_t *value_of(const sac_gguf *g, const char *key, const sac_gguf_value
     double x = 0;
     if (v->type == SAC_GGUF_ARRAY)
         out = list_of(g, key, v);
-    else if (v->type == SAC_GGUF_STRING && sac_gguf_get_string(g, key, &text, NULL) == SAC_OK && text.n_bytes <= MOST_ITEMS)
+    else if (v->type == SAC_GGUF_STRING && sac_gguf_get_string(g, key, &text, NULL) == SAC_OK &&
+             text.n_bytes <= MOST_ITEMS)
         out = json_stringn(text.text, text.n_bytes);
     else if (v->type == SAC_GGUF_BOOL && sac_gguf_get_bool(g, key, &flag, NULL) == SAC_OK)
         out = json_boolean(flag);
@@ -70,15 +72,17 @@ static sac_status read_keys(half *h) {
         const sac_text_span *key = &h->g.values[i].key;
         if (key->n_bytes >= sizeof name || memchr(key->text, 0, key->n_bytes)) continue;
         snprintf(name, sizeof name, "%.*s", (int)key->n_bytes, key->text);
-        json_object_set_new(h->keys, name, value_of(&h->g, name, &h->g.values[i])); /* a name that is no text is left out */
+        json_object_set_new(h->keys, name,
+                            value_of(&h->g, name, &h->g.values[i])); /* a name that is no text is left out */
     }
     return SAC_OK;
 }
 
 /* Without these the family's defaults would be another model's. */
 static sac_status check_keys(const half *h) {
-    static const char *const needed[] = {"embedding_length", "attention.head_count", "block_count", "patch_size",
-                                         "image_size", "attention.layer_norm_epsilon", "image_mean", "image_std"};
+    static const char *const needed[] = {
+        "embedding_length", "attention.head_count",         "block_count", "patch_size",
+        "image_size",       "attention.layer_norm_epsilon", "image_mean",  "image_std"};
     char key[KEY_BYTES];
     for (size_t i = 0; i < SAC_COUNT(needed); i++) {
         snprintf(key, sizeof key, "clip.vision.%s", needed[i]);
@@ -86,7 +90,8 @@ static sac_status check_keys(const half *h) {
         if (!v) return sac_fail(h->l->err, SAC_BAD_FILE, "metadata key %s is missing", key);
         if (i < 5 && (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > INT32_MAX))
             return sac_fail(h->l->err, SAC_BAD_FILE, "%s must be an integer of 1 or more", key);
-        if (i == 5 && !json_is_number(v)) return sac_fail(h->l->err, SAC_BAD_FILE, "%s must be a number", key);
+        if (i == 5 && !json_is_number(v))
+            return sac_fail(h->l->err, SAC_BAD_FILE, "%s must be a number", key);
     }
     return SAC_OK;
 }
@@ -99,13 +104,15 @@ static sac_status open_file(half *h) {
     SAC_TRY(sac_checkpoint_add_file(c, h->path, l->err));
     sac_checkpoint_file *f = &c->files[0];
     if (sac_file_is_lfs_pointer(&f->map))
-        return sac_fail(l->err, SAC_BAD_FILE, "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
+        return sac_fail(l->err, SAC_BAD_FILE,
+                        "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
     SAC_TRY(sac_gguf_parse(&h->g, c, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
     SAC_TRY(read_keys(h));
     const char *arch = json_string_value(json_object_get(h->keys, "general.architecture"));
     if (arch && strcmp(arch, "clip") == 0) return check_keys(h);
-    return sac_fail(l->err, SAC_BAD_FILE, "general.architecture is %.40s: not a vision half, whose is clip", arch ? arch : "missing");
+    return sac_fail(l->err, SAC_BAD_FILE, "general.architecture is %.40s: not a vision half, whose is clip",
+                    arch ? arch : "missing");
 }
 
 static int64_t rows_of(const void *tensors, const char *name) {
@@ -139,10 +146,11 @@ static sac_status check_width(const half *h, const sac_family_spec *spec) {
         if (strcmp(row->slot, "projector.fc2") != 0 && strcmp(row->slot, "projector.fc") != 0) continue;
         const int64_t out = row->gguf ? rows_of(&h->l->files->tower, row->gguf) : 0;
         if (out && out != hidden)
-            return sac_fail(h->l->err, SAC_BAD_FILE,
-                            "tensor %s makes rows of %lld numbers, the language model reads rows of %d: these are not "
-                            "halves of one model",
-                            row->gguf, (long long)out, hidden);
+            return sac_fail(
+                h->l->err, SAC_BAD_FILE,
+                "tensor %s makes rows of %lld numbers, the language model reads rows of %d: these are not "
+                "halves of one model",
+                row->gguf, (long long)out, hidden);
     }
     return SAC_OK;
 }
@@ -151,14 +159,14 @@ static sac_status check_width(const half *h, const sac_family_spec *spec) {
 static json_t *text_config(const half *h) {
     const sac_decoder_config *d = &h->l->config.decoder;
     const sac_gguf_language *language = h->language;
-    json_t *text = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", h->l->config.family->name, "hidden_size",
-                             d->hidden, "num_hidden_layers", d->n_layers, "num_attention_heads", d->n_heads,
-                             "num_key_value_heads", d->n_kv_heads, "head_dim", d->head_dim, "intermediate_size",
-                             d->intermediate, "vocab_size", d->vocab);
+    json_t *text = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", h->l->config.family->name, "hidden_size",
+        d->hidden, "num_hidden_layers", d->n_layers, "num_attention_heads", d->n_heads, "num_key_value_heads",
+        d->n_kv_heads, "head_dim", d->head_dim, "intermediate_size", d->intermediate, "vocab_size", d->vocab);
     if (language->has_sections)
         json_object_set_new(text, "rope_parameters",
-                            json_pack("{s:s, s:[i, i, i]}", "rope_type", "default", "mrope_section", language->sections[0],
-                                      language->sections[1], language->sections[2]));
+                            json_pack("{s:s, s:[i, i, i]}", "rope_type", "default", "mrope_section",
+                                      language->sections[0], language->sections[1], language->sections[2]));
     return text;
 }
 
@@ -171,10 +179,11 @@ static sac_status find_tokens(half *h, const sac_spec_mmproj *m, bool *is_missin
         int32_t id = sac_token_find(h->l->m->tokenizer, v->from, strlen(v->from));
         *is_missing |= id < 0;
         if (id < 0 && !m->tokenless)
-            return sac_fail(h->l->err, SAC_BAD_FILE,
-                            "the language model's vocabulary has no token %.60s, which stands for what is seen under %s: "
-                            "these are not halves of one model",
-                            v->from, h->family->name);
+            return sac_fail(
+                h->l->err, SAC_BAD_FILE,
+                "the language model's vocabulary has no token %.60s, which stands for what is seen under %s: "
+                "these are not halves of one model",
+                v->from, h->family->name);
         json_object_set_new(h->p.config, v->name, json_integer(id < 0 ? 0 : id));
     }
     return SAC_OK;
@@ -203,11 +212,13 @@ static sac_status combine(half *h, bool is_tokenless) {
     memcpy(c->stop_ids, text.stop_ids, sizeof text.stop_ids);
     c->default_stop_id = text.default_stop_id;
     if (is_tokenless) c->image_token = NOT_A_TOKEN;
-    if (!(eps > 0 && eps < 1)) return sac_fail(l->err, SAC_BAD_FILE, "clip.vision.attention.layer_norm_epsilon is %g", eps);
+    if (!(eps > 0 && eps < 1))
+        return sac_fail(l->err, SAC_BAD_FILE, "clip.vision.attention.layer_norm_epsilon is %g", eps);
     c->tower.norm_eps = (float)eps;
     if (h->language->n_deep >= 0 && h->language->n_deep != c->decoder.n_deep)
         return sac_fail(l->err, SAC_BAD_FILE,
-                        "features of %d layers for a language model that takes those of %lld: these are not halves of one model",
+                        "features of %d layers for a language model that takes those of %lld: these are not "
+                        "halves of one model",
                         c->decoder.n_deep, (long long)h->language->n_deep);
     return SAC_OK;
 }
@@ -234,8 +245,8 @@ static sac_status read_halves(half *h, const sac_family_spec *spec) {
     bool is_tokenless;
     if (!lists(&spec->mmproj.text, h->language->architecture, names))
         return sac_fail(l->err, SAC_BAD_FILE,
-                        "a vision half of %s, which stands on %s: the language model's architecture is %.40s", h->family->name,
-                        names, h->language->architecture);
+                        "a vision half of %s, which stands on %s: the language model's architecture is %.40s",
+                        h->family->name, names, h->language->architecture);
     SAC_TRY(check_width(h, spec));
     SAC_TRY(sac_family_read_mmproj(h->family, &h->p, l->err));
     json_object_set_new(h->p.config, "text_config", text_config(h));
@@ -256,7 +267,7 @@ static sac_status read_file(half *h) {
     SAC_TRY(sac_family_of_mmproj(&h->family, h->keys, l->err));
     SAC_TRY(sac_config_keys_of_object(&l->m->keys, h->family, "mmproj", "GGUF (mmproj)", h->keys, l->err));
     const int64_t hidden = json_integer_value(json_object_get(h->keys, "clip.vision.embedding_length"));
-    SAC_TRY(sac_mmproj_name_matrices(&l->files->tower, (int)hidden, l->err));
+    SAC_TRY(sac_mmproj_name_tensors(&l->files->tower, (int)hidden, l->err));
     mend_feed_forward(h);
     h->p = (sac_mmproj){.keys = h->keys,
                         .rows = rows_of,
@@ -264,7 +275,9 @@ static sac_status read_file(half *h) {
                         .config = json_object(),
                         .vision = json_object(),
                         .preprocessor = json_object()};
-    sac_status st = h->p.config && h->p.vision && h->p.preprocessor ? SAC_OK : sac_fail(l->err, SAC_NO_MEMORY, "no memory for it");
+    sac_status st = h->p.config && h->p.vision && h->p.preprocessor
+                        ? SAC_OK
+                        : sac_fail(l->err, SAC_NO_MEMORY, "no memory for it");
     if (st == SAC_OK) st = sac_family_spec_open(&spec, h->family->name, l->err);
     if (st == SAC_OK) {
         st = read_halves(h, &spec);
@@ -287,7 +300,8 @@ sac_status sac_load_mmproj(sac_load_context *l, const sac_gguf_language *languag
         if (st != SAC_OK && l->options->mmproj)
             sac_fail_prefix(l->err, st, "%s", h->path);
         else if (st != SAC_OK)
-            sac_fail_prefix(l->err, st, "%s (found beside the model; --mmproj none goes without it)", h->path);
+            sac_fail_prefix(l->err, st, "%s (found beside the model; --mmproj none goes without it)",
+                            h->path);
     }
     l->is_elsewhere = st != SAC_OK;
     json_decref(h->keys);

@@ -2,14 +2,16 @@
 """A small vision-language model's folder as two GGUF files, the language model and its vision half, as llama.cpp's converters
 write them (convert_hf_to_gguf.py with and without --mmproj), and as a twin of the folder that says exactly what the two say.
 
-    tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pre OUT/PREFIX]
+    tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide]
+    tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are rounded as
 the files' are; what no key of GGUF says (how many tokens a second of Qwen2.5-VL's takes, a processor of videos) is in it as
 published folders have it; Qwen's control tokens have their usual names in both. --old: as converters of 2023 to early 2025,
 with the feed-forward matrices' names exchanged and flags for the projector. --apart: queries, keys and values in three tensors
 that do not lie in one piece. --no-image-token: a vocabulary without the picture's token. --wide: weights drawn anew in a tower
-whose rows are whole blocks of q8_0.
+whose rows are whole blocks of q8_0. --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their
+index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
 import array
@@ -232,6 +234,8 @@ def write_language(path, config, tensors, tokenizer, template, kind):
         f"{arch}.attention.key_length": head_dim, f"{arch}.attention.value_length": head_dim,
         f"{arch}.rope.dimension_count": head_dim, f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
         f"{arch}.attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])})
+    if c.get("sliding_window") and kind_of == "mistral":
+        w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
     if "mrope_section" in rope:
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
     if arch == "qwen3vl":
@@ -322,6 +326,7 @@ def vision_keys(config, preprocessor, hidden, old):
         feature = config.get("vision_feature_layer", -2)
         chosen = [f if f >= 0 else layers + 1 + f for f in (feature if isinstance(feature, list) else [feature])]
         layers = max(chosen)
+        keys["clip.use_gelu"] = v.get("hidden_act") == "gelu"
         if isinstance(feature, list):
             keys["clip.vision.feature_layer"] = chosen
     if family == "llava_next":
@@ -362,6 +367,7 @@ def add_vision(w, name, t, old, apart):
                 w.gap()
         return out
     if name == "v.patch_embd.weight" and len(t.shape) == 5:
+        assert t.shape[2] == 2, "patches of two frames are what llama.cpp has names for"
         plane = t.shape[3] * t.shape[4]
         frames = [array.array("f"), array.array("f")]
         for i in range(0, len(t.values), 2 * plane):
@@ -375,6 +381,8 @@ def add_vision(w, name, t, old, apart):
         return out
     if old and ".ffn_" in name and "gate" not in name:
         name = name.replace("ffn_up", "ffn_x").replace("ffn_down", "ffn_up").replace("ffn_x", "ffn_down")
+    if old and name == "v.image_newline":
+        name = "model.image_newline"
     return w.add(name, t, as_f32="position_embd" in name)
 
 
@@ -453,16 +461,42 @@ def write_cases(folder, out, config):
     write_json(out, "cases.json", cases)
 
 
-def main():
+# folder of tests/golden/models, options, by which part of the largest logit answers may differ
+PAIRS = {
+    "llava": ("llava", "", 1e-5), "llava_old": ("llava", "--old", 1e-5), "llava_layers": ("llava_layers", "", 1e-5),
+    "llava_tokenless": ("llava", "--no-image-token --type f16", 1e-5), "llava_f16": ("llava", "--type f16", 1e-5),
+    "llava_wide": ("llava", "--wide", 1e-5), "llava_q8_0": ("llava", "--wide --type q8_0", 0.04),
+    "llava_qwen2": ("llava_qwen2", "", 1e-5), "llava_next": ("llava_next", "", 1e-5),
+    "llava_next_old": ("llava_next_mistral", "--old --type f16", 1e-5),
+    "qwen2_vl": ("qwen2_vl", "", 1e-5), "qwen2_vl_old": ("qwen2_vl", "--old --type bf16", 1e-5),
+    "qwen2_5_vl": ("qwen2_5_vl", "", 1e-5), "qwen2_5_vl_apart": ("qwen2_5_vl", "--apart --type f16", 1e-5),
+    "qwen2_5_vl_old": ("qwen2_5_vl", "--old", 1e-5), "qwen2_5_vl_q8_0": ("qwen2_5_vl", "--type q8_0", 0.04),
+    "internvl": ("internvl", "", 1e-5), "internvl_old": ("internvl", "--old --type bf16", 1e-5),
+    "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
+    "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
+}
+
+
+def make_set(out):
+    models = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "golden", "models")
+    index = []
+    for name, (folder, options, tolerance) in PAIRS.items():
+        make(parser().parse_args([os.path.join(models, folder), os.path.join(out, name)] + options.split()))
+        index.append({"name": name, "tolerance": tolerance, "tokenless": "--no-image-token" in options})
+    write_json(out, "index.json", index)
+
+
+def parser():
     p = argparse.ArgumentParser()
     p.add_argument("folder")
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
-    p.add_argument("--old", action="store_true")
-    p.add_argument("--apart", action="store_true")
-    p.add_argument("--no-image-token", action="store_true")
-    p.add_argument("--wide", action="store_true")
-    args = p.parse_args()
+    for flag in ("--old", "--apart", "--no-image-token", "--wide"):
+        p.add_argument(flag, action="store_true")
+    return p
+
+
+def make(args):
     twin = os.path.join(args.out, "twin")
     shutil.rmtree(args.out, ignore_errors=True)
     os.makedirs(twin)
@@ -491,4 +525,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--set"] and len(sys.argv) == 3:
+        make_set(sys.argv[2])
+    else:
+        make(parser().parse_args())

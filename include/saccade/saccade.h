@@ -142,7 +142,7 @@ typedef struct sac_model_info {
                                       is; or NULL */
     const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
-    const char *mmproj; /* the file of a GGUF model's vision half; NULL: there is none */
+    const char *mmproj;   /* the file of a GGUF model's vision half; NULL: there is none */
 } sac_model_info;
 
 SAC_API void sac_model_get_info(const sac_model *m,

@@ -123,7 +123,8 @@ static sac_status value_pair(const reader *r, void *into, const char *key, const
     return SAC_OK;
 }
 
-static sac_status values_of(const reader *r, sac_family_spec *s, const char *place, const yaml_node_t *value) {
+static sac_status values_of(const reader *r, sac_family_spec *s, const char *place,
+                            const yaml_node_t *value) {
     sac_spec_mmproj *m = &s->mmproj;
     int first = m->n_values;
     SAC_TRY(each_pair(r, value, value_pair, s));

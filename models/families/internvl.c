@@ -101,7 +101,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     int64_t side = 2;
     SAC_TRY(sac_json_get_int(p->keys, "clip.vision.projector.scale_factor", 1, 8, &side, err));
-    const bool has_bias = p->rows(p->tensors, "v.blk.0.attn_q.bias") || p->rows(p->tensors, "v.blk.0.attn_qkv.bias"),
+    const bool has_bias =
+                   p->rows(p->tensors, "v.blk.0.attn_q.bias") || p->rows(p->tensors, "v.blk.0.attn_qkv.bias"),
                has_mean = p->rows(p->tensors, "v.blk.0.ln1.bias"),
                has_qk = p->rows(p->tensors, "v.blk.0.attn_q_norm.weight"),
                has_final = p->rows(p->tensors, "v.post_ln.weight");

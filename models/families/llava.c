@@ -134,7 +134,10 @@ sac_status sac_llava_mmproj(sac_mmproj *p, sac_error *err) {
     static const char *const others[] = {"mm.1.weight", "mm.3.weight", "mm.model.mlp.0.weight"};
     for (size_t i = 0; i < SAC_COUNT(others); i++)
         if (p->rows(p->tensors, others[i]))
-            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: a projector of other layers than mm.0 and mm.2", others[i]);
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: a projector of other layers than mm.0 and mm.2",
+                            others[i]);
+    json_object_set_new(p->config, "multimodal_projector_bias",
+                        json_boolean(p->rows(p->tensors, "mm.0.bias") || p->rows(p->tensors, "mm.2.bias")));
     if (!json_object_get(p->config, "vision_feature_layer"))
         json_object_set(p->config, "vision_feature_layer", json_object_get(p->vision, "num_hidden_layers"));
     json_object_set_new(p->preprocessor, "size", json_pack("{s:O}", "shortest_edge", size));

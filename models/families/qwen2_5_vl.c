@@ -26,7 +26,8 @@ static sac_status read_full_layers(sac_tower_config *v, const json_t *vision, sa
     SAC_TRY(sac_json_get_array(vision, "fullatt_block_indexes", &list, err));
     if (!list) return SAC_OK;
     if (json_array_size(list) > SAC_TOWER_MAX_FULL_LAYERS)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"fullatt_block_indexes\" lists %zu layers; %d at most are supported",
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"fullatt_block_indexes\" lists %zu layers; %d at most are supported",
                         json_array_size(list), SAC_TOWER_MAX_FULL_LAYERS);
     v->n_full_layers = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -52,11 +53,10 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
         return sac_fail(err, SAC_BAD_FILE, "\"out_hidden_size\" %d is not the language model's %d", out,
                         c->decoder.hidden);
     SAC_TRY(sac_qwen2_vl_read_tower(v, vision, err));
-    if (v->act != SAC_ACT_SILU)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
+    if (v->act != SAC_ACT_SILU) return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
     if (v->window_size >= v->image_size) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"window_size\" %d is smaller than a square of patches, %d pixels", v->window_size,
-                    v->image_size);
+    return sac_fail(err, SAC_BAD_FILE, "\"window_size\" %d is smaller than a square of patches, %d pixels",
+                    v->window_size, v->image_size);
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
@@ -69,7 +69,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     SAC_TRY(sac_json_get_int(p->keys, "clip.vision.n_wa_pattern", 0, SAC_CONFIG_MAX_LAYERS, &pattern, err));
     SAC_TRY(sac_json_get_int(p->vision, "depth", 1, SAC_CONFIG_MAX_LAYERS, &n_layers, err));
     if (json_object_get(p->keys, "clip.vision.wa_layer_indexes"))
-        return sac_fail(err, SAC_UNSUPPORTED, "clip.vision.wa_layer_indexes is not supported; clip.vision.n_wa_pattern is");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "clip.vision.wa_layer_indexes is not supported; clip.vision.n_wa_pattern is");
     json_t *full = json_array();
     for (int64_t i = pattern ? pattern - 1 : 0; i < n_layers; i += pattern ? pattern : 1)
         json_array_append_new(full, json_integer(i));

@@ -146,7 +146,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     const json_int_t rows = p->rows(p->tensors, "v.blk.0.ffn_up.weight"),
                      width = json_integer_value(json_object_get(p->vision, "embed_dim"));
     if (rows < 1 || width < 1)
-        return sac_fail(err, SAC_BAD_FILE, "tensor v.blk.0.ffn_up.weight or key clip.vision.embedding_length is missing");
+        return sac_fail(err, SAC_BAD_FILE,
+                        "tensor v.blk.0.ffn_up.weight or key clip.vision.embedding_length is missing");
     json_object_set_new(p->vision, "mlp_ratio", json_real((double)rows / (double)width));
     sac_qwen2_vl_bounds(p, 56 * 56, 28 * 28 * 16384);
     return SAC_OK;

@@ -99,8 +99,9 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
            *longest = json_object_get(p->keys, "clip.vision.preproc_image_size");
     if (longest) json_object_set_new(p->preprocessor, "size", json_pack("{s:O}", "longest_edge", longest));
     json_object_set_new(p->preprocessor, "max_image_size", json_pack("{s:O}", "longest_edge", side));
-    json_object_set_new(p->preprocessor, "video_sampling",
-                        json_pack("{s:i, s:i, s:{s:O}}", "fps", 1, "max_frames", 64, "video_size", "longest_edge", side));
+    json_object_set_new(
+        p->preprocessor, "video_sampling",
+        json_pack("{s:i, s:i, s:{s:O}}", "fps", 1, "max_frames", 64, "video_size", "longest_edge", side));
     return SAC_OK;
 }
 
