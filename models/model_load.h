@@ -43,6 +43,11 @@ typedef struct sac_load_context {
 sac_status sac_load_folder(sac_load_context *l);
 sac_status sac_load_gguf(sac_load_context *l);
 
+/* The tokenizer and the chat templates inside a GGUF language model; the latter once the first is open and the model is bound. */
+struct sac_gguf;
+sac_status sac_gguf_load_tokenizer(sac_load_context *l, const struct sac_gguf *g);
+sac_status sac_gguf_load_chat(sac_load_context *l, const struct sac_gguf *g);
+
 /* The file of the vision half that the options ask for or that lies beside l->path; "" when there is none. */
 sac_status sac_load_find_mmproj(const sac_load_context *l, char path[SAC_MODEL_PATH_BYTES], sac_error *err);
 

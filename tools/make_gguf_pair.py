@@ -2,7 +2,7 @@
 """A small vision-language model's folder as two GGUF files, the language model and its vision half, as llama.cpp's converters
 write them (convert_hf_to_gguf.py with and without --mmproj), and as a twin of the folder that says exactly what the two say.
 
-    tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide]
+    tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
     tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are rounded as
@@ -10,7 +10,7 @@ the files' are; what no key of GGUF says (how many tokens a second of Qwen2.5-VL
 published folders have it; Qwen's control tokens have their usual names in both. --old: as converters of 2023 to early 2025,
 with the feed-forward matrices' names exchanged and flags for the projector. --apart: queries, keys and values in three tensors
 that do not lie in one piece. --no-image-token: a vocabulary without the picture's token. --wide: weights drawn anew in a tower
-whose rows are whole blocks of q8_0. --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their
+whose rows are whole blocks of q8_0. --pad: pictures made square. --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their
 index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
@@ -389,6 +389,8 @@ def add_vision(w, name, t, old, apart):
 def write_vision(path, config, preprocessor, tensors, hidden, args):
     w = Writer(args.type)
     w.keys, layers = vision_keys(config, preprocessor, hidden, args.old)
+    if args.pad:
+        w.keys["clip.vision.image_aspect_ratio"] = "pad"
     deep = config["vision_config"].get("deepstack_visual_indexes", [])
     for key, t in tensors.items():
         if text_name(key):
@@ -466,7 +468,7 @@ PAIRS = {
     "llava": ("llava", "", 1e-5), "llava_old": ("llava", "--old", 1e-5), "llava_layers": ("llava_layers", "", 1e-5),
     "llava_tokenless": ("llava", "--no-image-token --type f16", 1e-5), "llava_f16": ("llava", "--type f16", 1e-5),
     "llava_wide": ("llava", "--wide", 1e-5), "llava_q8_0": ("llava", "--wide --type q8_0", 0.04),
-    "llava_qwen2": ("llava_qwen2", "", 1e-5), "llava_next": ("llava_next", "", 1e-5),
+    "llava_pad": ("llava", "--pad", 1e-5), "llava_qwen2": ("llava_qwen2", "", 1e-5), "llava_next": ("llava_next", "", 1e-5),
     "llava_next_old": ("llava_next_mistral", "--old --type f16", 1e-5),
     "qwen2_vl": ("qwen2_vl", "", 1e-5), "qwen2_vl_old": ("qwen2_vl", "--old --type bf16", 1e-5),
     "qwen2_5_vl": ("qwen2_5_vl", "", 1e-5), "qwen2_5_vl_apart": ("qwen2_5_vl", "--apart --type f16", 1e-5),
@@ -491,7 +493,7 @@ def parser():
     p.add_argument("folder")
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
-    for flag in ("--old", "--apart", "--no-image-token", "--wide"):
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad"):
         p.add_argument(flag, action="store_true")
     return p
 
@@ -519,6 +521,8 @@ def make(args):
     hidden = config.get("text_config", config)["hidden_size"]
     write_language(os.path.join(args.out, "model.gguf"), config, tensors, tokenizer, template, args.type)
     write_vision(os.path.join(args.out, "mmproj.gguf"), config, preprocessor, tensors, hidden, args)
+    if args.pad:
+        write_json(twin, "preprocessor_config.json", {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
     write_tensors(twin, tensors)
     adjust_twin(config, twin)
     write_cases(args.folder, args.out, config)

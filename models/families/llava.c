@@ -145,8 +145,20 @@ sac_status sac_llava_mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
+/* Pictures made square first, as the original code does where its config.json says so. */
 static sac_status mmproj(sac_mmproj *p, sac_error *err) {
-    return sac_llava_mmproj(p, err);
+    const char *ratio = "square";
+    SAC_TRY(sac_json_get_string(p->keys, "clip.vision.image_aspect_ratio", &ratio, err));
+    SAC_TRY(sac_llava_mmproj(p, err));
+    if (strcmp(ratio, "square") == 0) return SAC_OK;
+    if (strcmp(ratio, "pad") != 0)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "clip.vision.image_aspect_ratio \"%.30s\" without pinpoints; square and pad are supported",
+            ratio);
+    json_object_set_new(p->preprocessor, "image_processor_type", json_string("LlavaImageProcessor"));
+    json_object_set_new(p->preprocessor, "do_pad", json_true());
+    return SAC_OK;
 }
 
 const sac_family sac_family_llava = {"llava", defaults, read, sac_positions_plain, mmproj};

@@ -195,7 +195,7 @@ static void test_rounded(void **state) {
         sac_placer p = {
             .arena = sac_arena_measure(), .stream = &f->stream, .activations = types[t], .err = &err};
         assert_int_equal(sac_place_weight(&p, &w), SAC_UNSUPPORTED); /* a tower's */
-        assert_ok(sac_place_rounded(&p, &w), err); /* but its patch embedding */
+        assert_ok(sac_place_rounded(&p, &w), err);                   /* but its patch embedding */
         assert_false(p.rounds_f32);
         p.arena = sac_arena_measure();
         p.rounds_f32 = true;
@@ -240,7 +240,8 @@ static void test_patch_embedding(void **state) {
         assert_int_equal(t->dtype, SAC_DTYPE_BF16);
         assert_in_range(t->dim[1], stored.dim[1], stored.dim[1] + 15); /* zeros may stand behind a row */
         const size_t row = (size_t)stored.dim[1], aligned = (size_t)t->dim[1];
-        assert_int_equal(f->device.download(&f->stream, got, t->data, (size_t)t->dim[0] * aligned * 2), SAC_OK);
+        assert_int_equal(f->device.download(&f->stream, got, t->data, (size_t)t->dim[0] * aligned * 2),
+                         SAC_OK);
         for (size_t k = 0; k < (size_t)t->dim[0]; k++)
             assert_memory_equal(got + k * aligned, (const uint16_t *)stored.data + k * row, row * 2);
         sac_device_tower_free(&there, &f->device);
