@@ -66,6 +66,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 /* Every n-th layer attends within whole pictures; n 0: all do. Seconds are counted as in the published folders. */
 static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     int64_t pattern = 0, n_layers = 0;
+    if (!json_object_get(p->keys, "clip.vision.n_wa_pattern"))
+        return sac_fail(err, SAC_BAD_FILE, "metadata key clip.vision.n_wa_pattern is missing");
     SAC_TRY(sac_json_get_int(p->keys, "clip.vision.n_wa_pattern", 0, SAC_CONFIG_MAX_LAYERS, &pattern, err));
     SAC_TRY(sac_json_get_int(p->vision, "depth", 1, SAC_CONFIG_MAX_LAYERS, &n_layers, err));
     if (json_object_get(p->keys, "clip.vision.wa_layer_indexes"))

@@ -434,6 +434,8 @@ static void damaged_parts(void **state) {
     DAMAGED("v.blk.2.attn_qkv.bias is missing");
     set_u32(&b, "clip.vision.window_size", 0);
     DAMAGED("\"window_size\"");
+    rename_it(&b, "clip.vision.n_wa_pattern");
+    DAMAGED("clip.vision.n_wa_pattern is missing");
     set_u32(&b, "clip.vision.n_wa_pattern", 1u << 20);
     DAMAGED("clip.vision.n_wa_pattern");
     set_u32(&b, "clip.vision.spatial_merge_size", 300);
