@@ -25,6 +25,7 @@ import sys
 
 from gguf_bytes import text, value
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ALIGNMENT = 32
 TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
 CONTROL, NORMAL = 3, 1
@@ -452,7 +453,7 @@ def write_cases(folder, out, config):
     for c in golden["cases"] if golden else []:
         chat = c.get("chat_format")
         if chat and chat.endswith(".jinja"):
-            with open(chat, encoding="utf-8") as f:
+            with open(os.path.join(ROOT, chat), encoding="utf-8") as f:
                 template = rename_tokens(config, f.read())
             chat = os.path.join(out, "marks.jinja")
             with open(chat, "w", encoding="utf-8") as f:
@@ -480,7 +481,7 @@ PAIRS = {
 
 
 def make_set(out):
-    models = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "golden", "models")
+    models = os.path.join(ROOT, "tests", "golden", "models")
     index = []
     for name, (folder, options, tolerance) in PAIRS.items():
         make(parser().parse_args([os.path.join(models, folder), os.path.join(out, name)] + options.split()))
