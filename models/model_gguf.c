@@ -1,6 +1,7 @@
 /* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
- * config.json, the tokenizer inside (model_gguf_text.c). Its vision half is a file of its own (model_mmproj.c). In files of the llama architecture (Mistral's too) the rows of the query
- * and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
+ * config.json, the tokenizer inside (model_gguf_text.c). Its vision half is a file of its own (model_mmproj.c).
+ * In files of the llama architecture (Mistral's too) the rows of the query and key weights are permuted, so that
+ * rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
 #include "family.h"
 #include "gguf.h"

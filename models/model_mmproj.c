@@ -232,9 +232,11 @@ static sac_status read_processor(half *h) {
                                        .keep_class = v->keep_class,
                                        .temporal_patch_size = v->temporal_patch_size,
                                        .merge_size = v->merge_size,
+                                       .video = json_object_size(h->p.video) ? h->p.video : NULL,
                                        .config = h->p.config};
     SAC_TRY(sac_load_hash_json(l, h->p.config));
     SAC_TRY(sac_load_hash_json(l, h->p.preprocessor));
+    SAC_TRY(sac_load_hash_json(l, h->p.video));
     sac_status st = sac_processor_read(&l->m->processor, h->p.preprocessor, &model, l->err);
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "its keys as preprocessor_config.json's");
 }
@@ -274,8 +276,9 @@ static sac_status read_file(half *h) {
                         .tensors = &l->files->tower,
                         .config = json_object(),
                         .vision = json_object(),
-                        .preprocessor = json_object()};
-    sac_status st = h->p.config && h->p.vision && h->p.preprocessor
+                        .preprocessor = json_object(),
+                        .video = json_object()};
+    sac_status st = h->p.config && h->p.vision && h->p.preprocessor && h->p.video
                         ? SAC_OK
                         : sac_fail(l->err, SAC_NO_MEMORY, "no memory for it");
     if (st == SAC_OK) st = sac_family_spec_open(&spec, h->family->name, l->err);
@@ -286,6 +289,7 @@ static sac_status read_file(half *h) {
     json_decref(h->p.config);
     json_decref(h->p.vision);
     json_decref(h->p.preprocessor);
+    json_decref(h->p.video);
     return st;
 }
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""A small vision-language model's folder as two GGUF files, the language model and its vision half, as llama.cpp's converters
-write them (convert_hf_to_gguf.py with and without --mmproj), and as a twin of the folder that says exactly what the two say.
+"""A small vision-language model's folder as two GGUF files, the language model and its vision half, as llama.cpp's
+converters write them (convert_hf_to_gguf.py with and without --mmproj), and as a twin of the folder that says exactly
+what the two say.
 
     tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
     tools/make_gguf_pair.py --set OUT
 
-OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are rounded as
-the files' are; what no key of GGUF says (how many tokens a second of Qwen2.5-VL's takes, a processor of videos) is in it as
-published folders have it; Qwen's control tokens have their usual names in both. --old: as converters of 2023 to early 2025,
-with the feed-forward matrices' names exchanged and flags for the projector. --apart: queries, keys and values in three tensors
-that do not lie in one piece. --no-image-token: a vocabulary without the picture's token. --wide: weights drawn anew in a tower
-whose rows are whole blocks of q8_0. --pad: pictures made square. --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their
-index.json.
+OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
+rounded as the files' are; what no key of GGUF says (how many tokens a second of Qwen2.5-VL's takes, a processor of
+videos) is in it as published folders have it; Qwen's control tokens have their usual names in both.
+--old: as converters of 2023 to early 2025, with the feed-forward matrices' names exchanged and flags for the projector.
+--apart: queries, keys and values in three tensors that do not lie in one piece.
+--no-image-token: a vocabulary without the picture's token. --pad: pictures made square.
+--wide: weights drawn anew in a tower whose rows are whole blocks of q8_0.
+--set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
 import array
@@ -133,7 +135,7 @@ def write_tensors(folder, tensors):
 # ---------------------------------------------------------------- GGUF
 
 class Writer:
-    """Tensors in the order in which they are added; matrices in the type that is asked for, where their rows allow it."""
+    """Tensors in the order in which they are added; matrices in the type that is asked for, where rows allow it."""
 
     def __init__(self, kind):
         self.kind, self.keys, self.tensors = kind, {}, []
@@ -169,8 +171,8 @@ class Writer:
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl"}
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-         "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
+         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm"}
 
 
@@ -233,7 +235,8 @@ def write_language(path, config, tensors, tokenizer, template, kind):
         f"{arch}.block_count": c["num_hidden_layers"], f"{arch}.feed_forward_length": c["intermediate_size"],
         f"{arch}.attention.head_count": heads, f"{arch}.attention.head_count_kv": kv,
         f"{arch}.attention.key_length": head_dim, f"{arch}.attention.value_length": head_dim,
-        f"{arch}.rope.dimension_count": head_dim, f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
+        f"{arch}.rope.dimension_count": head_dim,
+        f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
         f"{arch}.attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])})
     if c.get("sliding_window") and kind_of == "mistral":
         w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
@@ -262,7 +265,8 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"embeddings\.patch_embedding\.|embeddings\.patch_embeddings\.projection\.|patch_embed\.proj\.", "v.patch_embd."),
     (r"embeddings\.(class_embedding|cls_token)$", "v.class_embd"),
     (r"(embeddings\.position_embedding|pos_embed)\.|embeddings\.position_embeddings$", "v.position_embd."),
-    (r"pre_layrnorm\.", "v.pre_ln."), (r"post_layernorm\.|vision_tower\.layernorm\.|merger\.(ln_q|norm)\.", "v.post_ln."),
+    (r"pre_layrnorm\.", "v.pre_ln."),
+    (r"post_layernorm\.|vision_tower\.layernorm\.|merger\.(ln_q|norm)\.", "v.post_ln."),
     (r"deepstack_merger_list\.(\d+)\.(linear_)?", r"v.deepstack.\1."),
     (r"multi_modal_projector\.linear_1\.|merger\.(mlp\.0|linear_fc1)\.", "mm.0."),
     (r"multi_modal_projector\.linear_2\.|merger\.(mlp\.2|linear_fc2)\.", "mm.2."),
@@ -314,7 +318,8 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3"}[family]
+                 "qwen3_vl": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
+                 "idefics3": "idefics3"}[family]
     if not old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
@@ -431,7 +436,8 @@ def rename_tokens(config, content):
     """Qwen's control tokens, which nothing but their names tells."""
     if not config["model_type"].startswith("qwen"):
         return content
-    for old, new in (("<image>", "<|image_pad|>"), ("<pad>", "<|video_pad|>"), ("<s>", "<|vision_start|>"), ("</s>", "<|vision_end|>")):
+    for old, new in (("<image>", "<|image_pad|>"), ("<pad>", "<|video_pad|>"), ("<s>", "<|vision_start|>"),
+                     ("</s>", "<|vision_end|>")):
         content = content.replace(old, new)
     return content
 
@@ -440,10 +446,11 @@ def adjust_twin(config, twin):
     """What no key says, as it is published."""
     if config["model_type"] == "qwen2_5_vl":
         config["vision_config"]["tokens_per_second"] = 2
-    if config["model_type"].startswith("qwen"):
-        path = os.path.join(twin, "video_preprocessor_config.json")
-        if os.path.exists(path):
-            os.remove(path)
+    path = os.path.join(twin, "video_preprocessor_config.json")
+    if config["model_type"] == "qwen3_vl":
+        write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
+    elif os.path.exists(path):
+        os.remove(path)
     write_json(twin, "config.json", config)
 
 
@@ -469,7 +476,8 @@ PAIRS = {
     "llava": ("llava", "", 1e-5), "llava_old": ("llava", "--old", 1e-5), "llava_layers": ("llava_layers", "", 1e-5),
     "llava_tokenless": ("llava", "--no-image-token --type f16", 1e-5), "llava_f16": ("llava", "--type f16", 1e-5),
     "llava_wide": ("llava", "--wide", 1e-5), "llava_q8_0": ("llava", "--wide --type q8_0", 0.04),
-    "llava_pad": ("llava", "--pad", 1e-5), "llava_qwen2": ("llava_qwen2", "", 1e-5), "llava_next": ("llava_next", "", 1e-5),
+    "llava_pad": ("llava", "--pad", 1e-5), "llava_qwen2": ("llava_qwen2", "", 1e-5),
+    "llava_next": ("llava_next", "", 1e-5),
     "llava_next_old": ("llava_next_mistral", "--old --type f16", 1e-5),
     "qwen2_vl": ("qwen2_vl", "", 1e-5), "qwen2_vl_old": ("qwen2_vl", "--old --type bf16", 1e-5),
     "qwen2_5_vl": ("qwen2_5_vl", "", 1e-5), "qwen2_5_vl_apart": ("qwen2_5_vl", "--apart --type f16", 1e-5),
@@ -507,7 +515,8 @@ def make(args):
         if name.endswith((".json", ".jinja")) and not name.startswith("golden") and "index" not in name:
             shutil.copy(os.path.join(args.folder, name), twin)
     config = read_json(twin, "config.json")
-    preprocessor = read_json(twin, "preprocessor_config.json") or read_json(twin, "processor_config.json")["image_processor"]
+    preprocessor = (read_json(twin, "preprocessor_config.json")
+                    or read_json(twin, "processor_config.json")["image_processor"])
     tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
     write_json(twin, "tokenizer.json", tokenizer)
     template = None
@@ -523,7 +532,8 @@ def make(args):
     write_language(os.path.join(args.out, "model.gguf"), config, tensors, tokenizer, template, args.type)
     write_vision(os.path.join(args.out, "mmproj.gguf"), config, preprocessor, tensors, hidden, args)
     if args.pad:
-        write_json(twin, "preprocessor_config.json", {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
+        write_json(twin, "preprocessor_config.json",
+                   {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
     write_tensors(twin, tensors)
     adjust_twin(config, twin)
     write_cases(args.folder, args.out, config)

@@ -26,6 +26,7 @@ typedef struct sac_mmproj {
     /* What config.json, its vision_config and preprocessor_config.json would say: filled by the family's YAML, then by
      * its mmproj. */
     json_t *config, *vision, *preprocessor;
+    json_t *video; /* video_preprocessor_config.json; stays empty where published folders have none */
 } sac_mmproj;
 
 struct sac_family {

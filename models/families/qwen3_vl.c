@@ -101,6 +101,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     json_object_set_new(p->vision, "num_position_embeddings",
                         json_integer(p->rows(p->tensors, "v.position_embd.weight")));
     sac_qwen2_vl_bounds(p, 256 * 256, 4096 * 4096);
+    json_object_set_new(p->video, "size",
+                        json_pack("{s:i, s:i}", "shortest_edge", 64 * 64, "longest_edge", 6144 * 4096));
     return SAC_OK;
 }
 
