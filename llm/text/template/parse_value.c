@@ -1,5 +1,6 @@
 /* parse_value.c - values, targets of set and for, and what is behind a value: .x [x] (x) | filter is test. */
 #include "syntax.h"
+#include "tmpl_run.h"
 
 #include <string.h>
 
@@ -173,6 +174,12 @@ static sac_tmpl_node *parse_subscript_part(sac_tmpl_parser *p) {
 static bool is_constant(const sac_tmpl_node *n) {
     if (!n) return true;
     if (n->kind == SAC_NODE_NAME || n->kind == SAC_NODE_CALL) return false;
+    bool is_if = n->kind == SAC_NODE_IF_ELSE;
+    if ((is_if || n->kind == SAC_NODE_AND || n->kind == SAC_NODE_OR) && n->a->kind == SAC_NODE_CONST) {
+        bool holds = sac_tmpl_truth(n->a->value); /* decides what runs */
+        if (is_if) return holds ? is_constant(n->b) : n->c && is_constant(n->c);
+        return holds == (n->kind == SAC_NODE_OR) || is_constant(n->b);
+    }
     for (size_t i = 0; i < n->items.n; i++)
         if (!is_constant(n->items.items[i])) return false;
     for (size_t i = 0; i < n->more.n; i++)
@@ -274,7 +281,7 @@ sac_tmpl_node *sac_tmpl_parse_filters(sac_tmpl_parser *p, sac_tmpl_node *of, boo
     sac_tmpl_node *last = of;
     while (inline_first || sac_tmpl_skip(p, SAC_LEX_PIPE)) {
         sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_FILTER, sac_tmpl_peek(p)->line);
-        if (!n || !sac_tmpl_expect_name(p, &n->name)) return NULL;
+        if (!n || !sac_tmpl_expect_path(p, &n->name)) return NULL;
         n->a = last;
         n->call = parse_arguments(p);
         if (!n->call) return NULL;
@@ -315,7 +322,7 @@ static sac_tmpl_node *parse_test(sac_tmpl_parser *p, sac_tmpl_node *of) {
     int line = sac_tmpl_next(p)->line;
     bool negated = sac_tmpl_skip_name(p, "not");
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_TEST, line);
-    if (!n || !sac_tmpl_expect_name(p, &n->name)) return NULL;
+    if (!n || !sac_tmpl_expect_path(p, &n->name)) return NULL;
     n->a = of;
     if (sac_tmpl_peek(p)->kind != SAC_LEX_LPAREN && begins_argument(sac_tmpl_peek(p))) {
         if (sac_tmpl_is_name(sac_tmpl_peek(p), "is"))

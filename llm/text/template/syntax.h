@@ -181,6 +181,8 @@ bool sac_tmpl_skip_name(sac_tmpl_parser *p, const char *name);
 bool sac_tmpl_skip(sac_tmpl_parser *p, sac_token_kind kind);
 bool sac_tmpl_expect(sac_tmpl_parser *p, sac_token_kind kind, const char *what);
 bool sac_tmpl_expect_name(sac_tmpl_parser *p, const char **name);
+/* Names with dots between them, as filters and tests may have. */
+bool sac_tmpl_expect_path(sac_tmpl_parser *p, const char **name);
 const char *sac_tmpl_intern(sac_tmpl_parser *p, const char *text, size_t n_bytes);
 void *sac_tmpl_refuse(sac_tmpl_parser *p, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
