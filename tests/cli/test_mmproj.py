@@ -64,6 +64,11 @@ class Mmproj(Case):
         self.assertGreater(whole["model"]["weight_bytes"], alone["model"]["weight_bytes"] + 50000)
         self.assertGreater(whole["model"]["parameters"], alone["model"]["parameters"])
 
+    def test_no_key_is_unknown(self):
+        for name in ("llava", "qwen2_5_vl", "internvl", "smolvlm", "qwen3_vl"):
+            run = saccade("inspect", self.path(name, "model.gguf"), "--json")
+            self.assertEqual((run.stderr, json.loads(run.stdout)["unknown_keys"]), ("", []), name)
+
     def test_the_language_model_alone(self):
         model = self.path("llava", "model.gguf")
         alone = self.answer("-m", model, "--mmproj", "none")
