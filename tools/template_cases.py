@@ -431,6 +431,9 @@ a {#- c -#} b
 {% generation: %}x{% endgeneration %}{% set y = 1: %}
 {% if false %}{{ xs is not.there }}{{ s|not.there(1) }}{% endif %}{{ 'a' if true else s is un.known }}
 {{ s is un.known }}
+{{ (7)|string or s|unknown }}
+{{ 0 or s|unknown }}
+{{ s or s|unknown }}
 {{ s|up . per }}
 {{ (missing if false)[:2]|list }}
 {{ (s if true else 1)[:2] }}
