@@ -11,6 +11,8 @@ import struct
 
 import numpy as np
 
+from gguf_bytes import text, value
+
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, HEAD_DIM, VOCAB, LAYERS = 4096, 14336, 32, 8, 128, 128256, 32
 ALIGNMENT = 32
 # id in the file, elements and bytes of a block, where its f16 numbers stand and what they are
@@ -26,24 +28,6 @@ MXFP4_EXPONENT = 120  # of 2^-8
 # of a mix: most matrices', those of some layers that get more (attn_v and ffn_down), attn_v's, attn_output's, ffn_down's of the others
 MIXES = {"q4_k_m": ("q4_k", "q6_k", "q4_k", "q4_k", "q4_k"), "q5_k_m": ("q5_k", "q6_k", "q5_k", "q5_k", "q5_k"),
          "q3_k_m": ("q3_k", "q5_k", "q4_k", "q4_k", "q3_k")}
-
-
-def value(v):
-    """A metadata value with its type in front."""
-    if isinstance(v, bool):
-        return struct.pack("<I?", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    kind, pack = (8, text) if isinstance(v[0], str) else (5, lambda i: struct.pack("<i", i))
-    return struct.pack("<IIQ", 9, kind, len(v)) + b"".join(map(pack, v))
-
-
-def text(s):
-    return struct.pack("<Q", len(s.encode())) + s.encode()
 
 
 def metadata(layers):
