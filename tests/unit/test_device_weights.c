@@ -8,8 +8,8 @@
 #include "cuda/weights/block_layout.h"
 #include "place_weight.h"
 #include "quants.h"
-#include "ref/weights/code_tables.h"
 #include "qwen2vl.h"
+#include "ref/weights/code_tables.h"
 #include "test.h"
 
 static size_t n_taken;
