@@ -52,6 +52,7 @@ typedef struct sac_decoder_options {
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool own_numbers;                         /* rows may be numbered otherwise than by their place */
+    int n_ahead;                              /* drafted tokens that a step may run behind its own */
     sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
 } sac_decoder_options;
@@ -66,6 +67,7 @@ typedef struct sac_decoder_state {
     sac_rope_config rope; /* the model's, or what a position scheme made of it */
     char rope_line[64];   /* how it was asked for */
     int64_t n_ctx, chunk, n_spare;
+    int n_ahead, vocab;
     int n_deep;
     sac_kv_cache cache;
     sac_prefill prefill;
@@ -77,7 +79,9 @@ typedef struct sac_decoder_state {
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
     float *logits;            /* [vocab] of the last token that was run */
-    float *device_cos_sin;    /* the same memory as cos_sin on the CPU */
+    float
+        *ahead_logits; /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h); NULL without */
+    float *device_cos_sin; /* the same memory as cos_sin on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
@@ -94,7 +98,7 @@ typedef struct sac_decoder_state {
 
     /* Lent while something runs (sac_decoder_lend), NULL in between; in the memory of the decoder's device. A prompt
      * has n_ctx rows of hidden and queries and a chunk of the others; a step has the rows of its tokens,
-     * n_spare + 1. */
+     * n_spare + 1 + n_ahead. */
     void *hidden;              /* hidden states; row 0 is row first_row of the sequence */
     void *deep;                /* [n_deep * hidden] each, of a prompt; the same rows */
     void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */

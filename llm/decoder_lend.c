@@ -3,14 +3,16 @@
 
 #include <string.h>
 
-/* A step's rows are its token's and those that a method computes again; they are few, and a call of their own. */
+/* A step's rows are its token's, those that a method computes again and drafted ones; they are few, and a call of their
+ * own. */
 typedef struct sizes {
     int64_t rows, chunk; /* of hidden states and queries; of everything else */
 } sizes;
 
 static sizes sizes_of(const sac_decoder_state *s, sac_decoder_use use) {
     if (use == SAC_FOR_PROMPT) return (sizes){s->n_ctx, s->chunk};
-    return (sizes){s->n_spare + 1, s->n_spare + 1};
+    int64_t n = s->n_spare + 1 + s->n_ahead;
+    return (sizes){n, n};
 }
 
 static void *take_rows(const sac_decoder_state *s, sac_arena *a, int64_t rows, int64_t cols) {

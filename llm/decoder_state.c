@@ -1,4 +1,5 @@
 /* decoder_state.c - a sequence: its choices, its memory, what may be kept of it. */
+#include "decoder_ahead.h"
 #include "decoder_run.h"
 
 #include <stdio.h>
@@ -105,6 +106,8 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     *s = (sac_decoder_state){.n_ctx = o->n_ctx,
                              .chunk = o->chunk,
                              .n_deep = c->n_deep,
+                             .n_ahead = o->n_ahead,
+                             .vocab = c->vocab,
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
@@ -119,6 +122,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
+    if (s->n_ahead) SAC_TRY_GOTO(st, sac_decoder_check_ahead(s, &kv, err), fail);
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
@@ -152,6 +156,7 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
     s->cos_sin = table.host, s->device_cos_sin = table.device;
     ADD_TO(rope_bytes);
     if (!s->device) s->logits = sac_take_host(m, decoder_floats(1, c->vocab));
+    if (s->n_ahead) s->ahead_logits = sac_take_host(m, decoder_floats(1 + s->n_ahead, c->vocab));
     ADD_TO(logits_bytes);
     sac_prefill_take(&s->prefill, &s->shape, m);
     sac_decode_take(&s->decode, &s->shape, m);

@@ -231,6 +231,11 @@ typedef struct sac_session_config {
      * without it where the checkpoint's generation_config.json asks for guidance. */
     bool guidance;
     bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
+    /* Tokens guessed and run several in a pass: "none" (default), or "lookup:n=3,most=7", which goes on as the prompt or
+     * the answer went on where the same tokens stood before (Saxena 2023, prompt lookup decoding). Answers are the same
+     * bit for bit, with any sampling. With decode "dense" and kv f32, f16 or bf16, on the CPU; others are UNSUPPORTED.
+     * In a batch a session drafts only while it is the one of its step that has a token to run. */
+    const char *draft;
 } sac_session_config;
 
 SAC_API void sac_session_config_default(sac_session_config *c);
@@ -539,7 +544,10 @@ typedef struct sac_result {
     int64_t n_prompt_tokens; /* visual ones counted */
     int64_t n_visual_tokens;
     int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
-    bool prefill_is_short;   /* the prompt was read densely: below the prefill method's break-even length */
+    /* With sac_session_config.draft: tokens run on a guess, and those of them that the answer took: so many passes of the
+     * model were saved. */
+    int64_t n_drafted_tokens, n_accepted_tokens;
+    bool prefill_is_short; /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
     /* seconds; media = decode, sample, resize; vision = the tower, of one on a device what the host spends on
@@ -750,7 +758,7 @@ SAC_API size_t sac_session_kv_bytes(const sac_session *s);
 
 /* The methods that run, every setting written out. A method whose settings mean dense is "dense" here. */
 typedef struct sac_session_method_lines {
-    char prefill[400], decode[400], kv[400], rope[100], reduce[100];
+    char prefill[400], decode[400], kv[400], rope[100], reduce[100], draft[100];
 } sac_session_method_lines;
 SAC_API void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
 

@@ -190,7 +190,8 @@ class Model:
 class Session:
     """A conversation with its keys and values; for one thread at a time (cancel excepted).
 
-    ctx: tokens of prompt and answer, 0 = the model's length. kv, prefill, decode, rope, reduce: methods, as in docs/methods.md."""
+    ctx: tokens of prompt and answer, 0 = the model's length. kv, prefill, decode, rope, reduce: methods, as in docs/methods.md.
+    draft: "lookup", as --draft in docs/command.md."""
 
     def __init__(
         self,
@@ -202,6 +203,7 @@ class Session:
         decode: str | None = None,
         rope: str | None = None,
         reduce: str | None = None,
+        draft: str | None = None,
         guidance: bool = False,
     ) -> None:
         self.model = model
@@ -212,7 +214,7 @@ class Session:
         lib.sac_session_config_default(_byref(config))
         config.n_ctx, config.guidance = ctx, guidance
         config.kv, config.prefill, config.decode = encoded(kv), encoded(prefill), encoded(decode)
-        config.rope, config.reduce = encoded(rope), encoded(reduce)
+        config.rope, config.reduce, config.draft = encoded(rope), encoded(reduce), encoded(draft)
         check(lib.sac_session_create, _byref(self._handle), model._open(), _byref(config))
         model._sessions.add(self)
 

@@ -1,6 +1,7 @@
 /* Steps of several sessions together. */
 #include "batch.h"
 
+#include "ahead.h"
 #include "clock.h"
 #include "workspace.h"
 
@@ -140,6 +141,10 @@ static sac_status lend_rows(sac_batch *b, sac_session *s, sac_error *err) {
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
+    if (s->decoder.n_ahead) {
+        item->status = sac_step_run(s, &item->error);
+        return;
+    }
     item->status = lend_rows(b, s, &item->error);
     if (item->status != SAC_OK) return;
     item->status = sac_decoder_step(sac_model_decoder(b->model), &s->decoder, &b->ops, &b->stream, past,
@@ -169,7 +174,7 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
-        if (items[i].status != SAC_OK || !s->reply.pending) continue;
+        if (items[i].status != SAC_OK || !s->reply.pending || sac_ahead_take(s)) continue;
         if (sac_decoder_can_batch(&s->decoder))
             b->places[n_together++] = i;
         else

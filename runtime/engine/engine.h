@@ -4,6 +4,7 @@
 
 #include "detokenizer.h"
 #include "device_weights.h"
+#include "draft.h"
 #include "media_memo.h"
 #include "model.h"
 #include "reduce.h"
@@ -104,6 +105,14 @@ typedef struct sac_session_block {
     size_t n_bytes; /* at least those asked for */
 } sac_session_block;
 
+/* Drafted tokens of the last pass (ahead.h). */
+typedef struct sac_ahead {
+    sac_draft draft;
+    int n, at; /* drafted ones that were run; the row whose logits are the decoder's, 0: the pass's own */
+    int credit;
+    int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
+} sac_ahead;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
@@ -126,6 +135,7 @@ struct sac_session {
 
     sac_session *guide; /* the second sequence of guidance (guide.h), or NULL */
     sac_sampler sampler;
+    sac_ahead ahead;
     sac_detokenizer *detokenizer;
     int32_t *ids; /* [n_ctx] the sequence, placeholder ids for visual tokens */
     uint64_t

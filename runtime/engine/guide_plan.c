@@ -9,6 +9,7 @@ sac_session_config sac_guide_config(const sac_session_config *config) {
     sac_session_config c = *config;
     c.reduce = NULL; /* it shows no pictures */
     c.guidance = c.measure_mass = false;
+    c.draft = NULL; /* it is told its tokens */
     return c;
 }
 

@@ -39,7 +39,8 @@ sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state 
     size_t rows = sac_decoder_loan_bytes(&loan);
     return (sac_workspace_need){.rows_bytes = d->device ? 0 : rows,
                                 .device_rows_bytes = d->device ? rows : 0,
-                                .scratch_bytes = scratch_bytes(m, prompt ? d->chunk : d->n_spare + 1, vision),
+                                .scratch_bytes =
+                                    scratch_bytes(m, prompt ? d->chunk : d->n_spare + 1 + d->n_ahead, vision),
                                 .vision = vision,
                                 .device_vision = vision && tower_on_device(m, reduce)};
 }

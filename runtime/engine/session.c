@@ -26,6 +26,8 @@ void sac_session_config_default(sac_session_config *c) {
 static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_decoder_options *out,
                           sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
+    sac_draft draft;
+    SAC_TRY(sac_draft_parse(&draft, c->draft, err));
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
                                  .chunk = c->prefill_chunk         ? c->prefill_chunk
@@ -38,6 +40,7 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
+                                 .n_ahead = draft.most,
                                  .device = &m->device,
                                  .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
@@ -260,6 +263,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     atomic_init(&s->cancel, false);
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config->reduce, &s->reduce, err), fail);
+    SAC_TRY_GOTO(st, sac_draft_parse(&s->ahead.draft, config->draft, err), fail);
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
@@ -405,6 +409,7 @@ void sac_session_methods(const sac_session *s, sac_session_method_lines *lines) 
     snprintf(lines->rope, sizeof lines->rope, "%s", d->rope_line);
     sac_reduce_print(&s->reduce, lines->reduce, sizeof lines->reduce);
     sac_method_print(kv->format->name, kv->format->params, kv->p, lines->kv, sizeof lines->kv);
+    sac_draft_print(&s->ahead.draft, lines->draft, sizeof lines->draft);
 }
 
 void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx) {

@@ -2,6 +2,7 @@
  * token is run that nobody asks to go on from. */
 #include "step.h"
 
+#include "ahead.h"
 #include "clock.h"
 #include "guide.h"
 #include "stop_strings.h"
@@ -123,6 +124,7 @@ static sac_status start_answer(sac_session *s, sac_error *err) {
         r->format_stops = chat->format ? sac_chat_stops(chat->format) : chat->stops;
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
+    sac_ahead_start(s);
     r->result = w->result;
     r->result.finish_reason = "cancelled"; /* until it is finished */
     r->start_ns = w->start_ns;
@@ -315,19 +317,18 @@ int32_t sac_step_pending(sac_session *s) {
     return id;
 }
 
-/* Runs the token before. */
-static sac_status run_pending(sac_session *s, sac_error *err) {
+sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
+    if (sac_ahead_take(s)) return SAC_OK;
     SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
-    sac_status st = sac_decoder_step(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
-                                     sac_decoder_stream(s), past, sac_step_pending(s), err);
+    sac_status st = sac_ahead_run(s, past, sac_step_pending(s), err);
     sac_session_give_back(s);
     return st;
 }
 
 static sac_status step(sac_session *s, int32_t *token, bool *done, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(s, err));
-    if (s->reply.pending) SAC_TRY(run_pending(s, err));
+    if (s->reply.pending) SAC_TRY(sac_step_run(s, err));
     return sac_step_choose(s, token, done, err);
 }
 

@@ -11,6 +11,9 @@ void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns);
 /* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. */
 int32_t sac_step_pending(sac_session *s);
 
+/* Runs that token, unless it was run ahead (ahead.h). Borrows a workspace. */
+sac_status sac_step_run(sac_session *s, sac_error *err);
+
 /* The first part of the following for which no callback is needed, if there is such: those of several
  * sessions may run side by side. */
 void sac_step_choose_ahead(sac_session *s);

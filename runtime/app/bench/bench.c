@@ -5,7 +5,8 @@
  * sac_session_generate, whose result has the times of media decode and vision too; the cache of visual
  * embeddings is off, and each repeat starts from an empty session. "pictures" is both, from the first picture
  * to the last embedding: of a tower on a device batches run while the host decodes the next ones, so that
- * neither part alone is a rate there. */
+ * neither part alone is a rate there. With --draft and no media the same answer is given a second time, in drafted steps
+ * ("drafted"): "decode" stays what it is without. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "commands.h"
@@ -29,10 +30,11 @@ typedef enum part_id {
     PART_PICTURES,
     PART_PREFILL,
     PART_DECODE,
+    PART_DRAFTED,
     PART_COUNT
 } part_id;
-static const char *const part_names[PART_COUNT] = {"load",     "media",   "vision",
-                                                   "pictures", "prefill", "decode"};
+static const char *const part_names[PART_COUNT] = {"load",    "media",  "vision", "pictures",
+                                                   "prefill", "decode", "drafted"};
 
 typedef struct part {
     double *seconds; /* [n] of each repeat */
@@ -48,7 +50,8 @@ typedef struct bench {
     const settings *s;
     part parts[PART_COUNT];
     int64_t n_prompt, n_generated;
-    double read_bandwidth; /* bytes a second */
+    int64_t n_drafted, n_accepted; /* of one repeat */
+    double read_bandwidth;         /* bytes a second */
 } bench;
 
 static int by_value(const void *a, const void *b) {
@@ -163,6 +166,27 @@ static sac_status run_text(bench *b, const int32_t *prompt, double seconds[PART_
     return SAC_OK;
 }
 
+/* The same tokens as run_text's, bit for bit. */
+static sac_status run_drafted(bench *b, const int32_t *prompt, double seconds[PART_COUNT], sac_error *err) {
+    sac_session *s = b->r.session;
+    sac_result result;
+    int32_t token;
+    sac_session_reset(s);
+    SAC_TRY(sac_session_begin_tokens(s, prompt, (size_t)b->s->prompt_tokens, &b->r.sampling, NULL, err));
+    sac_status st = SAC_OK;
+    for (bool done = false; st == SAC_OK && !done;) st = sac_session_step(s, NULL, &token, &done, err);
+    sac_session_end(s, &result);
+    seconds[PART_DRAFTED] = result.seconds.decode;
+    b->n_drafted = result.n_drafted_tokens;
+    b->n_accepted = result.n_accepted_tokens;
+    b->parts[PART_DRAFTED].work = result.n_tokens;
+    return st;
+}
+
+static bool drafts(const bench *b) {
+    return b->s->draft && strcmp(b->s->draft, "none") != 0;
+}
+
 static sac_status run_media(bench *b, const conversation *c, double seconds[PART_COUNT], sac_error *err) {
     answer a = {.quiet = true};
     sac_result result;
@@ -180,6 +204,8 @@ static sac_status run_media(bench *b, const conversation *c, double seconds[PART
     for (part_id id = PART_MEDIA; id <= PART_PICTURES; id++) b->parts[id].work = frames;
     b->n_prompt = result.n_prompt_tokens;
     b->n_generated = result.n_tokens;
+    b->n_drafted = result.n_drafted_tokens;
+    b->n_accepted = result.n_accepted_tokens;
     return SAC_OK;
 }
 
@@ -193,10 +219,12 @@ static sac_status measure(bench *b, sac_error *err) {
         double seconds[PART_COUNT] = {0};
         interrupt_begin(b->r.session);
         st = with_media ? run_media(b, &c, seconds, err) : run_text(b, prompt, seconds, err);
+        if (st == SAC_OK && !with_media && drafts(b)) st = run_drafted(b, prompt, seconds, err);
         if (interrupt_end() && st == SAC_OK) st = sac_fail(err, SAC_CANCELLED, "cancelled");
         if (st != SAC_OK || i < 0) continue;
-        for (part_id id = with_media ? PART_MEDIA : PART_PREFILL; id < PART_COUNT; id++)
+        for (part_id id = with_media ? PART_MEDIA : PART_PREFILL; id <= PART_DECODE; id++)
             add_time(b, id, seconds[id]);
+        if (!with_media && drafts(b)) add_time(b, PART_DRAFTED, seconds[PART_DRAFTED]);
     }
     progress_clear(&b->r.progress);
     free(prompt);
@@ -206,7 +234,7 @@ static sac_status measure(bench *b, sac_error *err) {
     sac_session_memory(b->r.session, &memory);
     b->parts[PART_MEDIA].overlaps = b->parts[PART_VISION].overlaps = memory.device_vision_bytes > 0;
     for (part_id id = PART_MEDIA; id <= PART_PICTURES; id++) b->parts[id].unit = "frames";
-    b->parts[PART_PREFILL].unit = b->parts[PART_DECODE].unit = "tokens";
+    b->parts[PART_PREFILL].unit = b->parts[PART_DECODE].unit = b->parts[PART_DRAFTED].unit = "tokens";
     b->parts[PART_PREFILL].work = b->n_prompt;
     b->parts[PART_DECODE].work = b->n_generated;
     b->parts[PART_DECODE].read_bytes = decode_read_bytes(b);
@@ -239,6 +267,9 @@ static void print_result(bench *b) {
     printf("repeats  %" PRId64 " after one to warm up; median, half the range\n\n", b->s->repeat);
     for (part_id id = 0; id < PART_COUNT; id++)
         if (b->parts[id].n) print_part(b, id);
+    if (drafts(b))
+        printf("drafts   %" PRId64 " tokens, %" PRId64 " of them in the answer\n", b->n_drafted,
+               b->n_accepted);
     sac_memory_report memory;
     sac_session_memory(b->r.session, &memory);
     printf("\nmemory   session %s and workspace %s for %s tokens, peak of the process %s\n",
@@ -271,6 +302,10 @@ static sac_status print_json(bench *b, sac_error *err) {
                           b->r.info.cpu, "threads", b->r.info.n_threads, "read_bandwidth", b->read_bandwidth,
                           "repeats", (json_int_t)b->s->repeat, "parts", parts, "memory",
                           report_memory(&memory), "peak_bytes", peak_bytes());
+    if (j && drafts(b)) {
+        json_object_set_new(j, "drafted_tokens", json_integer(b->n_drafted));
+        json_object_set_new(j, "accepted_tokens", json_integer(b->n_accepted));
+    }
     return report_print(j, err);
 }
 

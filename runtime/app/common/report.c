@@ -123,6 +123,7 @@ static json_t *session_settings(const run *r) {
     set_text(&b, "reduce", r->session_config.reduce ? r->session_config.reduce : "none");
     set(&b, "measure_mass", json_boolean(r->session_config.measure_mass));
     set_int(&b, "prefill_chunk", r->session_config.prefill_chunk);
+    if (r->session_config.draft) set_text(&b, "draft", lines.draft);
     return end(&b);
 }
 
@@ -188,6 +189,10 @@ static json_t *usage(const sac_result *r) {
     set_int(&b, "reused_tokens", r->n_reused_tokens);
     set_int(&b, "completion_tokens", r->n_tokens);
     set_int(&b, "total_tokens", r->n_prompt_tokens + r->n_tokens);
+    if (r->n_drafted_tokens) {
+        set_int(&b, "drafted_tokens", r->n_drafted_tokens);
+        set_int(&b, "accepted_tokens", r->n_accepted_tokens);
+    }
     return end(&b);
 }
 

@@ -48,6 +48,7 @@ sac_session_config run_session_config(const settings *s) {
     if (s->decode) c.decode = s->decode;
     if (s->rope) c.rope = s->rope;
     if (s->reduce) c.reduce = s->reduce;
+    if (s->draft) c.draft = s->draft;
     c.measure_mass = s->measure_mass;
     return c;
 }

@@ -83,7 +83,7 @@ typedef struct settings {
     uint64_t seed;
     text_list stop, set, adapter;
     int64_t ctx, prefill_chunk;
-    char *kv, *prefill, *decode, *rope, *reduce;
+    char *kv, *prefill, *decode, *rope, *reduce, *draft;
     int64_t prompt_tokens, gen_tokens, repeat;
     bool plan, tensors, keys;
     char *videos, *subtitles, *prompt, *out;

@@ -1,0 +1,103 @@
+/* decoder_ahead.c - several rows of one sequence in a step. Linear layers run once over all of them, as over a batch;
+ * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. */
+#include "decoder_ahead.h"
+
+#include "decoder_run.h"
+
+#include <assert.h>
+#include <string.h>
+
+sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    if (s->device)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft on %s: rows of several tokens are rounded otherwise there than those "
+                        "of one; run on the CPU, or without a draft",
+                        s->device->name);
+    if (kv->format->packing)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and KV format %s: it packs rows, and those of refused tokens could not be "
+                        "taken back; use "
+                        "f32, f16 or bf16",
+                        kv->format->name);
+    if (s->decode.policy != &sac_decode_dense)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and decode policy %s: it would learn from refused tokens; use dense",
+                        s->decode.policy->name);
+    if (s->rope.scaling == SAC_ROPE_DYNAMIC)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "a draft and dynamic rope scaling: how a row is turned depends on the length of the sequence");
+    if (s->shape.measure_mass)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and measure_mass: refused tokens would be measured too");
+    return SAC_OK;
+}
+
+static sac_status attend(const decoder_run *r, int layer, int64_t first, int64_t n, sac_mat q, sac_kv_view kv,
+                         int64_t past) {
+    sac_decoder_state *s = r->s;
+    for (int64_t i = 0; i < n; i++) {
+        kv.n_rows = past + i + 1;
+        sac_layer_attention a = sac_decoder_layer_attention(r, layer, first + i, sac_mat_rows(q, i, 1), kv,
+                                                            past + i, first + i + 1);
+        SAC_TRY(sac_decode_attend(&s->decode, &a, &s->mass));
+    }
+    s->cache.layer_rows[layer] = past + 1;
+    return SAC_OK;
+}
+
+static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, int layer, int64_t first,
+                            int64_t n) {
+    sac_decoder_state *s = r->s;
+    int64_t past;
+    sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
+    sac_block_part part = {
+        .n = n, .rotation = decoder_rotation(s), .pos = s->device_positions + first, .kv = kv, .first = past};
+    sac_mat q = decoder_as(rows->q, sac_block_query_type(rows->q.dtype, kv.dtype));
+    SAC_TRY(sac_block_in(rows, &r->d->layers[layer], &part, 1));
+    SAC_TRY(attend(r, layer, first, n, q, kv, past));
+    SAC_TRY(sac_block_convert(rows, q, rows->q.dtype));
+    return sac_block_out(rows, &r->d->layers[layer]);
+}
+
+static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, int64_t n) {
+    sac_decoder_state *s = r->s;
+    const int64_t vocab = r->d->config.vocab;
+    sac_block_rows rows = sac_decoder_rows(r, past, n);
+    rows.steps = true;
+    SAC_TRY(sac_stream_use(r->stream));
+    SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
+    for (int64_t i = past; i < past + n; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){.y = rows.hidden, .table = r->d->embed, .ids = ids}));
+    for (int layer = 0; layer < r->d->config.n_layers; layer++) SAC_TRY(run_layer(r, &rows, layer, past, n));
+    return sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab));
+}
+
+/* The row of the last pass becomes the last of the sequence. */
+static void go_to(sac_decoder_state *s, int64_t i) {
+    size_t vocab = (size_t)s->vocab;
+    memcpy(s->logits, s->ahead_logits + (size_t)i * vocab, vocab * sizeof(float));
+    s->last_row = s->cache.n_rows++;
+}
+
+sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
+                                  const sac_stream *stream, int64_t past, const int32_t *ids, int64_t n,
+                                  sac_error *err) {
+    decoder_run r = {d, s, ops, stream};
+    assert(past == s->cache.n_rows && s->hidden && n >= 1 && n <= s->n_ahead + 1);
+    if (n > s->n_ctx - past)
+        return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+    sac_status st = run(&r, past, ids, n);
+    if (st == SAC_OK) {
+        go_to(s, 0);
+        return SAC_OK;
+    }
+    sac_decoder_cut_back(s, past);
+    return sac_decoder_explain(&r, st, err);
+}
+
+void sac_decoder_accept(sac_decoder_state *s, int64_t i) {
+    assert(i >= 1 && i <= s->n_ahead && s->cache.n_rows < s->n_ctx);
+    for (int layer = 0; layer < s->shape.n_layers; layer++) s->cache.layer_rows[layer]++;
+    go_to(s, i);
+}

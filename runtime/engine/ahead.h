@@ -1,0 +1,18 @@
+/* ahead.h - tokens of an answer that were run before they were chosen. A step asks first whether the token before it is
+ * one of those: then its logits are there, and nothing is run. */
+#ifndef SAC_ENGINE_AHEAD_H
+#define SAC_ENGINE_AHEAD_H
+
+#include "engine.h"
+
+/* An answer begins. */
+void sac_ahead_start(sac_session *s);
+
+/* If the pending token (s->reply.pending) was drafted and run, it is written to the sequence, and its logits are the
+ * decoder's. Otherwise what was run ahead is forgotten. */
+bool sac_ahead_take(sac_session *s);
+
+/* Runs `id`, which sac_step_pending has written at row `past`, and what is drafted behind it. */
+sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *err);
+
+#endif

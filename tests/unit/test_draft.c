@@ -1,0 +1,379 @@
+#define _GNU_SOURCE
+/* Drafted answers have the bits of plain ones: tokens, logits of every step, texts and log probabilities. */
+#include "draft.h"
+#include "step_test.h"
+
+#include <math.h>
+
+#define MOST_TOKENS 200
+
+/* Logits of every step; tokens may be forced. */
+typedef struct seen {
+    float *logits; /* [MOST_TOKENS][vocab] */
+    int n, vocab;
+    const int32_t *forced; /* [n_forced] or NULL */
+    int n_forced;
+    int32_t ids[MOST_TOKENS];
+    sac_result result;
+} seen;
+
+static void see(void *ctx, float *logits, int n_vocab) {
+    seen *x = ctx;
+    assert_true(x->n < MOST_TOKENS);
+    if (!x->logits) x->logits = malloc((size_t)MOST_TOKENS * (size_t)n_vocab * sizeof(float));
+    x->vocab = n_vocab;
+    memcpy(x->logits + (size_t)x->n * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof(float));
+    if (x->forced && x->n < x->n_forced)
+        for (int i = 0; i < n_vocab; i++)
+            if (i != x->forced[x->n]) logits[i] = -INFINITY;
+    x->n++;
+}
+
+static sac_session *session_of(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft) {
+    sac_session_config c;
+    sac_error err;
+    sac_session *s;
+    sac_session_config_default(&c);
+    c.n_ctx = n_ctx, c.kv = kv, c.draft = draft;
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    return s;
+}
+
+static void answer(seen *x, sac_session *s, const int32_t *ids, size_t n, const sac_sampling *o) {
+    sac_error err;
+    int32_t token;
+    sac_events e = {.ctx = x, .logits = see};
+    free(x->logits);
+    x->logits = NULL, x->n = 0;
+    assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
+    sac_session_end(s, &x->result);
+    memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
+}
+
+static void same(const seen *a, const seen *b) {
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
+    assert_memory_equal(a->logits, b->logits, (size_t)a->n * (size_t)a->vocab * sizeof(float));
+    assert_string_equal(a->result.finish_reason, b->result.finish_reason);
+    assert_int_equal(a->result.n_drafted_tokens, 0);
+    assert_true(b->result.n_accepted_tokens <= b->result.n_drafted_tokens);
+}
+
+static void compare(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft, const int32_t *ids,
+                    size_t n, const sac_sampling *o, seen *plain, seen *drafted) {
+    sac_session *a = session_of(m, kv, n_ctx, NULL), *b = session_of(m, kv, n_ctx, draft);
+    answer(plain, a, ids, n, o);
+    answer(drafted, b, ids, n, o);
+    same(plain, drafted);
+    assert_int_equal(sac_session_n_tokens(a), sac_session_n_tokens(b));
+    assert_int_equal(sac_session_kv_bytes(a), sac_session_kv_bytes(b));
+    sac_session_free(a);
+    sac_session_free(b);
+}
+
+static void drop(seen *x) {
+    free(x->logits);
+    *x = (seen){0};
+}
+
+#define N_PROMPT 40
+static const int32_t *repeated(int period) {
+    static int32_t ids[N_PROMPT];
+    for (int i = 0; i < N_PROMPT; i++) ids[i] = 5 + i % period;
+    return ids;
+}
+
+static void small_models_give_the_same_bits(void **state) {
+    (void)state;
+    static const char *const folders[] = {"llama_f32",
+                                          "qwen2",
+                                          "mistral",
+                                          "llava",
+                                          "qwen2_vl",
+                                          "gguf_qwen3_f32/f32.gguf",
+                                          "gguf_llama_q4_k/q4_k.gguf",
+                                          "packed_ct_w4",
+                                          "packed_gptq_4"};
+    static const char *const kvs[] = {"f32", "f16", "bf16"};
+    static seen plain, drafted;
+    int64_t n_drafted = 0, n_accepted = 0;
+    for (size_t i = 0; i < SAC_COUNT(folders); i++) {
+        char path[200];
+        sac_error err;
+        sac_model *m;
+        snprintf(path, sizeof path, "tests/golden/models/%s", folders[i]);
+        assert_ok(sac_model_open(&m, path, NULL, &err), err);
+        sac_sampling o = step_sampling(80);
+        o.ignore_eos = true;
+        for (int period = 3; period <= 7; period += 4) {
+            compare(m, kvs[i % 3], 160, "lookup:most=11,least=1", repeated(period), N_PROMPT, &o, &plain,
+                    &drafted);
+            n_drafted += drafted.result.n_drafted_tokens;
+            n_accepted += drafted.result.n_accepted_tokens;
+        }
+        o.temperature = 0.3, o.seed = i, o.repetition_penalty = 1.05;
+        compare(m, kvs[i % 3], 160, "lookup", repeated(5), N_PROMPT, &o, &plain, &drafted);
+        drop(&plain);
+        drop(&drafted);
+        sac_model_free(m);
+    }
+    assert_true(n_accepted > 100);
+    assert_true(n_drafted > n_accepted + 20); /* some were refused */
+}
+
+/* The model repeats itself here; most drafts are right. */
+static void repeated_text_takes_few_passes(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_sampling o = step_sampling(150);
+    o.ignore_eos = true;
+    compare(model, "f16", 400, "lookup", repeated(6), N_PROMPT, &o, &plain, &drafted);
+    const sac_result *r = &drafted.result;
+    assert_true(r->n_tokens > 2 * (r->n_tokens - r->n_accepted_tokens)); /* a pass gives more than two */
+    assert_true(r->n_accepted_tokens * 10 >= r->n_drafted_tokens * 8);
+    drop(&plain);
+    drop(&drafted);
+}
+
+/* Products of bf16 have a batch's bits, too. */
+static void fast_models_give_the_same_bits(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_error err;
+    sac_model *m;
+    sac_model_options fast;
+    sac_model_options_default(&fast);
+    fast.fast = true;
+    assert_ok(sac_model_open(&m, "models/demo", &fast, &err), err);
+    sac_sampling o = step_sampling(100);
+    o.ignore_eos = true;
+    compare(m, "bf16", 400, "lookup:most=20,least=1", repeated(5), N_PROMPT, &o, &plain, &drafted);
+    assert_true(drafted.result.n_accepted_tokens > 20);
+    drop(&plain);
+    drop(&drafted);
+    sac_model_free(m);
+}
+
+/* Texts that are forced: one where nothing comes twice, and one where every draft is wrong. */
+static void wrong_drafts_are_few(void **state) {
+    (void)state;
+    static int32_t once[MOST_TOKENS], wrong[MOST_TOKENS];
+    static const int32_t first[] = {60, 61, 62};
+    static seen plain, drafted;
+    sac_sampling o = step_sampling(MOST_TOKENS);
+    o.ignore_eos = true;
+    for (int i = 0; i < MOST_TOKENS; i++) {
+        once[i] = 100 + i;
+        wrong[i] = i % 3 == 2 ? 100 + i : 40 + i % 3;
+    }
+    plain.n_forced = drafted.n_forced = MOST_TOKENS;
+    plain.forced = drafted.forced = once;
+    compare(model, NULL, 400, "lookup", first, 3, &o, &plain, &drafted);
+    assert_int_equal(drafted.result.n_tokens, MOST_TOKENS);
+    assert_int_equal(drafted.result.n_drafted_tokens, 0);
+    plain.forced = drafted.forced = wrong;
+    compare(model, NULL, 400, "lookup", first, 3, &o, &plain, &drafted);
+    assert_in_range(drafted.result.n_drafted_tokens, 1, 1 + MOST_TOKENS / 50);
+    assert_int_equal(drafted.result.n_accepted_tokens, 0);
+    drop(&plain);
+    drop(&drafted);
+}
+
+static void settings_see_tokens_one_by_one(void **state) {
+    (void)state;
+    static heard plain, drafted;
+    static const char *const stops[] = {" at the ", "numbers"};
+    static const sac_logit_bias bias[] = {{40, -100}, {41, 3}};
+    asked q;
+    for (int i = 0; i < 5; i++) {
+        sac_session *a = session_of(model, NULL, 2048, NULL),
+                    *b = session_of(model, NULL, 2048, "lookup:least=1");
+        sac_sampling o = step_sampling(150);
+        o.logprobs = true;
+        o.top_logprobs = 3;
+        if (i == 1) o.stop = stops, o.n_stop = 2;
+        if (i == 2) o.frequency_penalty = 0.4, o.presence_penalty = 0.2, o.ignore_eos = true;
+        if (i == 3) o.temperature = 1.1, o.top_p = 0.9, o.ignore_eos = true;
+        if (i == 4) o.logit_bias = bias, o.n_logit_bias = 2, o.repetition_penalty = 1.2;
+        for (o.seed = 1; o.seed <= (i == 3 ? 4 : 1); o.seed++) {
+            const sac_message *m = ask_about(&q, STEP_PICTURE, 0, "Describe the image.");
+            hear_alone(&plain, model, a, m, &o);
+            hear_alone(&drafted, model, b, m, &o); /* again over the rows of the one before */
+            heard_equal(&plain, &drafted);
+            assert_memory_equal(plain.top, drafted.top, sizeof plain.top);
+            assert_int_equal(plain.n_reused, drafted.n_reused);
+        }
+        sac_session_free(a);
+        sac_session_free(b);
+    }
+}
+
+static void the_context_and_the_limit_end_drafts(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_sampling o = step_sampling(0);
+    o.ignore_eos = true;
+    for (int64_t n_ctx = N_PROMPT + 20; n_ctx < N_PROMPT + 32; n_ctx++) {
+        compare(model, "f32", n_ctx, "lookup:most=31", repeated(6), N_PROMPT, &o, &plain, &drafted);
+        assert_int_equal(drafted.result.n_tokens, n_ctx - N_PROMPT + 1);
+        assert_true(drafted.result.n_accepted_tokens > 0);
+    }
+    for (o.max_tokens = 1; o.max_tokens < 24; o.max_tokens++)
+        compare(model, "f32", 200, "lookup:most=31", repeated(6), N_PROMPT, &o, &plain, &drafted);
+    drop(&plain);
+    drop(&drafted);
+}
+
+/* An answer that is left while tokens are run ahead leaves nothing of them behind. */
+static void what_was_run_ahead_is_forgotten(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_error err;
+    sac_sampling o = step_sampling(60);
+    o.ignore_eos = true;
+    for (int n = 1; n < 30; n += 4) {
+        sac_session *both[] = {session_of(model, NULL, 400, NULL), session_of(model, NULL, 400, "lookup")};
+        for (int i = 0; i < 2; i++) {
+            bool done;
+            int32_t token;
+            assert_ok(sac_session_begin_tokens(both[i], repeated(6), N_PROMPT, &o, NULL, &err), err);
+            for (int k = 0; k < n; k++) assert_ok(sac_session_step(both[i], NULL, &token, &done, &err), err);
+            sac_session_end(both[i], NULL);
+            answer(i ? &drafted : &plain, both[i], repeated(6), N_PROMPT - 3, &o);
+        }
+        assert_int_equal(sac_session_n_tokens(both[0]), sac_session_n_tokens(both[1]));
+        same(&plain, &drafted);
+        sac_session_free(both[0]);
+        sac_session_free(both[1]);
+    }
+    drop(&plain);
+    drop(&drafted);
+}
+
+/* In a batch with others tokens that were run ahead are taken, and none are drafted; the last one left drafts again. */
+static void batches_give_the_same(void **state) {
+    (void)state;
+    static seen plain;
+    sac_error err;
+    sac_batch *b;
+    sac_session *s[3];
+    sac_batch_item items[3];
+    sac_sampling o = step_sampling(0);
+    o.ignore_eos = true;
+    assert_ok(sac_batch_create(&b, model, 3, &err), err);
+    for (int i = 0; i < 3; i++) {
+        s[i] = session_of(model, NULL, 400, i == 1 ? NULL : "lookup");
+        o.max_tokens = i == 2 ? 150 : 40;
+        assert_ok(sac_session_begin_tokens(s[i], repeated(6), N_PROMPT, &o, NULL, &err), err);
+    }
+    bool done;
+    int32_t token;
+    for (int i = 0; i < 9; i++) assert_ok(sac_session_step(s[0], NULL, &token, &done, &err), err);
+    bool is_done[3] = {false};
+    for (;;) {
+        size_t n = 0, of[3];
+        for (size_t i = 0; i < 3; i++)
+            if (!is_done[i]) of[n] = i, items[n++] = (sac_batch_item){.session = s[i]};
+        if (!n) break;
+        assert_ok(sac_batch_step(b, items, n, &err), err);
+        for (size_t k = 0; k < n; k++) {
+            assert_ok(items[k].status, items[k].error);
+            is_done[of[k]] = items[k].done;
+        }
+    }
+    sac_session *lone = session_of(model, NULL, 400, NULL);
+    for (int i = 0; i < 3; i++) {
+        sac_result r;
+        o.max_tokens = i == 2 ? 150 : 40;
+        sac_session_reset(lone);
+        answer(&plain, lone, repeated(6), N_PROMPT, &o);
+        sac_session_end(s[i], &r);
+        assert_int_equal(r.n_tokens, plain.result.n_tokens);
+        assert_memory_equal(r.tokens, plain.ids, (size_t)r.n_tokens * sizeof *r.tokens);
+        assert_memory_equal(sac_session_logits(s[i]), sac_session_logits(lone),
+                            (size_t)plain.vocab * sizeof(float));
+        assert_true(i == 1 ? r.n_drafted_tokens == 0 : r.n_accepted_tokens > 3);
+        sac_session_free(s[i]);
+    }
+    sac_session_free(lone);
+    sac_batch_free(b);
+    drop(&plain);
+}
+
+static void refuses(const sac_model *m, sac_status st, const char *kv, const char *decode, const char *draft,
+                    bool measure, const char *says) {
+    sac_session_config c;
+    sac_error err = {0};
+    sac_session *s;
+    sac_memory_report r;
+    sac_session_config_default(&c);
+    c.kv = kv, c.draft = draft, c.measure_mass = measure, c.n_ctx = 4096; /* below their budgets methods are dense */
+    if (decode) c.decode = decode;
+    assert_int_equal(sac_session_create(&s, m, &c, &err), st);
+    assert_null(s);
+    if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+    assert_int_equal(sac_session_plan(m, &c, &r, &err), st);
+}
+
+static void what_cannot_draft_says_why(void **state) {
+    (void)state;
+    sac_model *m;
+    sac_error err;
+    sac_session_method_lines lines;
+    refuses(model, SAC_UNSUPPORTED, "int4", NULL, "lookup", false, "int4");
+    refuses(model, SAC_UNSUPPORTED, "kivi", NULL, "lookup", false, "kivi");
+    refuses(model, SAC_UNSUPPORTED, NULL, "quest", "lookup", false, "quest");
+    refuses(model, SAC_UNSUPPORTED, NULL, "h2o", "lookup", false, "h2o");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "lookup", true, "measure_mass");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "medusa", false, "none, lookup");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "", false, "none, lookup");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:most=32", false, "from 1 to 31");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:k=3", false, "most, n, least");
+    assert_ok(sac_model_open(&m, "tests/golden/models/llama_dynamic", NULL, &err), err);
+    refuses(m, SAC_UNSUPPORTED, NULL, NULL, "lookup", false, "dynamic");
+    sac_model_free(m);
+    sac_session *s = session_of(model, NULL, 100, "lookup:n=4");
+    sac_session_methods(s, &lines);
+    assert_string_equal(lines.draft, "lookup:most=7,n=4,least=2");
+    sac_session_free(s);
+}
+
+static void lookup_finds_the_longest(void **state) {
+    (void)state;
+    sac_draft d;
+    sac_error err;
+    int32_t out[8], far[] = {1, 2, 3, 9, 9, 7, 2, 3, 8, 8, 5, 1, 2, 3}, two[] = {4, 6, 5, 6, 5},
+                    none[] = {1, 2, 3, 4};
+    assert_ok(sac_draft_parse(&d, "lookup", &err), err);
+    assert_int_equal(d.method->propose(d.p, far, 14, 2, out), 2); /* 1 2 3 before the later 2 3 */
+    assert_memory_equal(out, ((int32_t[]){9, 9}), 8);
+    assert_int_equal(d.method->propose(d.p, far + 1, 13, 3, out), 3); /* the last of the equally long */
+    assert_memory_equal(out, ((int32_t[]){8, 8, 5}), 12);
+    assert_int_equal(d.method->propose(d.p, two, 5, 5, out), 5); /* a period goes on */
+    assert_memory_equal(out, ((int32_t[]){6, 5, 6, 5, 6}), 20);
+    assert_int_equal(d.method->propose(d.p, none, 4, 4, out), 0);
+    assert_int_equal(d.method->propose(d.p, none, 1, 4, out), 0);
+    assert_ok(sac_draft_parse(&d, "lookup:n=1", &err), err);
+    assert_int_equal(d.method->propose(d.p, two + 1, 3, 1, out), 1);
+    assert_int_equal(out[0], 5);
+    assert_ok(sac_draft_parse(&d, "none", &err), err);
+    assert_null(d.method);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lookup_finds_the_longest),
+        cmocka_unit_test(small_models_give_the_same_bits),
+        cmocka_unit_test(repeated_text_takes_few_passes),
+        cmocka_unit_test(fast_models_give_the_same_bits),
+        cmocka_unit_test(wrong_drafts_are_few),
+        cmocka_unit_test(settings_see_tokens_one_by_one),
+        cmocka_unit_test(the_context_and_the_limit_end_drafts),
+        cmocka_unit_test(what_was_run_ahead_is_forgotten),
+        cmocka_unit_test(batches_give_the_same),
+        cmocka_unit_test(what_cannot_draft_says_why),
+    };
+    return cmocka_run_group_tests_name("draft", tests, open_model, close_model);
+}
