@@ -81,11 +81,10 @@ class Settings(Case):
             body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
                                         {"prompt": "x"})}
             for field, value in {
-                    "guided_choice": ["a"], "guided_json": {}, "guided_regex": "a", "structured_outputs": {"choice": ["a"]},
-                    "grammar": "root ::= x", "json_schema": {}, "functions": [{}], "echo": True, "suffix": "x",
-                    "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
+                    "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}], "echo": True,
+                    "suffix": "x", "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
                     "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
-                    "reasoning_effort": "low", "parallel_tool_calls": False, "skip_special_tokens": False}.items():
+                    "reasoning_effort": "low", "skip_special_tokens": False}.items():
                 reply = self.server.post(path, {**body, field: value})
                 self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
                                  (400, field, "unsupported"))
@@ -164,9 +163,10 @@ class Settings(Case):
         self.assertIn(value, ["large", "small"])
 
     def test_schemas_that_are_refused(self):
-        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
-                       {"anyOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]},
-                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "null"}]},
+        for schema in ({"type": "string", "pattern": "(?=a)b"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
+                       {"oneOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]}, {"type": "array", "uniqueItems": True},
+                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "string"}]},
+                       {"not": {}}, {"type": "string", "format": "colour"}, {"type": "integer", "minimum": 2.1, "maximum": 2.9},
                        {"$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]}},
                         "$ref": "#/$defs/A"},
                        {"enum": []}, {"type": "object", "required": ["a"]}, {"minItems": 2, "maxItems": 1}):

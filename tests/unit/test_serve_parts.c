@@ -2,9 +2,10 @@
  * domains, hosts, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
 #include "fetch.h"
-#include "json_machine.h"
+#include "machine.h"
 #include "origin.h"
 #include "queue.h"
+#include "schema.h"
 #include "slot_methods.h"
 #include "url.h"
 
@@ -24,30 +25,35 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 /* Walks through allowed bytes at random until the value is whole; the walk prefers what ends. */
-static size_t walk(const schema *s, uint32_t *seed, char *text, size_t room) {
-    json_machine m;
+static size_t walk(const grammar *g, uint32_t *seed, char *text, size_t room) {
+    machine *m = machine_open(g);
     size_t n = 0;
-    json_machine_start(&m, s);
-    while (n < room) {
-        if (m.depth == 0 || (json_machine_may_end(&m) && next_random(seed) % 4 == 0)) return n;
+    bool done = false;
+    assert_non_null(m);
+    while (n < room && !done) {
+        done = machine_is_done(m, 0) || (machine_may_end(m, 0) && next_random(seed) % 4 == 0);
+        if (done) break;
         static const char likely[] = "\"\"}]},:ab\xc3\xa9\\u00d19e-.5tfn";
         bool moved = false;
         for (int tries = 0; tries < 4000 && !moved; tries++) {
             unsigned char c = tries < 200 ? (unsigned char)likely[next_random(seed) % (sizeof likely - 1)]
                                           : (unsigned char)next_random(seed);
-            json_machine copy = m;
-            if (!json_machine_step(&copy, c)) continue;
-            m = copy;
+            if (!machine_step(m, c)) continue;
             text[n++] = (char)c;
             moved = true;
         }
-        if (!moved && json_machine_may_end(&m)) return n;
-        if (!moved) print_error("a dead end after %.*s\n", (int)n, text);
-        assert_true(moved);
+        done = !moved && machine_may_end(m, 0);
+        if (!moved && !done) print_error("a dead end after %.*s\n", (int)n, text);
+        assert_true(moved || done);
     }
-    return 0; /* too long */
+    machine_close(m);
+    return done ? n : 0; /* 0: too long */
 }
-
+static bool compile(grammar *g, const json_t *text, serve_problem *p) {
+    grammar_init(g, GRAMMAR_JSON_DEPTH);
+    int root = schema_compile(g, text, "response_format", p);
+    return p->status == 0 && grammar_finish(g, root, "the JSON schema", "response_format", p);
+}
 static const char *const schemas[] = {
     "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\\u00e9\\\"\": {\"type\": "
     "\"string\"}, \"ab\": {\"type\": [\"null\", \"number\"]}}, \"required\": [\"a\", \"ab\"]}",
@@ -104,9 +110,10 @@ static void every_walk_is_json_that_matches(void **state) {
     int n_whole = 0;
     for (size_t k = 0; k < sizeof schemas / sizeof *schemas; k++) {
         json_t *text = json_loads(schemas[k], 0, NULL);
-        schema s;
+        grammar s;
         serve_problem p = {0};
-        assert_true(schema_compile(&s, text, &p));
+        if (!compile(&s, text, &p)) print_error("%s\n", p.message);
+        assert_int_equal(p.status, 0);
         for (int i = 0; i < 200; i++) {
             char out[4096];
             size_t n = walk(&s, &seed, out, sizeof out);
@@ -119,26 +126,27 @@ static void every_walk_is_json_that_matches(void **state) {
             json_decref(v);
             n_whole++;
         }
-        schema_free(&s);
+        grammar_free(&s);
         json_decref(text);
     }
     assert_true(n_whole > 1000);
 }
 
-static bool accepts(const schema *s, const char *text) {
-    json_machine m;
-    json_machine_start(&m, s);
-    for (; *text; text++)
-        if (!json_machine_step(&m, (unsigned char)*text)) return false;
-    return json_machine_may_end(&m);
+static bool accepts(const grammar *g, const char *text) {
+    machine *m = machine_open(g);
+    assert_non_null(m);
+    while (*text && machine_step(m, (unsigned char)*text)) text++;
+    bool ok = !*text && machine_may_end(m, 0);
+    machine_close(m);
+    return ok;
 }
 
 static void texts_that_match_and_do_not(void **state) {
     (void)state;
-    schema s;
+    grammar s;
     serve_problem p = {0};
     json_t *text = json_loads(schemas[0], 0, NULL);
-    assert_true(schema_compile(&s, text, &p));
+    assert_true(compile(&s, text, &p));
     assert_true(accepts(&s, "{\"a\": 1, \"ab\": null}"));
     assert_true(accepts(&s, "{\n  \"ab\": -1.5e3,\n  \"a\": 0\n}"));
     assert_true(accepts(&s, "{\"b\xc3\xa9\\\"\":\"\\u00e9\xf0\x9f\x98\x80\",\"a\":1,\"ab\":2}"));
@@ -153,7 +161,7 @@ static void texts_that_match_and_do_not(void **state) {
                                         "{\"b\xc3\xa9\\\"\":\"\\ud800\",\"a\":1,\"ab\":2}",
                                         "{\"b\xc3\xa9\\\"\":\"\xed\xa0\x80\",\"a\":1,\"ab\":2}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(accepts(&s, wrong[i]));
-    schema_free(&s);
+    grammar_free(&s);
     json_decref(text);
 }
 

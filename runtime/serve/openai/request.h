@@ -14,6 +14,12 @@ typedef struct serve_request serve_request;
 
 enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16 };
 
+typedef enum serve_tool_choice {
+    SERVE_TOOLS_NONE, /* calls are text: no tools were given, or none are to be called */
+    SERVE_TOOLS_AUTO,
+    SERVE_TOOLS_REQUIRED /* one at least; r->tool_name: this one */
+} serve_tool_choice;
+
 /* A video as it was before frames of it were chosen. */
 typedef struct serve_video_facts {
     double fps, duration_s;
@@ -63,10 +69,15 @@ struct serve_request {
     bool logprobs;
     sac_logit_bias *logit_bias; /* owned */
     sac_controls *controls;     /* owned; NULL = those of the server */
-    const json_t *schema;       /* the answer must match it; NULL = any text */
-    bool json_object;           /* any JSON object */
-    double timeout_s;           /* 0 = the server's */
-    serve_methods *methods;     /* owned */
+    const json_t *tools;        /* as given, checked; NULL = none */
+    serve_tool_choice tool_choice;
+    const char *tool_name;   /* the one that is to be called; NULL = any */
+    bool parallel_calls;     /* several may be called at once */
+    bool include_reasoning;  /* where it is told apart, it is in the answer, too */
+    bool begins_inside;      /* the prompt ends within reasoning */
+    struct grammar *grammar; /* the answer must be of it; owned; NULL = any text */
+    double timeout_s;        /* 0 = the server's */
+    serve_methods *methods;  /* owned */
 };
 
 /* What the body will take once it is parsed, beside its strings; false: too much. */

@@ -92,10 +92,9 @@ static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
 static bool prepare(serve_slot *slot, serve_problem *p) {
     const serve_request *r = slot->job->request;
     serve_answer_begin(&slot->answer, slot->job);
-    if (r->schema || r->json_object) {
-        slot->constraint = serve_constraint_open(slot->server->tokens, r->schema, p);
-        if (!slot->constraint) return false;
-    }
+    if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
+    if (slot->answer.failed || (r->grammar && !slot->constraint))
+        return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open();
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
     slot->events = serve_slot_events(slot);
