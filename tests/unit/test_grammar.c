@@ -151,6 +151,15 @@ static void hostile(void **state) {
     assert_true(machine_is_done(m, 0));
     machine_close(m);
     grammar_free(&g);
+    n = (size_t)snprintf(text, sizeof text, "(a");
+    for (int i = 0; i < 240; i++) text[n++] = '*';
+    snprintf(text + n, sizeof text - n, ")**b");
+    assert_true(open_regex(&g, text, true, false));
+    m = machine_open(&g);
+    for (int i = 0; i < 100; i++) assert_true(machine_step(m, 'a'));
+    assert_true(machine_work(m) < 100 * 80000);
+    machine_close(m);
+    grammar_free(&g);
     assert_true(open_regex(&g, "(a|aa|aaa|a*)*b", true, false));
     assert_true(accepts(&g, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
     grammar_free(&g);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 18, TIDY_FRAMES = 2048 };
+/* BYTE_WORK: nodes and frames that are looked at for one byte; what is beyond is not offered. */
+enum { MAX_FRAMES = 1 << 18, TIDY_FRAMES = 2048, BYTE_WORK = 1 << 15 };
 
 typedef struct machine_level {
     int begin, n; /* its readings: tops[begin...] */
@@ -13,7 +14,10 @@ typedef struct machine_level {
 struct machine {
     const grammar *g;
     machine_frame *frames;
+    uint32_t *advanced; /* [room] the byte that a frame was read with last, by number */
+    uint32_t n_bytes;   /* numbers given */
     int n_frames, room;
+    uint64_t work;
     int n_kept; /* frames that were left when level 0 was tidied last */
     int32_t *tops;
     int tops_room;
@@ -25,6 +29,7 @@ struct machine_try_state {
     int from;  /* frames from here on are of this byte */
     int begin; /* its readings: tops[begin...] */
     int n;
+    int work;
 };
 
 /* ---------------------------------------------------------------- frames */
@@ -41,20 +46,26 @@ bool machine_has_room(const machine_try_state *t, int depth, int32_t node) {
     return depth + t->m->g->nodes[node].need <= t->m->g->max_depth;
 }
 
+static bool grow(machine *m) {
+    int room = m->room ? 2 * m->room : 256;
+    if (room > MAX_FRAMES) return false;
+    machine_frame *frames = realloc(m->frames, (size_t)room * sizeof *frames);
+    if (frames) m->frames = frames;
+    uint32_t *advanced = frames ? realloc(m->advanced, (size_t)room * sizeof *advanced) : NULL;
+    if (advanced) m->advanced = advanced;
+    if (frames && advanced) m->room = room;
+    return frames && advanced;
+}
+
 /* Equal frames of one byte are one, so that readings that have come to the same do not multiply. */
 int32_t machine_push(machine_try_state *t, const machine_frame *f) {
-    enum { LOOK_BACK = 256 };
+    enum { LOOK_BACK = 64 };
     machine *m = t->m;
     int from = m->n_frames - t->from > LOOK_BACK ? m->n_frames - LOOK_BACK : t->from;
     for (int i = from; i < m->n_frames; i++)
         if (!memcmp(&m->frames[i], f, sizeof *f)) return i;
-    if (m->n_frames == m->room) {
-        int room = m->room ? 2 * m->room : 256;
-        machine_frame *frames = room <= MAX_FRAMES ? realloc(m->frames, (size_t)room * sizeof *frames) : NULL;
-        if (!frames) return FRAME_NO_ROOM;
-        m->frames = frames;
-        m->room = room;
-    }
+    if (m->n_frames == m->room && !grow(m)) return FRAME_NO_ROOM;
+    m->advanced[m->n_frames] = 0;
     m->frames[m->n_frames] = *f;
     return m->n_frames++;
 }
@@ -118,6 +129,7 @@ void machine_enter(machine_try_state *t, int32_t node, int32_t parent, unsigned 
     const grammar_node *n = machine_node(t, node);
     bool whole;
     if (!begins_with(n, c) || !machine_has_room(t, machine_depth(t, parent), node)) return;
+    if (++t->work > BYTE_WORK) return;
     switch ((grammar_kind)n->kind) {
     case GRAMMAR_ALT:
         for (int i = 0; i < n->n_items; i++) machine_enter(t, n->items[i], parent, c);
@@ -160,7 +172,8 @@ static void advance_entry(machine_try_state *t, machine_frame f, unsigned char c
 
 void machine_advance(machine_try_state *t, int32_t frame, unsigned char c) {
     bool whole;
-    if (frame < 0) return;
+    if (frame < 0 || t->m->advanced[frame] == t->m->n_bytes || ++t->work > BYTE_WORK) return;
+    t->m->advanced[frame] = t->m->n_bytes; /* once: it would come to the same */
     machine_frame f = t->m->frames[frame]; /* frames move when there are more of them */
     const grammar_node *n = machine_node(t, f.node);
     if (f.phase == ENTRY || f.phase == ENTRY_JSON) {
@@ -196,7 +209,9 @@ bool machine_try(machine *m, int level, unsigned char byte) {
     m->n_frames = from.n_frames;
     machine_try_state t = {.m = m, .from = from.n_frames, .begin = from.begin + from.n};
     if (!take_tops(m, t.begin + MACHINE_MAX_READINGS)) return false;
+    m->n_bytes++;
     for (int i = 0; i < from.n; i++) machine_advance(&t, m->tops[from.begin + i], byte);
+    m->work += (uint64_t)t.work;
     m->levels[level + 1] = (machine_level){t.begin, t.n, m->n_frames};
     return t.n > 0;
 }
@@ -220,6 +235,7 @@ static void tidy(machine *m) {
     for (int i = 0; i < level->n; i++)
         if (m->tops[i] >= 0) m->tops[i] = to[m->tops[i]];
     free(to);
+    memset(m->advanced, 0, (size_t)n * sizeof *m->advanced);
     m->n_frames = level->n_frames = m->n_kept = n;
 }
 
@@ -235,6 +251,10 @@ bool machine_step(machine *m, unsigned char byte) {
     if (!machine_try(m, 0, byte)) return false;
     machine_keep(m, 1);
     return true;
+}
+
+uint64_t machine_work(const machine *m) {
+    return m->work;
 }
 
 static bool may_end(const machine *m, int32_t frame) {
@@ -270,6 +290,7 @@ void machine_restart(machine *m) {
     const machine_frame root = {.parent = FRAME_NONE, .node = m->g->root, .depth = 1, .phase = ENTRY};
     m->frames[0] = root;
     m->tops[0] = 0;
+    m->advanced[0] = 0;
     m->n_frames = m->n_kept = 1;
     m->levels[0] = (machine_level){0, 1, 1};
 }
@@ -278,9 +299,7 @@ machine *machine_open(const grammar *g) {
     machine *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     m->g = g;
-    m->room = 256;
-    m->frames = calloc((size_t)m->room, sizeof *m->frames);
-    if (!m->frames || !take_tops(m, MACHINE_MAX_READINGS)) {
+    if (!grow(m) || !take_tops(m, MACHINE_MAX_READINGS)) {
         machine_close(m);
         return NULL;
     }
@@ -291,6 +310,7 @@ machine *machine_open(const grammar *g) {
 void machine_close(machine *m) {
     if (!m) return;
     free(m->frames);
+    free(m->advanced);
     free(m->tops);
     free(m);
 }

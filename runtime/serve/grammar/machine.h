@@ -29,6 +29,9 @@ bool machine_is_done(const machine *m, int level);
 /* Whether any whole characters but controls, quotes and backslashes may come there: within a JSON string. */
 bool machine_is_free(const machine *m, int level);
 
+/* Steps that all calls so far took, a fraction of a microsecond each: what a caller bounds its time by. */
+uint64_t machine_work(const machine *m);
+
 /* try and keep of one byte. */
 bool machine_step(machine *m, unsigned char byte);
 

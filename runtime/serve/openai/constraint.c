@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Steps for one mask. Of a grammar that takes more, made for the purpose, the tokens that were not come to are not offered. */
+enum { MASK_WORK = 1 << 23 };
+
 struct serve_constraint {
     const serve_tokens *tokens;
     machine *machine;
@@ -46,10 +49,11 @@ static uint32_t read_bytes(machine *m, const char *bytes, uint32_t from, uint32_
  * only characters: these are not looked at. */
 static bool mark_text(serve_constraint *c) {
     const serve_tokens *t = c->tokens;
+    const uint64_t most = machine_work(c->machine) + MASK_WORK;
     uint32_t had = 0;     /* bytes of the token before that have been read */
     bool refused = false; /* the byte behind them may not come */
     bool any = false;
-    for (int32_t i = 0; i < t->n_ordered; i++) {
+    for (int32_t i = 0; i < t->n_ordered && machine_work(c->machine) < most; i++) {
         int32_t id = t->order[i];
         uint32_t common = t->shared[i];
         if (refused && common > had) continue;
