@@ -81,7 +81,7 @@ class Settings(Case):
             body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
                                         {"prompt": "x"})}
             for field, value in {
-                    "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}], "echo": True,
+                    "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}],
                     "suffix": "x", "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
                     "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
                     "reasoning_effort": "low", "skip_special_tokens": False}.items():
@@ -91,7 +91,7 @@ class Settings(Case):
             reply = self.server.post(path, {**body, "max_token": 3})
             self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
                              (400, "max_token", "unknown_field"))
-            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "echo": False, "suffix": None,
+            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "suffix": None,
                        "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
             reply = self.server.post(path, {**body, **nothing})
             self.assertEqual(reply.status, 200, reply.text)
@@ -101,7 +101,7 @@ class Settings(Case):
             self.assertIn("'max_token'", reply.json["warnings"][0])
             events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
             self.assertIn("'max_token'", events[-1]["warnings"][0])
-            self.assertEqual(lenient.chat("x", echo=True).status, 400)
+            self.assertEqual(lenient.chat("x", suffix="a").status, 400)
 
     def test_min_tokens(self):
         row = sample(video=False)

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "answer.h"
 #include "dialect.h"
+#include "prompts.h"
 #include "request.h"
 #include "state.h"
 #include "tokens.h"
@@ -211,9 +212,22 @@ static json_t *choice_of(serve_answer *a, const char *text, size_t n, const char
                      take_logprobs(a), "finish_reason", finish_reason);
 }
 
+static const serve_prompt *prompt_of(const serve_answer *a) {
+    const serve_request *r = a->job->request;
+    return r->echo ? &r->prompts[a->choice / r->n_choices] : NULL;
+}
+
+static void send_prompt(serve_answer *a) {
+    size_t n = 0;
+    char *text = serve_prompt_text(prompt_of(a), a->job->server->model, &n);
+    if (text) send_chunk(a, choice_of(a, text, n, NULL));
+    free(text);
+}
+
 void serve_answer_start(serve_answer *a) {
     if (!a->job->request->stream || a->has_role) return;
     a->has_role = true;
+    if (a->job->request->echo) send_prompt(a);
     if (a->job->request->is_chat)
         send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", a->choice, "delta", "role",
                                 "assistant", "content", "", "logprobs", "finish_reason"));
@@ -257,8 +271,21 @@ static void finish_stream(serve_answer *a) {
 
 /* ---------------------------------------------------------------- whole */
 
+/* A text completion's, behind its prompt where that is wanted. */
+static json_t *whole_text(serve_answer *a, const sac_result *r, const char *finish_reason) {
+    size_t n = 0;
+    char *prompt = prompt_of(a) ? serve_prompt_text(prompt_of(a), a->job->server->model, &n) : NULL;
+    serve_buffer all = {0};
+    serve_buffer_add(&all, prompt, n);
+    serve_buffer_add(&all, r->text, r->n_text_bytes);
+    json_t *choice = choice_of(a, all.n ? all.data : "", all.n, finish_reason);
+    serve_buffer_free(&all);
+    free(prompt);
+    return choice;
+}
+
 static json_t *whole_choice(serve_answer *a, const sac_result *r, const char *finish_reason) {
-    if (!a->job->request->is_chat) return choice_of(a, r->text, r->n_text_bytes, finish_reason);
+    if (!a->job->request->is_chat) return whole_text(a, r, finish_reason);
     if (!a->split) serve_message_add(&a->message, SPLITTER_TEXT, r->text, r->n_text_bytes);
     return json_pack("{s:i, s:o, s:o, s:s}", "index", a->choice, "message", serve_message_json(&a->message),
                      "logprobs", take_logprobs(a), "finish_reason", finish_reason);
@@ -288,8 +315,10 @@ static void count_usage(serve_answer *a, const sac_result *r, double kept_ratio)
     if (!a->usage) {
         a->usage = usage_json(a->job->request, r, kept_ratio);
     } else {
+        int64_t n_prompt = a->choice % a->job->request->n_choices ? 0 : r->n_prompt_tokens; /* of a new one */
+        add_to(a->usage, "prompt_tokens", n_prompt);
         add_to(a->usage, "completion_tokens", r->n_tokens);
-        add_to(a->usage, "total_tokens", r->n_tokens);
+        add_to(a->usage, "total_tokens", n_prompt + r->n_tokens);
     }
     json_object_set_new(json_object_get(a->usage, "completion_tokens_details"), "reasoning_tokens",
                         json_integer((json_int_t)a->n_reasoning));

@@ -34,7 +34,7 @@ static const char *const honoured_in_chat[] = {"messages",
                                                "continue_final_message",
                                                NULL};
 
-static const char *const honoured_in_completions[] = {"prompt", NULL};
+static const char *const honoured_in_completions[] = {"prompt", "echo", NULL};
 
 /* They say who asks, where to keep what, or how fast: no answer depends on them. */
 static const char *const without_effect[] = {"user",

@@ -6,6 +6,7 @@
 #include "json_size.h"
 #include "known_fields.h"
 #include "methods.h"
+#include "prompts.h"
 #include "structure.h"
 
 #include <limits.h>
@@ -265,17 +266,9 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
-static bool parse_prompt(serve_request *r, serve_problem *p) {
-    const json_t *prompt = json_object_get(r->json, "prompt");
-    if (json_is_array(prompt) && json_array_size(prompt) == 1) prompt = json_array_get(prompt, 0);
-    r->prompt = json_string_value(prompt);
-    return (r->prompt && *r->prompt) ||
-           serve_refuse(p, 400, "prompt", NULL, "'prompt' must be one text that is not empty");
-}
-
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p) {
-    *r = (serve_request){.is_chat = is_chat, .include_reasoning = true, .sampling = c->sampling};
+    *r = (serve_request){.is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
@@ -287,7 +280,8 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
     if (!parse_video(r, p)) return false;
     if (!parse_extras(r, c, p)) return false;
     if (!serve_field_bool(r->json, "include_reasoning", &r->include_reasoning, p)) return false;
-    if (is_chat ? !serve_conversation_parse(r, c, p) || !serve_content_parse(r, c, p) : !parse_prompt(r, p))
+    if (is_chat ? !serve_conversation_parse(r, c, p) || !serve_content_parse(r, c, p)
+                : !serve_prompts_parse(r, n_vocab, p))
         return false;
     return serve_structure_parse(r, c, p);
 }
@@ -299,6 +293,7 @@ void serve_request_free(serve_request *r) {
     sac_controls_free(r->controls);
     free(r->methods);
     serve_structure_free(r);
+    serve_prompts_free(r);
     json_decref(r->warnings);
     json_decref(r->json);
     *r = (serve_request){0};
