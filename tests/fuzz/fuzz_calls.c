@@ -32,7 +32,8 @@ static void split(record *to, splitter_options o, const char *text, size_t n, si
     o.ctx = to;
     to->kind = -1;
     splitter *s = splitter_open(&o);
-    for (size_t at = 0; s && at < n; at += piece) splitter_feed(s, text + at, n - at < piece ? n - at : piece);
+    for (size_t at = 0; s && at < n; at += piece)
+        splitter_feed(s, text + at, n - at < piece ? n - at : piece);
     if (s) splitter_finish(s);
     splitter_close(s);
 }
@@ -48,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     record whole = {0}, cut = {0};
     split(&whole, o, (const char *)data + 2, n, n ? n : 1);
     split(&cut, o, (const char *)data + 2, n, piece);
-    if (whole.text.n != cut.text.n || (cut.text.n && memcmp(whole.text.data, cut.text.data, cut.text.n) != 0)) abort();
+    if (whole.text.n != cut.text.n || (cut.text.n && memcmp(whole.text.data, cut.text.data, cut.text.n) != 0))
+        abort();
     serve_buffer_free(&whole.text);
     serve_buffer_free(&cut.text);
     return 0;

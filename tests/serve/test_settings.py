@@ -103,6 +103,32 @@ class Settings(Case):
             self.assertIn("'max_token'", events[-1]["warnings"][0])
             self.assertEqual(lenient.chat("x", suffix="a").status, 400)
 
+    def test_tokens_of_texts_and_conversations(self):
+        """As many as an answer's prompt has; texts come back from them."""
+        for text in "Is the star red?", " two  spaces\n", "é<|end|>":
+            reply = self.server.post("/tokenize", {"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json
+            self.assertEqual((reply["count"], reply["max_model_len"]), (len(reply["tokens"]), 8192))
+            self.assertEqual(len(reply["token_strs"]), reply["count"])
+            back = self.server.post("/detokenize", {"tokens": reply["tokens"]}).json
+            self.assertEqual((back["prompt"].strip(), back["content"]), (text.strip(), back["prompt"]))
+        reply = self.server.post("/tokenize", {"content": "Is the"}).json
+        whole = self.server.post("/v1/completions", {"prompt": "Is the", "max_tokens": 1}).json
+        self.assertEqual((reply["count"], reply["token_strs"]), (whole["usage"]["prompt_tokens"], None))
+        messages = [{"role": "user", "content": "Is the star red?"}, {"role": "assistant", "content": "no"}, {"role": "user", "content": "Why?"}]
+        reply = self.server.post("/tokenize", {"model": "demo", "messages": messages}).json
+        whole = self.server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1}).json
+        self.assertEqual(reply["count"], whole["usage"]["prompt_tokens"])
+        again = self.server.post("/v1/completions", {"prompt": reply["tokens"], "max_tokens": 8, "temperature": 0}).json
+        answer = self.server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 8, "temperature": 0}).json
+        self.assertEqual(again["choices"][0]["text"], answer["choices"][0]["message"]["content"])
+        messages[0]["content"] = "a <|end|> b"
+        for path, body, param in [("/tokenize", {"messages": messages}, "messages"), ("/tokenize", {}, "prompt"), ("/tokenize", {"prompt": 3}, "prompt"),
+                                  ("/detokenize", {"tokens": [1 << 30]}, "tokens"), ("/detokenize", {"tokens": "x"}, "tokens"),
+                                  ("/tokenize", {"messages": [], "x": 1}, "x")]:
+            reply = self.server.post(path, body)
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), reply.text)
+        self.assertEqual(self.server.request("POST", "/tokenize", "{").status, 400)
+
     def test_min_tokens(self):
         row = sample(video=False)
         row = next(r for r in questions() if r["answer"] == "yes")

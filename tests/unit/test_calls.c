@@ -1,6 +1,6 @@
 /* Answers divided into reasoning, text and tool calls: the same however the text is cut. */
-#include "call_format.h"
 #include "byte_buffer.h"
+#include "call_format.h"
 #include "json_scan.h"
 #include "splitter.h"
 
@@ -73,10 +73,15 @@ static void check(splitter_options o, const char *text, const char *wanted) {
 static void hermes(void **state) {
     (void)state;
     splitter_options o = options("hermes", NULL);
-    check(o, "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"a\": \"}\\\"\", \"b\": [1, {}]}}\n</tool_call>",
-          "|C:look|A:{\"a\": \"}\\\"\", \"b\": [1, {}]}");
-    check(o, "I look. \n<tool_call>{\"name\":\"look\",\"arguments\":{}}</tool_call>\n\n<tool_call>{\"arguments\":{\"x\":1},\"name\":\"b\"}"
-             "</tool_call> So.",
+    check(
+        o,
+        "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"a\": \"}\\\"\", \"b\": [1, {}]}}\n</tool_call>",
+        "|C:look|A:{\"a\": \"}\\\"\", \"b\": [1, {}]}");
+    check(o,
+          "I look. "
+          "\n<tool_call>{\"name\":\"look\",\"arguments\":{}}</"
+          "tool_call>\n\n<tool_call>{\"arguments\":{\"x\":1},\"name\":\"b\"}"
+          "</tool_call> So.",
           "|T:I look.|C:look|A:{}|C:b|A:{\"x\":1}|T: So.");
     check(o, "<tool_call>{\"name\": \"b\"}</tool_call>", "|C:b|A:{}");
     check(o, "<tool_call>{\"id\": 12, \"name\": \"b\", \"arguments\": 12 }</tool_call>", "|C:b|A:12");
@@ -94,14 +99,17 @@ static void hermes_that_is_text(void **state) {
     check(o, "<tool_call>{\"name\": 3, \"arguments\": {}}", "|T:<tool_call>{\"name\": 3, \"arguments\": {}}");
     check(o, "<tool_call>{\"arguments\": {}}", "|T:<tool_call>{\"arguments\": {}}");
     check(o, "<tool_call>{\"name\": \"lo", "|T:<tool_call>{\"name\": \"lo");
-    check(o, "<tool_call>{<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>", "|T:<tool_call>{|C:b|A:{}");
+    check(o, "<tool_call>{<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>",
+          "|T:<tool_call>{|C:b|A:{}");
     check(o, "<tool_call>{\"name\": \"b\", \"arguments\": {\"x\" 1}}", "|C:b|A:{\"x\" |T:1}}");
 }
 
 static void mistral(void **state) {
     (void)state;
     splitter_options o = options("mistral", NULL);
-    check(o, "[TOOL_CALLS][{\"name\": \"look\", \"arguments\": {\"a\": 1}}, {\"name\": \"b\", \"arguments\": [], \"id\": \"abcdef012\"}]",
+    check(o,
+          "[TOOL_CALLS][{\"name\": \"look\", \"arguments\": {\"a\": 1}}, {\"name\": \"b\", \"arguments\": "
+          "[], \"id\": \"abcdef012\"}]",
           "|C:look|A:{\"a\": 1}|C:b|A:[]");
     check(o, "Yes [TOOL_CALLS] [ {\"name\": \"b\", \"arguments\": {}} ] done", "|T:Yes|C:b|A:{}|T: done");
     check(o, "[TOOL_CALLS]look", "|T:[TOOL_CALLS]look");
@@ -112,12 +120,14 @@ static void llama3(void **state) {
     (void)state;
     splitter_options o = options("llama3", NULL);
     check(o, " {\"name\": \"look\", \"parameters\": {\"a\": \"b\"}}", "|C:look|A:{\"a\": \"b\"}");
-    check(o, "{\"name\": \"look\", \"parameters\": {}}; {\"name\": \"look\", \"arguments\": {\"b\": 2}}", "|C:look|A:{}|C:look|A:{\"b\": 2}");
+    check(o, "{\"name\": \"look\", \"parameters\": {}}; {\"name\": \"look\", \"arguments\": {\"b\": 2}}",
+          "|C:look|A:{}|C:look|A:{\"b\": 2}");
     check(o, "<|python_tag|>{\"name\": \"other\", \"parameters\": {}}", "|C:other|A:{}");
     /* An answer in JSON is no call unless it names a tool, and stays as it is. */
     check(o, "{\"name\": \"Bob\", \"parameters\": {}}", "|T:{\"name\": \"Bob\", \"parameters\": {}}");
     check(o, "{\"name\": \"look\", \"age\": 3}", "|T:{\"name\": \"look\", \"age\": 3}");
-    check(o, "Well: {\"name\": \"look\", \"parameters\": {}}", "|T:Well: {\"name\": \"look\", \"parameters\": {}}");
+    check(o, "Well: {\"name\": \"look\", \"parameters\": {}}",
+          "|T:Well: {\"name\": \"look\", \"parameters\": {}}");
     check(o, "<|python_tag|>print(1)", "|T:<|python_tag|>print(1)");
 }
 
@@ -132,7 +142,8 @@ static void reasoning(void **state) {
     check(o, "<think>hm, \nhm \n", "|R:hm, \nhm");
     check(inside, "\nhm\n</think>\nYes\n", "|R:hm|T:Yes\n");
     check(inside, "hm </th", "|R:hm </th");
-    check(both, "<think>I call <tool_call>{</think>\n<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>",
+    check(both,
+          "<think>I call <tool_call>{</think>\n<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>",
           "|R:I call <tool_call>{|C:b|A:{}");
     check(both, "<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>", "|C:b|A:{}");
     check(options(NULL, "magistral"), "[THINK]a[/THINK]b", "|R:a|T:b");
@@ -160,10 +171,17 @@ static bool is_json(const char *text) {
 
 static void json(void **state) {
     (void)state;
-    static const char *const right[] = {"{}", "[]", " {\"a\" : [1, -2.5e+3, \"\\u00e9\\n\", true, null, false], \"b\":{}}", "0", "\"x\"", "12",
-                                        "[[[]], {\"a\":0}]"};
-    static const char *const wrong[] = {"{", "{]", "[1,]", "{\"a\"}", "{\"a\":1,}", "01", "[1 2]", "\"\\x\"", "\"\n\"", "tru ", "{1:2}", "-",
-                                        "[1.]", "]", "\"\\u00g0\""};
+    static const char *const right[] = {
+        "{}",
+        "[]",
+        " {\"a\" : [1, -2.5e+3, \"\\u00e9\\n\", true, null, false], \"b\":{}}",
+        "0",
+        "\"x\"",
+        "12",
+        "[[[]], {\"a\":0}]"};
+    static const char *const wrong[] = {"{",     "{]",    "[1,]",    "{\"a\"}", "{\"a\":1,}",
+                                        "01",    "[1 2]", "\"\\x\"", "\"\n\"",  "tru ",
+                                        "{1:2}", "-",     "[1.]",    "]",       "\"\\u00g0\""};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) assert_true(is_json(right[i]));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(is_json(wrong[i]));
     json_scan s = {0};
@@ -173,8 +191,9 @@ static void json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hermes), cmocka_unit_test(hermes_that_is_text), cmocka_unit_test(mistral), cmocka_unit_test(llama3),
-        cmocka_unit_test(reasoning), cmocka_unit_test(names), cmocka_unit_test(json),
+        cmocka_unit_test(hermes), cmocka_unit_test(hermes_that_is_text), cmocka_unit_test(mistral),
+        cmocka_unit_test(llama3), cmocka_unit_test(reasoning),           cmocka_unit_test(names),
+        cmocka_unit_test(json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,8 +61,9 @@ static void regexes(void **state) {
     check_regex("^b|c$", false, false, "b~bx~xc", "xb~cx~");
     check_regex("^[a\"\\\\\\n]{1,3}$", false, true, "a~\\\"~\\\\~\\na", "\"~\\~\n~aaaa");
     check_regex("^.{2}$", false, true, "ab~\\\"\xc3\xa9~\\t\\\\", "a~abc~\\u0041b");
-    static const char *const refused[] = {"(", "a)", "[a", "*a", "a{3,1}", "(?=a)", "(?<!a)b", "\\1", "\\bx", "[z-a]", "x^y", "a{1000001}", "\\p{L}", "\\u12",
-                                          "\xff"};
+    static const char *const refused[] = {"(",     "a)",         "[a",     "*a",    "a{3,1}",
+                                          "(?=a)", "(?<!a)b",    "\\1",    "\\bx",  "[z-a]",
+                                          "x^y",   "a{1000001}", "\\p{L}", "\\u12", "\xff"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         grammar g;
         if (open_regex(&g, refused[i], true, false)) print_error("taken: %s\n", refused[i]);
@@ -104,18 +105,19 @@ static void gbnf(void **state) {
     check_gbnf("root ::= a b? a\na ::= \"x\" | \"\"\nb ::= \"y\"", "y", "yy");
     /* Right and middle recursion as deep as the limit, and no deeper. */
     check_gbnf("root ::= \"a\" root | \"b\"", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "ba");
-    static const char *const refused[][2] = {{"root ::= root \"a\" | \"b\"", "begins with itself"},
-                                             {"root ::= x \"a\"\nx ::= y? root\ny ::= \"z\"", "without end"},
-                                             {"root ::= \"a\" root", "without end"},
-                                             {"root ::= a", "the rule 'a' is used"},
-                                             {"a ::= \"x\"", "no rule 'root'"},
-                                             {"root ::= \"a", "line 1: it ends too soon"},
-                                             {"root ::= \"a\"\nroot ::= \"b\"", "line 2: a rule that is there already"},
-                                             {"root ::= (\"a\"", "a group without its end"},
-                                             {"root ::= [b-a]", "without order"},
-                                             {"root ::= \"a\"{3,2}", "a minimum above its maximum"},
-                                             {"root ::= $", "no literal"},
-                                             {"root = x", "a rule is wanted"}};
+    static const char *const refused[][2] = {
+        {"root ::= root \"a\" | \"b\"", "begins with itself"},
+        {"root ::= x \"a\"\nx ::= y? root\ny ::= \"z\"", "without end"},
+        {"root ::= \"a\" root", "without end"},
+        {"root ::= a", "the rule 'a' is used"},
+        {"a ::= \"x\"", "no rule 'root'"},
+        {"root ::= \"a", "line 1: it ends too soon"},
+        {"root ::= \"a\"\nroot ::= \"b\"", "line 2: a rule that is there already"},
+        {"root ::= (\"a\"", "a group without its end"},
+        {"root ::= [b-a]", "without order"},
+        {"root ::= \"a\"{3,2}", "a minimum above its maximum"},
+        {"root ::= $", "no literal"},
+        {"root = x", "a rule is wanted"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         grammar g;
         char why[400] = "";
@@ -132,7 +134,8 @@ static void hostile(void **state) {
     char text[20000], why[400] = "";
     grammar g;
     size_t n = 0;
-    for (int i = 0; i < 40; i++) n += (size_t)snprintf(text + n, sizeof text - n, "r%d ::= r%d | r%d\n", i, i + 1, i + 1);
+    for (int i = 0; i < 40; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "r%d ::= r%d | r%d\n", i, i + 1, i + 1);
     snprintf(text + n, sizeof text - n, "r40 ::= \"x\"\nroot ::= r0");
     assert_false(open_gbnf(&g, text, why, sizeof why)); /* 2^40 ways to begin */
     assert_non_null(strstr(why, "too many ways"));
@@ -181,35 +184,48 @@ static void schemas(void **state) {
     (void)state;
     static const char *const cases[][3] = {
         /* schema, texts that match, texts that do not, divided by tildes */
-        {"{\"type\": \"integer\", \"minimum\": -3, \"maximum\": 120}", "-3~0~7~120~99", "-4~121~1000~-~1.0~07"},
+        {"{\"type\": \"integer\", \"minimum\": -3, \"maximum\": 120}", "-3~0~7~120~99",
+         "-4~121~1000~-~1.0~07"},
         {"{\"type\": \"integer\", \"exclusiveMinimum\": 9}", "10~99~999999999999999", "9~0~-1"},
-        {"{\"type\": \"number\", \"minimum\": 0.25, \"exclusiveMaximum\": 0.5}", "0.25~0.3~0.49999", "0.5~0.2~0~1~0.24~-0.3~3e-1"},
+        {"{\"type\": \"number\", \"minimum\": 0.25, \"exclusiveMaximum\": 0.5}", "0.25~0.3~0.49999",
+         "0.5~0.2~0~1~0.24~-0.3~3e-1"},
         {"{\"type\": \"number\", \"maximum\": -1.5}", "-1.5~-2~-10.25", "-1~-1.4~0~1"},
-        {"{\"type\": \"string\", \"pattern\": \"^[A-Z]{2}\\\\d*$\"}", "\"AB\"~\"ZZ12\"", "\"A\"~\"AB1x\"~\"\"~AB"},
+        {"{\"type\": \"string\", \"pattern\": \"^[A-Z]{2}\\\\d*$\"}", "\"AB\"~\"ZZ12\"",
+         "\"A\"~\"AB1x\"~\"\"~AB"},
         {"{\"type\": \"string\", \"pattern\": \"b\"}", "\"b\"~\"abc\"", "\"a\""},
-        {"{\"type\": \"string\", \"pattern\": \"^[a-z]+$\", \"minLength\": 2, \"maxLength\": 3}", "\"ab\"~\"abc\"", "\"a\"~\"abcd\""},
+        {"{\"type\": \"string\", \"pattern\": \"^[a-z]+$\", \"minLength\": 2, \"maxLength\": 3}",
+         "\"ab\"~\"abc\"", "\"a\"~\"abcd\""},
         {"{\"type\": \"string\", \"format\": \"date\"}", "\"2024-02-28\"", "\"2024-02-30\"~\"24-02-03\""},
-        {"{\"type\": \"string\", \"format\": \"ipv4\"}", "\"127.0.0.1\"~\"255.249.10.0\"", "\"256.0.0.1\"~\"1.2.3\""},
-        {"{\"type\": \"array\", \"prefixItems\": [{\"type\": \"boolean\"}, {\"const\": 1}], \"items\": false, \"minItems\": 1}", "[true]~[false, 1]",
-         "[]~[true, 2]~[true, 1, 1]"},
-        {"{\"anyOf\": [{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1}}, \"required\": [\"a\"]}, {\"type\": \"object\", \"properties\": {\"a\": "
+        {"{\"type\": \"string\", \"format\": \"ipv4\"}", "\"127.0.0.1\"~\"255.249.10.0\"",
+         "\"256.0.0.1\"~\"1.2.3\""},
+        {"{\"type\": \"array\", \"prefixItems\": [{\"type\": \"boolean\"}, {\"const\": 1}], \"items\": "
+         "false, \"minItems\": 1}",
+         "[true]~[false, 1]", "[]~[true, 2]~[true, 1, 1]"},
+        {"{\"anyOf\": [{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1}}, \"required\": "
+         "[\"a\"]}, {\"type\": \"object\", \"properties\": {\"a\": "
          "{\"const\": 2}, \"b\": {\"type\": \"null\"}}, \"required\": [\"a\", \"b\"]}]}",
          "{\"a\": 1}~{\"a\": 2, \"b\": null}~{\"b\": null, \"a\": 2}", "{\"a\": 2}~{\"a\": 1, \"b\": null}"},
-        {"{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"k\": {\"const\": \"cat\"}}, \"required\": [\"k\"]}, {\"type\": \"object\", \"properties\": "
-         "{\"k\": {\"enum\": [\"dog\", \"fox\"]}}, \"required\": [\"k\"]}], \"discriminator\": {\"propertyName\": \"k\"}}",
+        {"{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"k\": {\"const\": \"cat\"}}, \"required\": "
+         "[\"k\"]}, {\"type\": \"object\", \"properties\": "
+         "{\"k\": {\"enum\": [\"dog\", \"fox\"]}}, \"required\": [\"k\"]}], \"discriminator\": "
+         "{\"propertyName\": \"k\"}}",
          "{\"k\": \"cat\"}~{\"k\": \"fox\"}", "{\"k\": \"cow\"}"},
-        {"{\"allOf\": [{\"properties\": {\"a\": {\"type\": \"integer\", \"minimum\": 1}}, \"type\": \"object\", \"required\": [\"a\"]}, {\"properties\": "
+        {"{\"allOf\": [{\"properties\": {\"a\": {\"type\": \"integer\", \"minimum\": 1}}, \"type\": "
+         "\"object\", \"required\": [\"a\"]}, {\"properties\": "
          "{\"a\": {\"maximum\": 2}, \"b\": {\"type\": \"string\"}}, \"required\": [\"b\"]}]}",
          "{\"a\": 2, \"b\": \"\"}", "{\"a\": 3, \"b\": \"\"}~{\"a\": 1}"},
-        {"{\"$defs\": {\"A\": {\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"integer\"}}, \"required\": [\"x\"]}}, \"$ref\": \"#/$defs/A\", "
+        {"{\"$defs\": {\"A\": {\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"integer\"}}, "
+         "\"required\": [\"x\"]}}, \"$ref\": \"#/$defs/A\", "
          "\"properties\": {\"y\": {\"type\": \"null\"}}}",
          "{\"x\": 1}~{\"x\": 1, \"y\": null}", "{\"y\": null}"},
         {"{\"type\": \"string\", \"nullable\": true, \"maxLength\": 1}", "null~\"a\"", "\"ab\"~1"},
         {"{\"enum\": [\"a\", 1, null], \"type\": [\"string\", \"null\"]}", "\"a\"~null", "1"},
-        {"{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"a\", \"b\"]}, \"additionalProperties\": {\"type\": \"integer\"}}", "{}~{\"b\": 1}",
-         "{\"c\": 1}~{\"a\": null}"},
+        {"{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"a\", \"b\"]}, \"additionalProperties\": "
+         "{\"type\": \"integer\"}}",
+         "{}~{\"b\": 1}", "{\"c\": 1}~{\"a\": null}"},
         {"{\"$ref\": \"#/$defs/a~1b%25\", \"$defs\": {\"a/b%\": {\"const\": 7}}}", "7", "8"},
-        {"{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}, \"b\": {\"type\": \"null\"}}, \"required\": [\"b\"]}",
+        {"{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}, \"b\": {\"type\": \"null\"}}, "
+         "\"required\": [\"b\"]}",
          "{\"a\": {\"b\": null}, \"b\": null}", "{\"a\": {}, \"b\": null}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -243,7 +259,9 @@ static void schemas_that_are_refused(void **state) {
         {"{\"allOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}", "in common"},
         {"{\"$ref\": \"#/$defs/A\"}", "leads nowhere"},
         {"{\"$ref\": \"#\"}", "leads nowhere"},
-        {"{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/B\"}, \"B\": {\"$ref\": \"#/$defs/A\"}}, \"$ref\": \"#/$defs/A\"}", "leads nowhere"},
+        {"{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/B\"}, \"B\": {\"$ref\": \"#/$defs/A\"}}, \"$ref\": "
+         "\"#/$defs/A\"}",
+         "leads nowhere"},
         {"{\"type\": \"object\", \"properties\": {\"a\": false}, \"required\": [\"a\"]}", "'required'"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -273,19 +291,24 @@ static void choices_and_marks(void **state) {
     grammar_init(&g, 8);
     assert_true(grammar_finish(&g, grammar_choice(&g, texts, 700), "x", "x", &p));
     assert_true(accepts(&g, "name") && accepts(&g, "name000") && accepts(&g, "name699"));
-    assert_false(accepts(&g, "name005") || accepts(&g, "name70") || accepts(&g, "name700") || accepts(&g, ""));
+    assert_false(accepts(&g, "name005") || accepts(&g, "name70") || accepts(&g, "name700") ||
+                 accepts(&g, ""));
     grammar_free(&g);
     grammar_init(&g, 8);
     int items[] = {grammar_until(&g, "aab", 3), grammar_bytes(&g, "!", 1)};
     assert_true(grammar_finish(&g, grammar_seq(&g, items, 2), "x", "x", &p));
-    assert_true(accepts(&g, "aab!") && accepts(&g, "xaaaab!") && accepts(&g, "a\naabab aab!") == false);
+    assert_true(accepts(&g, "aab!") && accepts(&g, "xaaab!") && accepts(&g, "a\naabab aab!") == false);
     grammar_free(&g);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regexes), cmocka_unit_test(gbnf),    cmocka_unit_test(hostile),
-        cmocka_unit_test(schemas), cmocka_unit_test(schemas_that_are_refused), cmocka_unit_test(choices_and_marks),
+        cmocka_unit_test(regexes),
+        cmocka_unit_test(gbnf),
+        cmocka_unit_test(hostile),
+        cmocka_unit_test(schemas),
+        cmocka_unit_test(schemas_that_are_refused),
+        cmocka_unit_test(choices_and_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

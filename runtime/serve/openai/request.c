@@ -268,7 +268,8 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
 
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p) {
-    *r = (serve_request){.is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
+    *r = (serve_request){
+        .is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
