@@ -54,4 +54,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return read_layer_types(c, config, err);
 }
 
-const sac_family sac_family_mistral = {"mistral", defaults, read, sac_positions_plain};
+const sac_family sac_family_mistral = {"mistral", defaults, read, sac_positions_plain, NULL};
