@@ -51,9 +51,35 @@ typedef struct machine_frame {
 
 _Static_assert(sizeof(machine_frame) == 40, "no gaps");
 
-/* What a byte does to one level, on its way. */
-typedef struct machine_try_state machine_try_state;
+typedef struct machine_level {
+    int begin, n; /* its readings: tops[begin...] */
+    int n_frames; /* in use up to this level */
+} machine_level;
 
+struct machine {
+    const grammar *g;
+    machine_frame *frames;
+    uint32_t *advanced; /* [room] the byte that a frame was read with last, by number */
+    uint32_t n_bytes;   /* numbers given */
+    int n_frames, room;
+    uint64_t work;
+    int n_kept; /* frames that were left when level 0 was tidied last */
+    int32_t *tops;
+    int tops_room;
+    machine_level levels[MACHINE_MAX_LEVELS + 1];
+};
+
+/* What a byte does to one level, on its way. */
+typedef struct machine_try_state {
+    machine *m;
+    int from;  /* frames from here on are of this byte */
+    int begin; /* its readings: tops[begin...] */
+    int n;
+    int work; /* nodes and frames looked at */
+} machine_try_state;
+
+/* Room for more frames; false without memory. */
+bool machine_grow(machine *m);
 const grammar_node *machine_node(const machine_try_state *t, int32_t node);
 /* Depth of the frame; 0 of FRAME_NONE. */
 int machine_depth(const machine_try_state *t, int32_t frame);
@@ -67,17 +93,13 @@ void machine_put(machine_try_state *t, const machine_frame *f);
 int32_t machine_push(machine_try_state *t, const machine_frame *f);
 enum { FRAME_NO_ROOM = -2 };
 
-/* Reads the byte as a node's first, with `parent` to go on behind it. */
-void machine_enter(machine_try_state *t, int32_t node, int32_t parent, unsigned char c);
-/* Reads the byte with a frame on top. */
-void machine_advance(machine_try_state *t, int32_t frame, unsigned char c);
-
 /* leaves.c, json_leaves.c: nodes without others to begin with. begin: the first byte, which node->first has. */
 void leaf_begin(machine_try_state *t, int32_t node, int32_t parent, unsigned char c);
 void leaf_advance(machine_try_state *t, machine_frame f, unsigned char c);
 bool leaf_may_end(const grammar_node *n, const machine_frame *f);
 void json_begin(machine_try_state *t, int32_t node, int32_t parent, unsigned char c);
-void json_advance(machine_try_state *t, machine_frame f, unsigned char c);
+/* What is given is a frame that is to read the byte, too: an array's first item. FRAME_NONE = none. */
+int32_t json_advance(machine_try_state *t, machine_frame f, unsigned char c);
 bool json_may_end(const grammar_node *n, const machine_frame *f);
 /* White space before a value. *takes: the byte was some; false: it may not come. */
 bool json_entry_space(machine_frame *f, unsigned char c, bool *takes);

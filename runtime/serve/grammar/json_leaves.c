@@ -212,13 +212,13 @@ static void begin_number(machine_try_state *t, const grammar_node *n, machine_fr
 /* ---------------------------------------------------------------- objects */
 
 /* The value behind a colon, a comma or a bracket: f goes on behind it. */
-static int32_t push_value(machine_try_state *t, const machine_frame *f, int32_t node, int32_t *parent) {
+static int32_t push_value(machine_try_state *t, const machine_frame *f, int32_t node) {
     if (!machine_has_room(t, f->depth, node)) return FRAME_NO_ROOM;
-    *parent = machine_push(t, f);
-    if (*parent == FRAME_NO_ROOM) return FRAME_NO_ROOM;
+    int32_t parent = machine_push(t, f);
+    if (parent == FRAME_NO_ROOM) return FRAME_NO_ROOM;
     return machine_push(
         t, &(machine_frame){
-               .parent = *parent, .node = node, .depth = (uint16_t)(f->depth + 1), .phase = ENTRY_JSON});
+               .parent = parent, .node = node, .depth = (uint16_t)(f->depth + 1), .phase = ENTRY_JSON});
 }
 
 static bool others_have_room(const machine_try_state *t, const grammar_node *n, const machine_frame *f) {
@@ -278,10 +278,10 @@ static void step_key(machine_try_state *t, const grammar_node *n, machine_frame 
 }
 
 static void step_colon(machine_try_state *t, machine_frame f) {
-    int32_t parent, child = f.child;
+    int32_t child = f.child;
     f.phase = OBJECT_AFTER;
     f.child = 0;
-    machine_go_on(t, push_value(t, &f, child, &parent));
+    machine_go_on(t, push_value(t, &f, child));
 }
 
 static void step_object(machine_try_state *t, const grammar_node *n, machine_frame f, unsigned char c) {
@@ -301,22 +301,17 @@ static void step_object(machine_try_state *t, const grammar_node *n, machine_fra
 
 /* ---------------------------------------------------------------- arrays */
 
-static void step_array(machine_try_state *t, const grammar_node *n, machine_frame f, unsigned char c) {
+static int32_t step_array(machine_try_state *t, const grammar_node *n, machine_frame f, unsigned char c) {
     bool more = n->max < 0 || (int64_t)f.at < n->max, after = f.phase == ARRAY_AFTER;
-    if (c == ']') {
-        if (may_close(n, &f)) machine_go_on(t, f.parent);
-        return;
-    }
-    int32_t node = f.at < (uint32_t)n->n_items ? n->items[f.at] : n->other, parent;
-    if (!more || node < 0 || (after && c != ',')) return;
+    if (c == ']' && may_close(n, &f)) machine_go_on(t, f.parent);
+    int32_t node = f.at < (uint32_t)n->n_items ? n->items[f.at] : n->other;
+    if (c == ']' || !more || node < 0 || (after && c != ',')) return FRAME_NONE;
     f.phase = ARRAY_AFTER;
     if (n->max >= 0 || (int64_t)f.at < n->min || f.at < (uint32_t)n->n_items) f.at++;
-    int32_t value = push_value(t, &f, node, &parent);
-    if (value == FRAME_NO_ROOM) return;
-    if (after)
-        machine_go_on(t, value);
-    else
-        machine_enter(t, node, parent, c);
+    int32_t value = push_value(t, &f, node);
+    if (!after) return value;
+    machine_go_on(t, value);
+    return FRAME_NONE;
 }
 
 /* ---------------------------------------------------------------- all */
@@ -335,26 +330,25 @@ static bool takes_space(const machine_frame *f) {
     return f->phase == OBJECT_FIRST || (f->phase >= OBJECT_COLON && f->phase <= ARRAY_AFTER);
 }
 
-void json_advance(machine_try_state *t, machine_frame f, unsigned char c) {
+int32_t json_advance(machine_try_state *t, machine_frame f, unsigned char c) {
     const grammar_node *n = machine_node(t, f.node);
-    if (takes_space(&f)) {
-        bool takes;
-        if (!step_space(n, &f, c, &takes)) return;
-        if (takes) {
-            machine_put(t, &f);
-            return;
-        }
+    bool takes = false;
+    if (takes_space(&f) && !step_space(n, &f, c, &takes)) return FRAME_NONE;
+    if (takes) {
+        machine_put(t, &f);
+        return FRAME_NONE;
     }
     switch ((grammar_kind)n->kind) {
     case GRAMMAR_STRING: step_string(t, n, f, c); break;
     case GRAMMAR_NUMBER: n->bounded ? step_bounded(t, n, f, c) : step_number(t, n, f, c); break;
-    case GRAMMAR_ARRAY: step_array(t, n, f, c); break;
+    case GRAMMAR_ARRAY: return step_array(t, n, f, c);
     default:
         if (f.phase == OBJECT_KEY || f.phase == OBJECT_KEY_ESCAPE)
             step_key(t, n, f, c);
         else
             step_object(t, n, f, c);
     }
+    return FRAME_NONE;
 }
 
 bool json_may_end(const grammar_node *n, const machine_frame *f) {

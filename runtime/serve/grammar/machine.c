@@ -4,83 +4,7 @@
 #include <string.h>
 
 /* BYTE_WORK: nodes and frames that are looked at for one byte; what is beyond is not offered. */
-enum { MAX_FRAMES = 1 << 18, TIDY_FRAMES = 2048, BYTE_WORK = 1 << 15 };
-
-typedef struct machine_level {
-    int begin, n; /* its readings: tops[begin...] */
-    int n_frames; /* in use up to this level */
-} machine_level;
-
-struct machine {
-    const grammar *g;
-    machine_frame *frames;
-    uint32_t *advanced; /* [room] the byte that a frame was read with last, by number */
-    uint32_t n_bytes;   /* numbers given */
-    int n_frames, room;
-    uint64_t work;
-    int n_kept; /* frames that were left when level 0 was tidied last */
-    int32_t *tops;
-    int tops_room;
-    machine_level levels[MACHINE_MAX_LEVELS + 1];
-};
-
-struct machine_try_state {
-    machine *m;
-    int from;  /* frames from here on are of this byte */
-    int begin; /* its readings: tops[begin...] */
-    int n;
-    int work;
-};
-
-/* ---------------------------------------------------------------- frames */
-
-const grammar_node *machine_node(const machine_try_state *t, int32_t node) {
-    return &t->m->g->nodes[node];
-}
-
-int machine_depth(const machine_try_state *t, int32_t frame) {
-    return frame < 0 ? 0 : t->m->frames[frame].depth;
-}
-
-bool machine_has_room(const machine_try_state *t, int depth, int32_t node) {
-    return depth + t->m->g->nodes[node].need <= t->m->g->max_depth;
-}
-
-static bool grow(machine *m) {
-    int room = m->room ? 2 * m->room : 256;
-    if (room > MAX_FRAMES) return false;
-    machine_frame *frames = realloc(m->frames, (size_t)room * sizeof *frames);
-    if (frames) m->frames = frames;
-    uint32_t *advanced = frames ? realloc(m->advanced, (size_t)room * sizeof *advanced) : NULL;
-    if (advanced) m->advanced = advanced;
-    if (frames && advanced) m->room = room;
-    return frames && advanced;
-}
-
-/* Equal frames of one byte are one, so that readings that have come to the same do not multiply. */
-int32_t machine_push(machine_try_state *t, const machine_frame *f) {
-    enum { LOOK_BACK = 64 };
-    machine *m = t->m;
-    int from = m->n_frames - t->from > LOOK_BACK ? m->n_frames - LOOK_BACK : t->from;
-    for (int i = from; i < m->n_frames; i++)
-        if (!memcmp(&m->frames[i], f, sizeof *f)) return i;
-    if (m->n_frames == m->room && !grow(m)) return FRAME_NO_ROOM;
-    m->advanced[m->n_frames] = 0;
-    m->frames[m->n_frames] = *f;
-    return m->n_frames++;
-}
-
-void machine_go_on(machine_try_state *t, int32_t frame) {
-    machine *m = t->m;
-    if (frame == FRAME_NO_ROOM || t->n == MACHINE_MAX_READINGS) return;
-    for (int i = 0; i < t->n; i++)
-        if (m->tops[t->begin + i] == frame) return;
-    m->tops[t->begin + t->n++] = frame;
-}
-
-void machine_put(machine_try_state *t, const machine_frame *f) {
-    machine_go_on(t, machine_push(t, f));
-}
+enum { TIDY_FRAMES = 2048, BYTE_WORK = 1 << 15 };
 
 /* ---------------------------------------------------------------- nodes that are made of others */
 
@@ -97,6 +21,8 @@ static int32_t push_at(machine_try_state *t, int32_t node, int32_t parent, uint3
                .parent = parent, .node = node, .at = at, .depth = (uint16_t)depth, .phase = WITHIN});
 }
 
+static void enter(machine_try_state *t, int32_t node, int32_t parent, unsigned char c);
+
 /* The items from `at` on; *whole: all of them may be empty. */
 static void enter_items(machine_try_state *t, int32_t node, int32_t parent, uint32_t at, unsigned char c,
                         bool *whole) {
@@ -107,7 +33,7 @@ static void enter_items(machine_try_state *t, int32_t node, int32_t parent, uint
         if (begins_with(item, c)) {
             bool last = at == (uint32_t)n->n_items - 1;
             int32_t next = last ? parent : push_at(t, node, parent, at + 1);
-            if (next != FRAME_NO_ROOM) machine_enter(t, n->items[at], next, c);
+            if (next != FRAME_NO_ROOM) enter(t, n->items[at], next, c);
         }
         if (!item->nullable) return;
     }
@@ -122,17 +48,17 @@ static void enter_again(machine_try_state *t, int32_t node, int32_t parent, uint
     uint32_t next = counts ? times + 1 : times;
     bool last = n->max >= 0 && (int64_t)next == n->max;
     int32_t frame = last ? parent : push_at(t, node, parent, next);
-    if (frame != FRAME_NO_ROOM) machine_enter(t, n->items[0], frame, c);
+    if (frame != FRAME_NO_ROOM) enter(t, n->items[0], frame, c);
 }
 
-void machine_enter(machine_try_state *t, int32_t node, int32_t parent, unsigned char c) {
+static void enter(machine_try_state *t, int32_t node, int32_t parent, unsigned char c) {
     const grammar_node *n = machine_node(t, node);
     bool whole;
     if (!begins_with(n, c) || !machine_has_room(t, machine_depth(t, parent), node)) return;
     if (++t->work > BYTE_WORK) return;
     switch ((grammar_kind)n->kind) {
     case GRAMMAR_ALT:
-        for (int i = 0; i < n->n_items; i++) machine_enter(t, n->items[i], parent, c);
+        for (int i = 0; i < n->n_items; i++) enter(t, n->items[i], parent, c);
         break;
     case GRAMMAR_SEQ: enter_items(t, node, parent, 0, c, &whole); break;
     case GRAMMAR_REPEAT: enter_again(t, node, parent, 0, c); break;
@@ -167,10 +93,10 @@ static void advance_entry(machine_try_state *t, machine_frame f, unsigned char c
     if (takes)
         machine_put(t, &f);
     else
-        machine_enter(t, f.node, f.parent, c);
+        enter(t, f.node, f.parent, c);
 }
 
-void machine_advance(machine_try_state *t, int32_t frame, unsigned char c) {
+static void advance(machine_try_state *t, int32_t frame, unsigned char c) {
     bool whole;
     if (frame < 0 || t->m->advanced[frame] == t->m->n_bytes || ++t->work > BYTE_WORK) return;
     t->m->advanced[frame] = t->m->n_bytes; /* once: it would come to the same */
@@ -185,11 +111,11 @@ void machine_advance(machine_try_state *t, int32_t frame, unsigned char c) {
         case GRAMMAR_STRING:
         case GRAMMAR_NUMBER:
         case GRAMMAR_OBJECT:
-        case GRAMMAR_ARRAY: json_advance(t, f, c); break;
+        case GRAMMAR_ARRAY: advance(t, json_advance(t, f, c), c); break;
         default: leaf_advance(t, f, c);
         }
     }
-    if (may_leave(t->m->g, &f)) machine_advance(t, f.parent, c);
+    if (may_leave(t->m->g, &f)) advance(t, f.parent, c);
 }
 
 /* ---------------------------------------------------------------- levels */
@@ -210,7 +136,7 @@ bool machine_try(machine *m, int level, unsigned char byte) {
     machine_try_state t = {.m = m, .from = from.n_frames, .begin = from.begin + from.n};
     if (!take_tops(m, t.begin + MACHINE_MAX_READINGS)) return false;
     m->n_bytes++;
-    for (int i = 0; i < from.n; i++) machine_advance(&t, m->tops[from.begin + i], byte);
+    for (int i = 0; i < from.n; i++) advance(&t, m->tops[from.begin + i], byte);
     m->work += (uint64_t)t.work;
     m->levels[level + 1] = (machine_level){t.begin, t.n, m->n_frames};
     return t.n > 0;
@@ -299,7 +225,7 @@ machine *machine_open(const grammar *g) {
     machine *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     m->g = g;
-    if (!grow(m) || !take_tops(m, MACHINE_MAX_READINGS)) {
+    if (!machine_grow(m) || !take_tops(m, MACHINE_MAX_READINGS)) {
         machine_close(m);
         return NULL;
     }

@@ -1,21 +1,10 @@
 #include "schema.h"
 #include "schema_parts.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ALTERNATIVES = 128 };
-
-bool schema_refuse(const schema_reader *r, const char *format, ...) {
-    char what[300];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
-    va_end(list);
-    return serve_refuse(r->problem, 400, r->param, "unsupported_schema", "the JSON schema: %s", what);
-}
 
 static int compile(schema_reader *r, const json_t *text, int depth);
 

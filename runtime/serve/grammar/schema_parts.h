@@ -31,9 +31,8 @@ typedef struct schema_reader {
     int any; /* the node of any value */
 } schema_reader;
 
-bool schema_refuse(const schema_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* schema_keywords.c */
+bool schema_refuse(const schema_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool schema_check_keywords(const schema_reader *r, const json_t *text);
 bool schema_is_deciding(const char *key); /* narrows what matches by itself; no $ref, anyOf, oneOf, allOf */
 bool schema_read_types(const schema_reader *r, const json_t *text, unsigned *types);

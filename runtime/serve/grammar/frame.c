@@ -1,0 +1,54 @@
+#include "frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FRAMES = 1 << 18 };
+
+const grammar_node *machine_node(const machine_try_state *t, int32_t node) {
+    return &t->m->g->nodes[node];
+}
+
+int machine_depth(const machine_try_state *t, int32_t frame) {
+    return frame < 0 ? 0 : t->m->frames[frame].depth;
+}
+
+bool machine_has_room(const machine_try_state *t, int depth, int32_t node) {
+    return depth + t->m->g->nodes[node].need <= t->m->g->max_depth;
+}
+
+bool machine_grow(machine *m) {
+    int room = m->room ? 2 * m->room : 256;
+    if (room > MAX_FRAMES) return false;
+    machine_frame *frames = realloc(m->frames, (size_t)room * sizeof *frames);
+    if (frames) m->frames = frames;
+    uint32_t *advanced = frames ? realloc(m->advanced, (size_t)room * sizeof *advanced) : NULL;
+    if (advanced) m->advanced = advanced;
+    if (frames && advanced) m->room = room;
+    return frames && advanced;
+}
+
+/* Equal frames of one byte are one, so that readings that have come to the same do not multiply. */
+int32_t machine_push(machine_try_state *t, const machine_frame *f) {
+    enum { LOOK_BACK = 64 };
+    machine *m = t->m;
+    int from = m->n_frames - t->from > LOOK_BACK ? m->n_frames - LOOK_BACK : t->from;
+    for (int i = from; i < m->n_frames; i++)
+        if (!memcmp(&m->frames[i], f, sizeof *f)) return i;
+    if (m->n_frames == m->room && !machine_grow(m)) return FRAME_NO_ROOM;
+    m->advanced[m->n_frames] = 0;
+    m->frames[m->n_frames] = *f;
+    return m->n_frames++;
+}
+
+void machine_go_on(machine_try_state *t, int32_t frame) {
+    machine *m = t->m;
+    if (frame == FRAME_NO_ROOM || t->n == MACHINE_MAX_READINGS) return;
+    for (int i = 0; i < t->n; i++)
+        if (m->tops[t->begin + i] == frame) return;
+    m->tops[t->begin + t->n++] = frame;
+}
+
+void machine_put(machine_try_state *t, const machine_frame *f) {
+    machine_go_on(t, machine_push(t, f));
+}
