@@ -1,6 +1,7 @@
 /* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
  * domains, hosts, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
+#include "constraint.h"
 #include "fetch.h"
 #include "machine.h"
 #include "origin.h"
@@ -165,6 +166,93 @@ static void texts_that_match_and_do_not(void **state) {
     json_decref(text);
 }
 
+/* ---------------------------------------------------------------- masks */
+
+enum { N_TOKENS = 3000, STOP = 17, MARK = 23 };
+
+static void make_tokens(serve_tokens *t, char (*bytes)[12]) {
+    static const char *const pieces[] = {"a",    "b", "\"", "{", "}",    "\": ", "\\", "\xc3", "\xc3\xa9",
+                                         "\xa9", " ", "\n", "1", "true", "fals", "e",  ":",    ","};
+    uint32_t seed = 5;
+    for (int id = 0; id < N_TOKENS; id++) {
+        for (uint32_t k = next_random(&seed) % 4; k-- > 0;) {
+            const char *piece = pieces[next_random(&seed) % (sizeof pieces / sizeof *pieces)];
+            if (strlen(bytes[id]) + strlen(piece) < sizeof bytes[id]) strcat(bytes[id], piece);
+        }
+        t->bytes[id] = bytes[id];
+        t->length[id] = id == MARK ? 0 : (uint32_t)strlen(bytes[id]);
+    }
+    t->is_stop[STOP] = true;
+    t->marks[0] = (serve_mark){.id = MARK, .n = 4, .name = "true"};
+    t->n_marks = 1;
+    serve_tokens_put_in_order(t);
+}
+
+/* What a token may do when it is read by itself. */
+static bool may_come(machine *m, const serve_tokens *t, int id) {
+    if (id == STOP) return machine_may_end(m, 0);
+    const char *bytes = id == MARK ? t->marks[0].name : t->bytes[id];
+    uint32_t n = id == MARK ? t->marks[0].n : t->length[id], i = 0;
+    while (i < n && machine_try(m, (int)i, (unsigned char)bytes[i])) i++;
+    return n > 0 && i == n;
+}
+
+/* Masks look at what tokens share once, and at most within strings not at all: they say of each token what it says by itself. */
+static void masks(void **state) {
+    static char bytes[N_TOKENS][12];
+    static const char *bytes_of[N_TOKENS];
+    static uint32_t length[N_TOKENS], shared[N_TOKENS], plain_from[N_TOKENS];
+    static int32_t order[N_TOKENS];
+    static bool is_stop[N_TOKENS];
+    static float logits[N_TOKENS + 5];
+    (void)state;
+    serve_tokens t = {.n = N_TOKENS,
+                      .bytes = bytes_of,
+                      .length = length,
+                      .is_stop = is_stop,
+                      .order = order,
+                      .shared = shared,
+                      .plain_from = plain_from};
+    make_tokens(&t, bytes);
+    json_t *text =
+        json_loads("{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\", \"maxLength\": 7}, "
+                   "\"b\": {}}, "
+                   "\"additionalProperties\": {\"type\": [\"string\", \"boolean\"], \"minLength\": 2}}",
+                   0, NULL);
+    grammar g;
+    serve_problem p = {0};
+    assert_true(compile(&g, text, &p));
+    serve_constraint *c = serve_constraint_open(&t, &g);
+    machine *m = machine_open(&g);
+    uint32_t seed = 9;
+    int n_masks = 0;
+    for (int walk = 0; walk < 40; walk++) {
+        serve_constraint_restart(c);
+        machine_restart(m);
+        for (int step = 0; step < 30; step++, n_masks++) {
+            int next = -1, n_may = 0;
+            memset(logits, 0, sizeof logits);
+            serve_constraint_mask(c, logits, N_TOKENS + 5);
+            for (int id = 0; id < N_TOKENS; id++) {
+                if (id == STOP) continue;
+                assert_int_equal(logits[id] == 0, may_come(m, &t, id));
+                if (logits[id] == 0 && next_random(&seed) % (uint32_t)++n_may == 0) next = id;
+            }
+            assert_int_equal(logits[STOP] == 0, may_come(m, &t, STOP) || n_may == 0);
+            assert_true(logits[N_TOKENS] < 0);
+            if (next < 0) break;
+            serve_constraint_take(c, next);
+            const char *b = next == MARK ? "true" : t.bytes[next];
+            while (*b) assert_true(machine_step(m, (unsigned char)*b++));
+        }
+    }
+    assert_true(n_masks > 300);
+    machine_close(m);
+    serve_constraint_free(c);
+    grammar_free(&g);
+    json_decref(text);
+}
+
 /* ---------------------------------------------------------------- small parts */
 
 static bool decodes(const char *text, const char *wanted) {
@@ -320,6 +408,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_walk_is_json_that_matches),
         cmocka_unit_test(texts_that_match_and_do_not),
+        cmocka_unit_test(masks),
         cmocka_unit_test(base64),
         cmocka_unit_test(urls),
         cmocka_unit_test(addresses),

@@ -200,12 +200,20 @@ bool machine_is_done(const machine *m, int level) {
     return l->n == 1 && m->tops[l->begin] == FRAME_NONE;
 }
 
-bool machine_is_free(const machine *m, int level) {
+/* Within a string, or a key that may be any, at the beginning of a character. */
+static bool is_free(const machine *m, const machine_frame *f, uint32_t n_bytes) {
+    const grammar_node *n = &m->g->nodes[f->node];
+    if (f->hex || f->utf8) return false;
+    if (f->phase == STRING_BODY) return n->max < 0 || f->at + (int64_t)n_bytes <= n->max;
+    return f->phase == OBJECT_KEY && n->other >= 0 &&
+           f->depth + m->g->nodes[n->other].need <= m->g->max_depth;
+}
+
+bool machine_is_free(const machine *m, int level, uint32_t n_bytes) {
     const machine_level *l = &m->levels[level];
     for (int i = 0; i < l->n; i++) {
         int32_t top = m->tops[l->begin + i];
-        const machine_frame *f = top >= 0 ? &m->frames[top] : NULL;
-        if (f && f->phase == STRING_BODY && !f->hex && !f->utf8 && m->g->nodes[f->node].max < 0) return true;
+        if (top >= 0 && is_free(m, &m->frames[top], n_bytes)) return true;
     }
     return false;
 }

@@ -26,8 +26,9 @@ void machine_keep(machine *m, int level);
 bool machine_may_end(const machine *m, int level);
 /* Whether it may do nothing but end. */
 bool machine_is_done(const machine *m, int level);
-/* Whether any whole characters but controls, quotes and backslashes may come there: within a JSON string. */
-bool machine_is_free(const machine *m, int level);
+/* Whether any n bytes of whole characters but controls, quotes and backslashes may come there: within a JSON string. False where
+ * that is not sure. */
+bool machine_is_free(const machine *m, int level, uint32_t n_bytes);
 
 /* Steps that all calls so far took, a fraction of a microsecond each: what a caller bounds its time by. */
 uint64_t machine_work(const machine *m);

@@ -59,7 +59,7 @@ static bool mark_text(serve_constraint *c) {
         if (refused && common > had) continue;
         uint32_t level = common < had ? common : had;
         refused = false;
-        if (t->plain_from[id] <= level && machine_is_free(c->machine, (int)level)) {
+        if (t->plain_from[id] <= level && machine_is_free(c->machine, (int)level, t->length[id] - level)) {
             had = level;
             any = c->allowed[id] = true;
             continue;

@@ -57,7 +57,7 @@ static int compare_ids(const void *a, const void *b, void *tokens) {
     return (x > y) - (x < y);
 }
 
-static void put_in_order(serve_tokens *t) {
+void serve_tokens_put_in_order(serve_tokens *t) {
     for (int32_t id = 0; id < t->n; id++) {
         t->plain_from[id] = find_plain(t->bytes[id], t->length[id]);
         if (t->length[id] && !t->is_stop[id]) t->order[t->n_ordered++] = id;
@@ -120,7 +120,7 @@ sac_status serve_tokens_open(serve_tokens **out, const sac_model *m, const char 
     size_t n_stops = ok ? sac_model_stop_ids(m, &stops) : 0;
     for (size_t i = 0; i < n_stops; i++)
         if (stops[i] >= 0 && stops[i] < t->n) t->is_stop[stops[i]] = true;
-    if (ok) put_in_order(t);
+    if (ok) serve_tokens_put_in_order(t);
     if (ok) find_marks(t, marks);
     free(starts);
     return ok ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for a table of %zu tokens", n);

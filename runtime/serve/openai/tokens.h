@@ -34,6 +34,9 @@ sac_status serve_tokens_open(serve_tokens **out, const sac_model *m, const char 
                              sac_error *err);
 void serve_tokens_close(serve_tokens *t); /* NULL is fine */
 
+/* Fills order, shared and plain_from, which have room, from bytes, length and is_stop. */
+void serve_tokens_put_in_order(serve_tokens *t);
+
 /* The id's mark, or NULL. */
 const serve_mark *serve_tokens_mark(const serve_tokens *t, int32_t id);
 
