@@ -163,6 +163,12 @@ static void hostile(void **state) {
     assert_true(machine_work(m) < 100 * 80000);
     machine_close(m);
     grammar_free(&g);
+    assert_true(open_regex(&g, "((x|y(z))*)*", true, false)); /* readings that come to the same are one */
+    m = machine_open(&g);
+    for (int i = 0; i < 1000; i++) assert_true(machine_step(m, 'x'));
+    assert_true(machine_work(m) < 1000 * 20);
+    machine_close(m);
+    grammar_free(&g);
     assert_true(open_regex(&g, "(a|aa|aaa|a*)*b", true, false));
     assert_true(accepts(&g, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
     grammar_free(&g);

@@ -28,17 +28,23 @@ bool machine_grow(machine *m) {
     return frames && advanced;
 }
 
-/* Equal frames of one byte are one, so that readings that have come to the same do not multiply. */
+static uint32_t hash(const machine_frame *f) {
+    uint64_t words[sizeof *f / 8], h = 0;
+    memcpy(words, f, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    return (uint32_t)(h >> 32) & (MACHINE_KNOWN_FRAMES - 1);
+}
+
+/* Equal frames are one, as far as they are remembered, so that readings that have come to the same do not multiply. */
 int32_t machine_push(machine_try_state *t, const machine_frame *f) {
-    enum { LOOK_BACK = 64 };
     machine *m = t->m;
-    int from = m->n_frames - t->from > LOOK_BACK ? m->n_frames - LOOK_BACK : t->from;
-    for (int i = from; i < m->n_frames; i++)
-        if (!memcmp(&m->frames[i], f, sizeof *f)) return i;
+    int32_t *known = &m->known[hash(f)];
+    if (*known < m->n_frames && !memcmp(&m->frames[*known], f, sizeof *f)) return *known;
     if (m->n_frames == m->room && !machine_grow(m)) return FRAME_NO_ROOM;
     m->advanced[m->n_frames] = 0;
     m->frames[m->n_frames] = *f;
-    return m->n_frames++;
+    return *known = m->n_frames++;
 }
 
 void machine_go_on(machine_try_state *t, int32_t frame) {

@@ -56,8 +56,11 @@ typedef struct machine_level {
     int n_frames; /* in use up to this level */
 } machine_level;
 
+enum { MACHINE_KNOWN_FRAMES = 1024 };
+
 struct machine {
     const grammar *g;
+    int32_t known[MACHINE_KNOWN_FRAMES]; /* frames by their hash; may be of other contents, or no more */
     machine_frame *frames;
     uint32_t *advanced; /* [room] the byte that a frame was read with last, by number */
     uint32_t n_bytes;   /* numbers given */
@@ -72,7 +75,6 @@ struct machine {
 /* What a byte does to one level, on its way. */
 typedef struct machine_try_state {
     machine *m;
-    int from;  /* frames from here on are of this byte */
     int begin; /* its readings: tops[begin...] */
     int n;
     int work; /* nodes and frames looked at */

@@ -133,7 +133,7 @@ static bool take_tops(machine *m, int n) {
 bool machine_try(machine *m, int level, unsigned char byte) {
     const machine_level from = m->levels[level];
     m->n_frames = from.n_frames;
-    machine_try_state t = {.m = m, .from = from.n_frames, .begin = from.begin + from.n};
+    machine_try_state t = {.m = m, .begin = from.begin + from.n};
     if (!take_tops(m, t.begin + MACHINE_MAX_READINGS)) return false;
     m->n_bytes++;
     for (int i = 0; i < from.n; i++) advance(&t, m->tops[from.begin + i], byte);
