@@ -93,6 +93,8 @@ class Forms(Case):
             message, calls, reason = self.ask(served, tools=[LOOK, SAY], structured_outputs=exact, **SILENT)
             self.assertEqual((calls, reason, message["content"]),
                              ([("look", '{"far": true, "n": 3}'), ("say", '{"word": "ja"}')], "tool_calls", None))
+            message, calls, reason = self.ask(served, tools=[LOOK, SAY], structured_outputs=exact, parallel_tool_calls=False, **SILENT)
+            self.assertEqual((calls, reason), ([("look", '{"far": true, "n": 3}')], "tool_calls"))
             message, calls, reason = self.ask(served, tools=[LOOK], tool_choice="none", structured_outputs=exact, **SILENT)
             self.assertEqual((calls, reason, message["content"]), ([], "stop", written))
             message, calls, reason = self.ask(served, structured_outputs=exact, **SILENT)

@@ -240,6 +240,9 @@ static void send_delta(serve_answer *a, json_t *delta, const char *finish_reason
 
 static void on_part(void *ctx, splitter_kind kind, const char *text, size_t n) {
     serve_answer *a = ctx;
+    int n_before = splitter_n_calls(a->split) - (kind == SPLITTER_ARGUMENTS); /* calls before this one */
+    bool is_call = kind == SPLITTER_CALL || kind == SPLITTER_ARGUMENTS;
+    if (is_call && n_before > 0 && !a->job->request->parallel_calls) return;
     if (kind == SPLITTER_REASONING && !a->job->request->include_reasoning) return;
     if (!a->job->request->stream) {
         serve_message_add(&a->message, kind, text, n);
