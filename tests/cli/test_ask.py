@@ -208,6 +208,16 @@ class Methods(Case):
         usage = out["usage"]
         self.assertTrue(usage["prompt_tokens"] <= tokens <= usage["total_tokens"], tokens)
 
+    def test_drafts_change_no_answer(self):
+        repeat = "--set", "min_new_tokens=60", "-n", "60"  # the answer repeats itself
+        plain, drafted = self.ask(*repeat), self.ask(*repeat, "--draft", "lookup:n=3,most=7")
+        self.assertEqual(plain["text"], drafted["text"])
+        self.assertNotIn("drafted_tokens", plain["usage"])
+        self.assertTrue(0 < drafted["usage"]["accepted_tokens"] <= drafted["usage"]["drafted_tokens"])
+        self.assertEqual(drafted["settings"]["session"]["draft"], "lookup:most=7,n=3,least=2")
+        self.assert_refused(saccade("ask", "--draft", "lookup", "--kv", "int4", "q"), 69, "KV format int4")
+        self.assert_refused(saccade("ask", "--draft", "eagle", "q"), 64, "none, lookup")
+
     def test_lines_are_those_that_run(self):
         out = self.ask("--prefill", "zipvl:min=0,tau=0.8", "--kv", "mixed")
         did, asked = out["methods"], out["settings"]["session"]

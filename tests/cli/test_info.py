@@ -92,6 +92,11 @@ class Bench(Case):
         self.assertGreater(out["parts"]["decode"]["of_bandwidth"], 0)
         self.assertGreater(out["peak_bytes"], out["memory"]["session_bytes"] / 2)
 
+    def test_the_same_answer_drafted(self):
+        out = self.bench("--prompt-tokens", "256", "--gen-tokens", "80", "--draft", "lookup")
+        self.assertEqual((out["parts"]["decode"]["work"], out["parts"]["drafted"]["work"]), (80, 80))
+        self.assertTrue(0 < out["accepted_tokens"] <= out["drafted_tokens"])
+
     def test_media(self):
         out = self.bench("--video", sample(video=True)["file"], "--num-frames", "4")
         self.assertEqual(list(out["parts"]), ["load", "media", "vision", "pictures", "prefill", "decode"])

@@ -309,7 +309,8 @@ static void refuses(const sac_model *m, sac_status st, const char *kv, const cha
     sac_session *s;
     sac_memory_report r;
     sac_session_config_default(&c);
-    c.kv = kv, c.draft = draft, c.measure_mass = measure, c.n_ctx = 4096; /* below their budgets methods are dense */
+    c.kv = kv, c.draft = draft, c.measure_mass = measure,
+    c.n_ctx = 4096; /* below their budgets methods are dense */
     if (decode) c.decode = decode;
     assert_int_equal(sac_session_create(&s, m, &c, &err), st);
     assert_null(s);
