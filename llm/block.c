@@ -232,9 +232,10 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
 
 /* ---------------------------------------------------------------- out */
 
-/* silu(gate) * up of the normalised rows, to r->gate. */
+/* act(gate) * up of the normalised rows, to r->gate. */
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
-    if (r->ops->fuses && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
+    const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU;
+    if (r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
         sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
                                                                                  .x = r->hidden,
                                                                                  .norm = w->mlp_norm,
@@ -252,24 +253,47 @@ static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
                                                                      .steady = r->steps}));
     SAC_TRY(ADAPT(r, w, gate, r->gate, r->norm));
     SAC_TRY(ADAPT(r, w, up, r->up, r->norm));
-    return r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up});
+    return r->ops->swiglu(
+        r->stream,
+        &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up, .act = r->shape.gate_act});
+}
+
+/* hidden += what lies in r->norm. */
+static sac_status add_norm(const sac_block_rows *r) {
+    return r->ops->scale_add(r->stream, &(sac_scale_add_args){.y = r->hidden, .x = r->norm});
+}
+
+/* What lies in r->norm, normed before it is added, where the layer has a norm for that. */
+static sac_status post_norm(const sac_block_rows *r, const float *norm) {
+    if (!norm) return SAC_OK;
+    return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){r->norm, r->norm, norm, r->shape.rms_eps});
 }
 
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(gate(r, w));
-    SAC_TRY(product(r, r->hidden, r->gate, &w->down, NULL, true));
-    return ADAPT(r, w, down, r->hidden, r->gate);
-}
-
-sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
-    SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
-    SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
-    return sac_block_mlp(r, w);
+    sac_mat y = w->mlp_post_norm ? r->norm : r->hidden;
+    SAC_TRY(product(r, y, r->gate, &w->down, NULL, !w->mlp_post_norm));
+    SAC_TRY(ADAPT(r, w, down, y, r->gate));
+    if (!w->mlp_post_norm) return SAC_OK;
+    SAC_TRY(post_norm(r, w->mlp_post_norm));
+    return add_norm(r);
 }
 
 sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(product(r, r->norm, r->q, &w->o, w->o_bias, false));
-    return ADAPT(r, w, o, r->norm, r->q);
+    SAC_TRY(ADAPT(r, w, o, r->norm, r->q));
+    return post_norm(r, w->attn_post_norm);
+}
+
+sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    if (w->attn_post_norm) {
+        SAC_TRY(sac_block_attended(r, w));
+        SAC_TRY(add_norm(r));
+        return sac_block_mlp(r, w);
+    }
+    SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
+    SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
+    return sac_block_mlp(r, w);
 }
 
 sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_weight *w, sac_mat y) {

@@ -3,14 +3,13 @@
  *
  *   in:   a = rmsnorm(h);  q, k, v = linear(a) (+ bias);  rope(q, k);  k and v to their sequences' caches
  *   attention is between the two, and the caller's: it belongs to a sequence, not to a row
- *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, silu(gate(b)) * up(b))
+ *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, act(gate(b)) * up(b))
  *
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
- * and is looked at in block.c alone. Today: biases, and a norm of each head of q and k between products and rope (Qwen3).
+ * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
+ * norm of what a part makes before it is added to h, and the gate's activation (Gemma). Whether a layer's attention slides,
+ * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
- *   another activation                  a kind; in the gate
- *   a second norm around a part         weights `attn_post_norm`, `mlp_post_norm`; before a part is added to h
- *   sliding or full attention by layer  `window`; not here but in what attention is told (decoder_attend.c)
  *   experts                             the router and its matrices; a second MLP beside the dense one
  *   embeddings by layer                 a table and its gate; at the end of `out`
  * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an
@@ -34,6 +33,7 @@ typedef struct sac_adapted_layer {
 /* What one layer computes with. Matrices are [outputs][inputs]; pointers are borrowed from the model. */
 typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden] */
+    const float *attn_post_norm, *mlp_post_norm; /* [hidden], of what is added to h; NULL where absent */
     sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
     const float *q_norm, *k_norm;     /* [head_dim], the same for every head; NULL where absent */
@@ -45,6 +45,7 @@ typedef struct sac_decoder_layer {
 typedef struct sac_block_shape {
     int n_heads, n_kv_heads, head_dim;
     float rms_eps;
+    sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
 } sac_block_shape;
 
 /* n rows on their way through a block. Matrices have n rows, in the type of activations; but q, between in and out, in

@@ -37,7 +37,7 @@ static sac_status make_some(const sac_prefill_work *w, sac_mat q, const int32_t 
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_state *s = w->s;
     sac_block_rows x = sac_decoder_rows(&r, w->past + (rows ? 0 : first), q.rows);
-    sac_rotation rotation = decoder_rotation(s);
+    sac_rotation rotation = decoder_rotation(&r, w->layer);
     x.q = decoder_as(q, s->dtype);
     if (rows) {
         SAC_TRY(pick_rows(w, rows + first, x.norm));

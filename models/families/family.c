@@ -20,6 +20,9 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,
     &sac_family_smolvlm,
+    &sac_family_gemma2,
+    &sac_family_gemma3_text,
+    &sac_family_gemma3,
     NULL,
 };
 
