@@ -30,8 +30,10 @@ static sac_status read_window(sac_model_config *c, const json_t *object, int pat
     SAC_TRY(sac_json_get_int(object, "sliding_window", 1, INT32_MAX, &d->sliding_window, err));
     for (int i = 0; i < d->n_layers; i++)
         if ((i + 1) % pattern) sac_layer_set_add(&set, i);
-    sac_config_slide(c, &set);
-    SAC_TRY(sac_config_read_layer_types(c, object, err));
+    if (sac_config_has(object, "layer_types"))
+        SAC_TRY(sac_config_read_layer_types(c, object, err));
+    else
+        sac_config_slide(c, &set);
     if (!d->sliding_window || !json_is_null(window)) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "\"sliding_window\" is null, and layers slide");
 }
