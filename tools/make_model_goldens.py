@@ -576,9 +576,11 @@ class Gemma3(TextModel):
         parts = [p for m in case["messages"] for p in m["parts"]]
         pictures = [open_picture(p["image"]) for p in parts if "image" in p]
         chat = [{"role": m["role"], "content": [kind(p) for p in m["parts"]]} for m in case["messages"]]
-        text = self.processor.apply_chat_template(chat, add_generation_prompt=True)
+        is_plain = case["chat_format"] == "plain"
+        text = ("".join("<start_of_image>" if p is IMAGE_MARK else p for p in render(case, joined=True)) if is_plain else
+                self.processor.apply_chat_template(chat, add_generation_prompt=True))
         batch = self.processor(text=[text], images=[pictures] if pictures else None, return_tensors="pt",
-                               add_special_tokens=False, **(self.pan if pictures else {}))
+                               add_special_tokens=is_plain, **(self.pan if pictures else {}))
         return {k: batch[k] for k in ("input_ids", "pixel_values", "token_type_ids") if k in batch}
 
     def prompt(self, case):

@@ -114,6 +114,9 @@ static void config_model_type_decides(void **state) {
          "mistral", 0},
         {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]}",
          "mistral", 4096},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"sliding_attention\"]}",
+         "mistral", 4096},
     };
     static sac_model_config c;
     sac_error err;
@@ -146,9 +149,8 @@ static void config_refuses(void **state) {
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
         {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
         {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},
-        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
-         "\"sliding_attention\"]}",
-         "slides in 1 of 2 layers"},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"chunked_attention\"]}",
+         "layer 0 is \"chunked_attention\""},
         {"{\"model_type\":\"mistral\",\"layer_types\":[\"full_attention\"]}", "lists 1 layers of 32"},
         {LLAMA("\"hidden_size\":0"), "\"hidden_size\" is 0"},
         {LLAMA("\"hidden_size\":\"big\""), "\"hidden_size\" must be an integer"},
