@@ -114,6 +114,12 @@ static void config_model_type_decides(void **state) {
          "mistral", 0},
         {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]}",
          "mistral", 4096},
+        {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":28}", "qwen2", 4096},
+        {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":32}", "qwen2", 0},
+        {"{\"model_type\":\"gemma3_text\",\"sliding_window_pattern\":1}", "gemma3_text", 0},
+        {"{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"sliding_attention\"],\"sliding_window_pattern\":1}",
+         "gemma3_text", 4096},
         {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
          "\"sliding_attention\"]}",
          "mistral", 4096},
@@ -178,7 +184,6 @@ static void config_refuses(void **state) {
         {ROPE("\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":1"), "above 1"},
         {"{\"model_type\":\"llama\",\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}",
          "more than 2"},
-        {QWEN2("\"use_sliding_window\":true,\"max_window_layers\":28"), "in 4 of 32 layers"},
         {"{\"model_type\":\"mistral\",\"sliding_window\":0}", "\"sliding_window\" is 0"},
         {LLAVA("\"text_config\":{\"model_type\":\"gemma\"}"),
          "model_type \"gemma\" is not supported under llava"},
