@@ -76,3 +76,11 @@ sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
     SAC_TRY(place_part(p, &w->zeros));
     return place_part(p, &w->order);
 }
+
+sac_status sac_place_rounded(sac_placer *p, sac_weight *w) {
+    const bool rounds = p->rounds_f32;
+    p->rounds_f32 = true;
+    sac_status st = sac_place_weight(p, w);
+    p->rounds_f32 = rounds;
+    return st;
+}

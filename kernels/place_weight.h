@@ -14,5 +14,8 @@ sac_status sac_place_check(const sac_placer *p, const sac_weight *w);
 /* Points the weight to the copies of its parts; without numbers it stays as it is. What sac_place_check says is
  * known when the arena measures: before there is memory or a copy. */
 sac_status sac_place_weight(sac_placer *p, sac_weight *w);
+/* The same of a matrix that is rounded where it is in f32, whatever p says of others: GGUF's converters write patch
+ * embeddings so, beside matrices of 16 bits or fewer. */
+sac_status sac_place_rounded(sac_placer *p, sac_weight *w);
 
 #endif

@@ -43,8 +43,8 @@ typedef struct part {
     const sac_weight_slot *slots;
     int n_slots, n_layers;
     size_t layer_bytes;
-    bool is_tower; /* its tensors may be in files of their own */
-    void *at;      /* the struct, and its layers'; NULL in the first pass */
+    bool is_tower, is_merger; /* its tensors may be in files of their own */
+    void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
 enum { DECODER, TOWER, MERGER, NEWLINE, N_PARTS };
@@ -82,9 +82,11 @@ static void list_parts(binder *b) {
     b->parts[MERGER] = (part){.slots = c->merger->slots,
                               .n_slots = c->merger->n_slots,
                               .n_layers = c->decoder.n_deep,
-                              .layer_bytes = c->merger->layer_bytes};
+                              .layer_bytes = c->merger->layer_bytes,
+                              .is_merger = true};
     if (c->image_newline)
-        b->parts[NEWLINE] = (part){.slots = newline_slots, .n_slots = (int)SAC_COUNT(newline_slots)};
+        b->parts[NEWLINE] =
+            (part){.slots = newline_slots, .n_slots = (int)SAC_COUNT(newline_slots), .is_merger = true};
 }
 
 static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bind_source *s,
@@ -98,6 +100,7 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
 }
 
 static const sac_checkpoint *checkpoint_of(const binder *b, const part *p) {
+    if (p->is_merger && b->s->merger) return b->s->merger;
     return p->is_tower && b->s->tower ? b->s->tower : b->s->weights;
 }
 
@@ -286,7 +289,7 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     sac_base_reads_add(&b->reads, checkpoint_of(b, p), t);
     SAC_TRY(adapted_slot(b, sl, row, layer, &adapted));
     if (adapted.replacement) t = adapted.replacement;
-    SAC_TRY(sac_tensor_table_check(&b->table, row, t, b->err));
+    SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
@@ -302,7 +305,11 @@ static sac_status bind_all(binder *b) {
             for (int layer = 0; layer < (sl->in_layer ? p->n_layers : 1); layer++) {
                 uint8_t *at = sl->in_layer ? p->layers : p->at;
                 if (at && sl->in_layer) at += (size_t)layer * p->layer_bytes;
-                SAC_TRY(bind_slot(b, p, sl, layer, at));
+                sac_status st = bind_slot(b, p, sl, layer, at);
+                const sac_checkpoint *of = checkpoint_of(b, p);
+                if (st != SAC_OK && of != b->s->weights && of->n_files)
+                    return sac_fail_prefix(b->err, st, "%s", of->files[0].path);
+                SAC_TRY(st);
             }
     return SAC_OK;
 }

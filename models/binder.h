@@ -12,6 +12,7 @@
 typedef struct sac_bind_source {
     const sac_checkpoint *weights;
     const sac_checkpoint *tower;  /* where the tower's tensors are; usually the same */
+    const sac_checkpoint *merger; /* where the merger's and those beside it are; NULL: weights */
     const json_t *quantization;   /* quantization_config, or NULL */
     const sac_adapters *adapters; /* merged while matrices are bound; NULL without */
     sac_pool *pool;               /* threads for that, or NULL */

@@ -30,7 +30,9 @@ static bool has_prefix(const char *s, const char *prefix) {
 /* Everything that is not the language model's: names differ by family, these parts do not. */
 static bool is_visual(const sac_checkpoint_tensor *t) {
     static const char *const text[] = {"language_model.", "model.language_model.", "lm_head.",
-                                       "model.layers.",   "model.embed_tokens.",   "model.norm."};
+                                       "model.layers.",   "model.embed_tokens.",   "model.norm.",
+                                       /* GGUF's */
+                                       "blk.", "token_embd.", "output", "rope_freqs."};
     for (size_t i = 0; i < SAC_COUNT(text); i++)
         if (has_prefix(t->name, text[i])) return has_prefix(t->name, "language_model.model.image_newline");
     return true;

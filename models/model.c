@@ -98,7 +98,13 @@ static void finish_stop_ids(sac_load_context *l) {
 static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
     bool is_folder;
+    const char *mmproj = l->options->mmproj;
     SAC_TRY(sac_model_path_find(l->found, &is_folder, l->path, l->err));
+    if (is_folder && mmproj && strcmp(mmproj, "none") != 0)
+        return sac_fail(l->err, SAC_BAD_ARGUMENT,
+                        "--mmproj %.200s: %.200s is a folder, whose vision half is in it; a GGUF language "
+                        "model takes one",
+                        mmproj, l->path);
     l->path = l->text_path = l->found;
     SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;

@@ -44,6 +44,8 @@ typedef struct sac_loaded_model {
     const char *family; /* "llava" */
     sac_decoder decoder;
     bool has_vision;
+    const char
+        *mmproj; /* the file of the vision half, where that is one of its own; owned by the checkpoint */
     sac_tower tower;
     sac_merger merger;
     sac_processor_config processor;
@@ -86,6 +88,8 @@ typedef struct sac_load_options {
     size_t n_adapters;
     const char *const *kept_adapters; /* those to be kept apart, "NAME=DIR" or "NAME=DIR:scale" */
     size_t n_kept_adapters;
+    /* The vision half of a GGUF language model; NULL: a file mmproj*.gguf beside it, where there is one; "none": none. */
+    const char *mmproj;
     sac_pool *pool; /* threads that merge them; NULL: the caller's alone */
     sac_load_progress progress;
     void *progress_ctx;

@@ -146,7 +146,7 @@ static sac_status find_tokens(sac_load_context *l) {
 
 /* The ids of the tokens around pictures and frames, where the family has them, by the names that tokenizer_config.json
  * gives them, or the family's own. */
-static sac_status find_media_tokens(sac_load_context *l) {
+sac_status sac_load_media_tokens(sac_load_context *l) {
     const bool fixed = l->config.begin_is_mark;
     const struct {
         const char *key, *usual;
@@ -167,14 +167,14 @@ static sac_status find_media_tokens(sac_load_context *l) {
         if (*tokens[i].id < 0)
             return sac_fail(
                 l->err, SAC_BAD_FILE,
-                "%s: tokenizer.json has no token \"%.60s\", which stands around pictures under %s",
+                "%s: its vocabulary has no token \"%.60s\", which stands around pictures under %s",
                 l->text_path, text, l->config.family->name);
     }
     return l->config.video_mark ? sac_load_placeholders(l) : SAC_OK;
 }
 
 /* The family's own, as if they stood in the folder. */
-static sac_status add_video_chat(sac_load_context *l) {
+sac_status sac_load_video_chat(sac_load_context *l) {
     const char *text = l->config.video_chat, *const names[] = {SAC_VIDEO_CHAT, "default"};
     const bool has_own = sac_chat_templates_count(l->m->templates) > 0;
     for (size_t i = 0; text && i < (has_own ? 1 : SAC_COUNT(names)); i++)
@@ -186,7 +186,7 @@ static sac_status add_video_chat(sac_load_context *l) {
 sac_status sac_load_folder_chat(sac_load_context *l) {
     SAC_TRY(sac_load_chat(l));
     SAC_TRY(find_tokens(l));
-    SAC_TRY(find_media_tokens(l));
+    SAC_TRY(sac_load_media_tokens(l));
     SAC_TRY(find_templates(l));
-    return add_video_chat(l);
+    return sac_load_video_chat(l);
 }

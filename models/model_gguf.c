@@ -1,6 +1,7 @@
 /* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
- * config.json, the tokenizer inside. In files of the llama architecture (Mistral's too) the rows of the query
- * and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
+ * config.json, the tokenizer inside (model_gguf_text.c). Its vision half is a file of its own (model_mmproj.c).
+ * In files of the llama architecture (Mistral's too) the rows of the query and key weights are permuted, so that
+ * rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
 #include "family.h"
 #include "gguf.h"
@@ -15,6 +16,8 @@
 typedef struct reader {
     sac_load_context *l;
     sac_gguf g;
+    const sac_family *family; /* of the text */
+    sac_gguf_language language;
     char arch[32];
     char key[KEY_BYTES];
 } reader;
@@ -75,6 +78,28 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
     return SAC_OK;
 }
 
+/* Pairs of channels that turn by each axis (M-RoPE); a fourth number, for an axis that no model here has, is 0. They
+ * matter where pictures are seen. */
+static sac_status read_sections(reader *r, const sac_rope_config *rope) {
+    int32_t *items;
+    size_t n;
+    int64_t sum = 0;
+    SAC_TRY(sac_gguf_get_ints(&r->g, arch_key(r, "rope.dimension_sections"), &items, &n, r->l->err));
+    if (!items) return SAC_OK;
+    bool ok = n == SAC_POSITION_AXES || n == SAC_POSITION_AXES + 1;
+    for (size_t i = 0; i < n && ok; i++) {
+        ok = items[i] >= 0 && (i < SAC_POSITION_AXES || items[i] == 0);
+        sum += items[i];
+        if (ok && i < SAC_POSITION_AXES) r->language.sections[i] = items[i];
+    }
+    free(items);
+    r->language.has_sections = true;
+    if (ok && sum == rope->rot_dim / 2) return SAC_OK;
+    return sac_fail(r->l->err, SAC_BAD_FILE,
+                    "%s must be three numbers that add up to the %d pairs of channels of a head, and a 0",
+                    r->key, rope->rot_dim / 2);
+}
+
 /* Divisors of the inverse frequencies, one a channel pair: how converters write Llama 3.1's scaling. */
 static sac_status read_freq_factors(reader *r, sac_rope_config *rope) {
     const sac_checkpoint_tensor *t = sac_checkpoint_find(&r->l->files->weights, "rope_freqs.weight");
@@ -103,6 +128,7 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     SAC_TRY(get_int(r, "rope.dimension_count", 2, INT32_MAX, &rope->rot_dim));
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.freq_base"), &rope->theta, err));
     SAC_TRY(read_freq_factors(r, rope));
+    SAC_TRY(read_sections(r, rope));
     /* llama.cpp's rule: an unnamed type is linear, and scale_linear is the factor's old name */
     bool scaled = sac_gguf_find(&r->g, arch_key(r, "rope.scaling.factor"));
     const char *factor = scaled ? "rope.scaling.factor" : "rope.scale_linear";
@@ -128,118 +154,14 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     return rope->attention_factor > 0 ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s must be positive", r->key);
 }
 
-/* ---- tokenizer ---- */
-
-static sac_status get_flag(reader *r, const char *key, int *flag) {
-    *flag = -1;
-    return sac_gguf_get_bool(&r->g, key, flag, r->l->err);
-}
-
-static sac_status get_id(reader *r, const char *key, int64_t *id) {
-    *id = -1;
-    return sac_gguf_get_int(&r->g, key, 0, UINT32_MAX, id, r->l->err);
-}
-
-/* A NUL-terminated copy in buf; NULL when absent. */
-static sac_status get_name(reader *r, const char *key, char *buf, size_t buf_bytes, const char **out) {
-    sac_text_span s = {NULL, 0};
-    *out = NULL;
-    SAC_TRY(sac_gguf_get_string(&r->g, key, &s, r->l->err));
-    if (!s.text) return SAC_OK;
-    if (s.n_bytes >= buf_bytes || memchr(s.text, 0, s.n_bytes))
-        return sac_fail(r->l->err, SAC_BAD_FILE, "%s is a name of %zu bytes", key, s.n_bytes);
-    memcpy(buf, s.text, s.n_bytes);
-    buf[s.n_bytes] = 0;
-    *out = buf;
-    return SAC_OK;
-}
-
-typedef struct vocab_arrays {
-    sac_text_span *tokens, *merges;
-    float *scores;
-    int32_t *types;
-    size_t n_scores, n_types;
-} vocab_arrays;
-
-static sac_status read_vocab(reader *r, sac_vocab_source *src, vocab_arrays *a) {
-    sac_error *err = r->l->err;
-    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.ggml.tokens", &a->tokens, &src->n_tokens, err));
-    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.ggml.merges", &a->merges, &src->n_merges, err));
-    SAC_TRY(sac_gguf_get_floats(&r->g, "tokenizer.ggml.scores", &a->scores, &a->n_scores, err));
-    SAC_TRY(sac_gguf_get_ints(&r->g, "tokenizer.ggml.token_type", &a->types, &a->n_types, err));
-    if (!a->tokens) return sac_fail(err, SAC_BAD_FILE, "metadata key tokenizer.ggml.tokens is missing");
-    if ((a->scores && a->n_scores != src->n_tokens) || (a->types && a->n_types != src->n_tokens))
-        return sac_fail(err, SAC_BAD_FILE, "tokenizer.ggml: %zu tokens, %zu scores and %zu token types",
-                        src->n_tokens, a->n_scores, a->n_types);
-    src->tokens = a->tokens;
-    src->merges = a->merges;
-    src->scores = a->scores;
-    src->types = a->types;
-    SAC_TRY(get_id(r, "tokenizer.ggml.bos_token_id", &src->bos_id));
-    SAC_TRY(get_id(r, "tokenizer.ggml.eos_token_id", &src->eos_id));
-    SAC_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", &src->unk_id));
-    SAC_TRY(get_flag(r, "tokenizer.ggml.add_bos_token", &src->add_bos));
-    SAC_TRY(get_flag(r, "tokenizer.ggml.add_eos_token", &src->add_eos));
-    return get_flag(r, "tokenizer.ggml.add_space_prefix", &src->add_space_prefix);
-}
-
-static sac_status load_tokenizer(reader *r) {
-    sac_vocab_source src = {0};
-    vocab_arrays a = {0};
-    char model[64], pre[64];
-    SAC_TRY(get_name(r, "tokenizer.ggml.model", model, sizeof model, &src.model));
-    SAC_TRY(get_name(r, "tokenizer.ggml.pre", pre, sizeof pre, &src.pre));
-    if (!src.model) return sac_fail(r->l->err, SAC_BAD_FILE, "metadata key tokenizer.ggml.model is missing");
-    sac_status st = read_vocab(r, &src, &a);
-    if (st == SAC_OK) st = sac_tokenizer_open_vocab(&r->l->m->tokenizer, &src, r->l->err);
-    free(a.tokens);
-    free(a.merges);
-    free(a.scores);
-    free(a.types);
-    return st;
-}
-
-/* A name that fits `%.*s`: keys of named templates are built from it. */
-static bool is_short(sac_text_span s) {
-    return s.n_bytes > 0 && s.n_bytes <= 64;
-}
-
-static sac_status add_template(reader *r, const char *name, const char *key) {
-    sac_load_context *l = r->l;
-    sac_text_span s = {NULL, 0};
-    char source[300];
-    SAC_TRY(sac_gguf_get_string(&r->g, key, &s, l->err));
-    if (!s.text) return SAC_OK;
-    snprintf(source, sizeof source, "%.200s (%s)", l->path, key);
-    return sac_chat_templates_add(l->m->templates, name, source, s.text, s.n_bytes, l->err);
-}
-
-/* "tokenizer.chat_template", and those of the names in "tokenizer.chat_templates". */
-static sac_status load_chat(reader *r) {
-    sac_text_span *names;
-    size_t n;
-    SAC_TRY(sac_load_chat(r->l));
-    r->l->m->template_adds_special = true;
-    SAC_TRY(add_template(r, "default", "tokenizer.chat_template"));
-    SAC_TRY(sac_gguf_get_strings(&r->g, "tokenizer.chat_templates", &names, &n, r->l->err));
-    sac_status st = SAC_OK;
-    for (size_t i = 0; i < n && st == SAC_OK; i++) {
-        if (!is_short(names[i])) continue;
-        char name[65], key[100];
-        snprintf(name, sizeof name, "%.*s", (int)names[i].n_bytes, names[i].text);
-        snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
-        st = add_template(r, name, key);
-    }
-    free(names);
-    return st;
-}
+/* ---- what ends an answer ---- */
 
 static sac_status read_stop_ids(reader *r) {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
     sac_model_config *c = &r->l->config;
     for (size_t i = 0; i < SAC_COUNT(keys); i++) {
         int64_t id;
-        SAC_TRY(get_id(r, keys[i], &id));
+        SAC_TRY(sac_gguf_get_id(&r->g, keys[i], &id, r->l->err));
         if (id >= 0 && id < c->decoder.vocab) c->stop_ids[c->n_stop_ids++] = (int32_t)id;
     }
     return SAC_OK;
@@ -252,7 +174,7 @@ static sac_status read_config(reader *r) {
     sac_error *err = r->l->err;
     const char *arch;
     char name[sizeof r->arch];
-    SAC_TRY(get_name(r, "general.architecture", name, sizeof name, &arch));
+    SAC_TRY(sac_gguf_get_name(&r->g, "general.architecture", name, sizeof name, &arch, err));
     if (!arch) return sac_fail(err, SAC_BAD_FILE, "metadata key general.architecture is missing");
     memcpy(r->arch, name, sizeof name);
     int64_t n_splits = 1;
@@ -261,9 +183,12 @@ static sac_status read_config(reader *r) {
         return sac_fail(err, SAC_UNSUPPORTED,
                         "one of %lld parts of a model; join them first (llama-gguf-split --merge)",
                         (long long)n_splits);
-    const sac_family *family;
-    SAC_TRY(sac_family_of_gguf(&family, arch, err));
-    SAC_TRY(sac_model_config_default(c, family, err));
+    SAC_TRY(sac_family_of_gguf(&r->family, arch, err));
+    SAC_TRY(sac_model_config_default(c, r->family, err));
+    r->language.architecture = r->arch;
+    r->language.n_deep = -1;
+    SAC_TRY(sac_gguf_get_int(&r->g, arch_key(r, "n_deepstack_layers"), 0, SAC_TOWER_MAX_FEATURE_LAYERS,
+                             &r->language.n_deep, err));
     int is_causal = 1;
     SAC_TRY(sac_gguf_get_bool(&r->g, arch_key(r, "attention.causal"), &is_causal, err));
     if (!is_causal)
@@ -318,7 +243,7 @@ static sac_status list_keys(reader *r) {
         json_object_set_new(names, name, json_true()); /* a name that is no text is left out */
     }
     if (st == SAC_OK)
-        st = sac_config_keys_of_object(&r->l->m->keys, r->l->config.family, "gguf", "GGUF", names, r->l->err);
+        st = sac_config_keys_of_object(&r->l->m->keys, r->family, "gguf", "GGUF", names, r->l->err);
     json_decref(names);
     sac_config_keys *keys = &r->l->m->keys;
     for (int i = 0; i < keys->n; i++)
@@ -362,9 +287,14 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(read_config(r));
     SAC_TRY(list_keys(r));
     SAC_TRY(read_sampling(r));
+    SAC_TRY(sac_gguf_load_tokenizer(l, &r->g));
+    SAC_TRY(sac_load_mmproj(l, &r->language));
     SAC_TRY(sac_load_open_adapters(l, r->arch));
     SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
+    const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     sac_bind_source source = {.weights = weights,
+                              .tower = vision,
+                              .merger = vision,
                               .adapters = l->files->adapters.n ? &l->files->adapters : NULL,
                               .pool = l->options->pool,
                               .gguf = true,
@@ -373,13 +303,12 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(sac_load_bind_kept_adapters(l, true));
-    SAC_TRY(load_tokenizer(r));
-    return load_chat(r);
+    return sac_gguf_load_chat(l, &r->g);
 }
 
 sac_status sac_load_gguf(sac_load_context *l) {
     reader r = {.l = l};
     sac_status st = load_parts(&r);
     sac_gguf_free(&r.g);
-    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s", l->path);
+    return st == SAC_OK || l->is_elsewhere ? st : sac_fail_prefix(l->err, st, "%s", l->path);
 }

@@ -14,7 +14,8 @@
 /* Behind sac_loaded_model.checkpoint. */
 typedef struct sac_model_files {
     sac_checkpoint weights;
-    sac_checkpoint tower; /* empty unless the tower's weights have a folder of their own */
+    sac_checkpoint
+        tower; /* empty unless the tower's weights have a folder, or the vision half a file, of their own */
     sac_adapters adapters;
     sac_kept_adapters kept;
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */
@@ -33,12 +34,40 @@ typedef struct sac_load_context {
     char
         own_adapter[SAC_MODEL_PATH_BYTES]; /* the folder given as the model, where it has an adapter; or "" */
     sac_model_config config;
-    sac_sha256 *hash; /* of everything that decides what the vision part computes, except weights */
+    bool has_mmproj;   /* files->tower is a vision half in GGUF */
+    bool is_elsewhere; /* an error is about another file than path, and says so */
+    sac_sha256 *hash;  /* of everything that decides what the vision part computes, except weights */
     sac_error *err;
 } sac_load_context;
 
 sac_status sac_load_folder(sac_load_context *l);
 sac_status sac_load_gguf(sac_load_context *l);
+
+/* The tokenizer and the chat templates inside a GGUF language model; the latter once the first is open and the model is bound. */
+struct sac_gguf;
+sac_status sac_gguf_load_tokenizer(sac_load_context *l, const struct sac_gguf *g);
+sac_status sac_gguf_load_chat(sac_load_context *l, const struct sac_gguf *g);
+
+/* The file of the vision half that the options ask for or that lies beside l->path; "" when there is none. */
+sac_status sac_load_find_mmproj(const sac_load_context *l, char path[SAC_MODEL_PATH_BYTES], sac_error *err);
+
+/* What the language model's own file says that a vision half has to go with. */
+typedef struct sac_gguf_language {
+    const char *architecture;
+    int sections[SAC_POSITION_AXES]; /* rope.dimension_sections */
+    bool has_sections;
+    int64_t n_deep; /* n_deepstack_layers; -1: not said */
+} sac_gguf_language;
+
+/* The vision half of a language model in GGUF, where there is one: its tensors into files->tower, and l->config, which
+ * holds the language model's, becomes that of the whole; m->processor. The tokenizer is open. */
+sac_status sac_load_mmproj(sac_load_context *l, const sac_gguf_language *language);
+/* The tensors of a vision half under the names and in the shapes that the tower c looks for: matrices of queries, keys
+ * and values as one or as three, the two frames of a patch as one, up and down as they are named today; n_deep: layers
+ * that have mergers of their own. */
+sac_status sac_mmproj_name_tensors(sac_checkpoint *c, int hidden, sac_error *err);
+sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *tower, int n_deep,
+                                    sac_error *err);
 
 /* What is in a folder with an adapter_config.json: an adapter beside its base, or nothing but an adapter, whose base
  * path becomes. */
@@ -64,6 +93,10 @@ sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac
 sac_status sac_load_chat(sac_load_context *l);
 /* The same with the folder's templates and special tokens; templates are opened by sac_loaded_model_set_chat. */
 sac_status sac_load_folder_chat(sac_load_context *l);
+/* The ids of the tokens around pictures and frames, and the family's own template for videos: once the templates and
+ * special tokens of the files are known. */
+sac_status sac_load_media_tokens(sac_load_context *l);
+sac_status sac_load_video_chat(sac_load_context *l);
 /* What templates write for pictures and videos, once their tokens are known; sac_load_chat calls it for the defaults. */
 sac_status sac_load_placeholders(sac_load_context *l);
 

@@ -133,18 +133,26 @@ static int64_t evaluate(const sac_tensor_table *t, const char *text) {
     }
 }
 
-sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row,
+static bool is_same_shape(const int64_t *a, int n_a, const int64_t *b, int n_b, bool ones_count) {
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (!ones_count && i < n_a && a[i] == 1) i++;
+        while (!ones_count && k < n_b && b[k] == 1) k++;
+        if (i == n_a || k == n_b) return i == n_a && k == n_b;
+        if (a[i] != b[k]) return false;
+    }
+}
+
+sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf,
                                   const sac_checkpoint_tensor *found, sac_error *err) {
     int64_t want[SAC_SPEC_MAX_ITEMS];
-    bool same = found->n_dims == row->shape.n;
     for (int i = 0; i < row->shape.n; i++) {
         want[i] = evaluate(t, row->shape.item[i]);
         if (want[i] < 0)
             return sac_fail(err, SAC_INTERNAL, "shape \"%s\" of %s cannot be evaluated", row->shape.item[i],
                             row->slot);
-        same = same && found->dim[i] == want[i];
     }
-    if (same) return SAC_OK;
+    if (is_same_shape(found->dim, found->n_dims, want, row->shape.n, !gguf)) return SAC_OK;
     char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
     return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s",
                     found->name, sac_shape_text(a, found->dim, found->n_dims),

@@ -31,8 +31,8 @@ const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, co
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]);
 
-/* BAD_FILE with both shapes when they differ. */
-sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row,
+/* BAD_FILE with both shapes when they differ. gguf: dimensions of 1 do not count, some converters leave them out. */
+sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf,
                                   const sac_checkpoint_tensor *found, sac_error *err);
 
 #endif

@@ -27,7 +27,8 @@ static const sac_method_param params[] = {
 typedef struct streaming {
     int64_t start, recent;
     bool compact;
-    int32_t *rows; /* a step's, where ops run */
+    int32_t *rows;    /* a step's, where ops run */
+    int64_t n_listed; /* rows of the layer that the list was made for, and with it its turns; 0: of none */
     sac_starts starts;
     sac_gathered gathered; /* of a step */
     sac_join_scratch join; /* of a prompt */
@@ -77,12 +78,16 @@ static sac_status select_rows(void *state, const sac_layer_attention *a, sac_cho
     choice->kind = s->compact ? SAC_CHOICE_PLACES : SAC_CHOICE_ROWS;
     choice->lists = (sac_choice_lists){s->rows, s->starts.at, 1};
     choice->room = &s->gathered;
-    return a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
-                                                                  .turn_back = s->gathered.turn_keys,
-                                                                  .start = s->starts.at.device,
-                                                                  .init = s->start,
-                                                                  .local = s->recent,
-                                                                  .n_rows = a->kv.n_rows});
+    if (s->n_listed == a->kv.n_rows) return SAC_OK; /* as in the layer before */
+    s->n_listed = 0;                                /* should it fail */
+    SAC_TRY(a->ops->choice_rows(a->stream, &(sac_choice_rows_args){.rows = s->rows,
+                                                                   .turn_back = s->gathered.turn_keys,
+                                                                   .start = s->starts.at.device,
+                                                                   .init = s->start,
+                                                                   .local = s->recent,
+                                                                   .n_rows = a->kv.n_rows}));
+    s->n_listed = a->kv.n_rows;
+    return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- prompts */

@@ -13,9 +13,15 @@ static int64_t layer_bytes(const sac_tokenselect *s, const sac_attention_shape *
     return s->capacity * shape->n_kv_heads * (int64_t)sac_dtype_row_bytes(shape->dtype, shape->head_dim);
 }
 
+/* No query is like another, so that a choice never stays. */
+static bool stays_never(const sac_tokenselect *s) {
+    return s->p[TS_THETA] > 1;
+}
+
 static void take_gathered(sac_tokenselect *s, const sac_attention_shape *shape, const sac_memory *memory) {
     int64_t bytes = layer_bytes(s, shape);
-    s->n_gathered = 2 * bytes * shape->n_layers <= MOST_GATHERED_BYTES ? shape->n_layers : 1;
+    bool each = !stays_never(s) && 2 * bytes * shape->n_layers <= MOST_GATHERED_BYTES;
+    s->n_gathered = each ? shape->n_layers : 1;
     s->gathered_k = sac_take_device(memory, (size_t)(s->n_gathered * bytes));
     s->gathered_v = sac_take_device(memory, (size_t)(s->n_gathered * bytes));
     s->is_gathered = sac_take_host(memory, (size_t)shape->n_layers * sizeof *s->is_gathered);
@@ -66,7 +72,7 @@ static sac_status gather_rows(sac_tokenselect *s, const sac_layer_attention *a, 
                               const int32_t *chosen, int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL], n = init + n_chosen + local,
             d = a->shape->head_dim, bytes = layer_bytes(s, a->shape);
-    bool keeps = s->n_gathered > 1 || a->shape->n_layers == 1, *is_gathered = &s->is_gathered[a->layer];
+    bool keeps = !stays_never(s) && s->n_gathered == a->shape->n_layers, *is_gathered = &s->is_gathered[a->layer];
     if (a->shape->measure_mass) return SAC_UNSUPPORTED;
     sac_kv_view view = {.k = s->gathered_k + (keeps ? a->layer * bytes : 0),
                         .v = s->gathered_v + (keeps ? a->layer * bytes : 0),
@@ -142,6 +148,11 @@ static sac_status decide(sac_tokenselect *s, const sac_layer_attention *a, int32
         return SAC_OK;
     }
     *n_cached = -1; /* should something fail */
+    if (stays_never(s)) {
+        SAC_TRY(sac_tokenselect_query(s, a));
+        a->stats->n_selections++;
+        return sac_tokenselect_choose(s, a, n_candidates(s, a), cached, n_cached);
+    }
     SAC_TRY(compare_queries(s, a, n_before < 0));
     SAC_TRY(fetch_stays(s, a, stays));
     if (!*stays) return sac_tokenselect_choose(s, a, n_candidates(s, a), cached, n_cached);

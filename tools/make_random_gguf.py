@@ -10,6 +10,8 @@ import struct
 
 import numpy as np
 
+from gguf_bytes import text, value
+
 HIDDEN, INTERMEDIATE, HEADS, KV_HEADS, HEAD_DIM, VOCAB, LAYERS = 4096, 14336, 32, 8, 128, 128256, 32
 ALIGNMENT = 32
 # id in the file, elements and bytes of a block, where its f16 numbers stand and what they are
@@ -18,24 +20,6 @@ TYPES = {
     "q4_0": (2, 32, 18, {0: 0.005}), "q4_1": (3, 32, 20, {0: 0.005, 2: -0.0375}), "q8_0": (8, 32, 34, {0: 0.0003}),
     "q4_k": (12, 256, 144, {0: 0.00015, 2: 0.001}), "q6_k": (14, 256, 210, {208: 0.00002}),
 }
-
-
-def value(v):
-    """A metadata value with its type in front."""
-    if isinstance(v, bool):
-        return struct.pack("<I?", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    kind, pack = (8, text) if isinstance(v[0], str) else (5, lambda i: struct.pack("<i", i))
-    return struct.pack("<IIQ", 9, kind, len(v)) + b"".join(map(pack, v))
-
-
-def text(s):
-    return struct.pack("<Q", len(s.encode())) + s.encode()
 
 
 def metadata(layers):

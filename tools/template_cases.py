@@ -426,4 +426,15 @@ a {#- c -#} b
 {{ ('inf' ~ t[:0])|float|int }}
 {{ ('nan' ~ t[:0])|float|int(3) }}{{ 'inf'|int(4) }}{{ '-inf'|int(4) }}{{ '1e999'|int(5) }}
 {{ 10000000000000005 / 3 }}{{ 9007199254740993 / 1 }}{{ -9007199254740993 / 2 }}{{ 1 / 9007199254740993 }}
+{% for x in [1, 2]: %}{% if x == 1: %}a{% elif x == 2: %}b{% else: %}c{% endif %}{% else: %}d{% endfor %}
+{% macro m(a): %}<{{ a }}{{ caller() }}>{% endmacro %}{% call m(1): %}x{% endcall %}{% filter upper: %}y{% endfilter %}{% set z: %}w{% endset %}{{ z }}{% with q = 1: %}{{ q }}{% endwith %}
+{% generation: %}x{% endgeneration %}{% set y = 1: %}
+{% if false %}{{ xs is not.there }}{{ s|not.there(1) }}{% endif %}{{ 'a' if true else s is un.known }}
+{{ s is un.known }}
+{{ (7)|string or s|unknown }}
+{{ 0 or s|unknown }}
+{{ s or s|unknown }}
+{{ s|up . per }}
+{{ (missing if false)[:2]|list }}
+{{ (s if true else 1)[:2] }}
 """.strip().split("\n")

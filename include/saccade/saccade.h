@@ -91,6 +91,9 @@ typedef struct sac_model_options {
      * of the language model's layers may be adapted so, quantised ones too. */
     const char *const *kept_adapters;
     size_t n_kept_adapters;
+    /* The vision half of a GGUF language model, a .gguf file of its own; NULL: a file mmproj*.gguf beside the model, where
+     * there is one (of several one must be named); "none": the language model alone. */
+    const char *mmproj;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -109,7 +112,7 @@ typedef struct sac_model_options {
 SAC_API void sac_model_options_default(sac_model_options *o);
 
 /* `path`: a Hugging Face folder (config.json, *.safetensors, tokenizer.json ...) or a
- * .gguf language model. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
+ * .gguf language model, with or without its vision half. A folder of the hub's cache (models--org--name) stands for its main snapshot. */
 SAC_API sac_status sac_model_open(sac_model **out, const char *path, const sac_model_options *options,
                                   sac_error *err);
 SAC_API void sac_model_free(sac_model *m); /* NULL is fine; sessions must be freed before */
@@ -139,6 +142,7 @@ typedef struct sac_model_info {
                                       is; or NULL */
     const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
+    const char *mmproj;   /* the file of a GGUF model's vision half; NULL: there is none */
 } sac_model_info;
 
 SAC_API void sac_model_get_info(const sac_model *m,

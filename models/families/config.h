@@ -140,6 +140,10 @@ sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);
 
+/* What LLaVA's kind reads of a vision half in GGUF (llava.c). */
+struct sac_mmproj;
+sac_status sac_llava_mmproj(struct sac_mmproj *p, sac_error *err);
+
 /* Ranges and divisibility of what was read (also from GGUF), whatever it came from. */
 sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err);
 sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err);

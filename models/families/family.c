@@ -100,11 +100,10 @@ sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, 
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
     if (strcmp(architecture, "clip") == 0)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "the vision half of a model (mmproj), which is not read from GGUF; give the Hugging Face folder "
-            "of the whole model");
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "GGUF architecture \"%.40s\" is not supported (llama, qwen2 and qwen3 are)",
-                    architecture);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "the vision half of a model; give the language model, and this file with --mmproj");
+    return sac_fail(
+        err, SAC_UNSUPPORTED,
+        "GGUF architecture \"%.40s\" is not supported (llama, qwen2, qwen3, qwen2vl and qwen3vl are)",
+        architecture);
 }

@@ -17,6 +17,18 @@ typedef struct sac_embedded_yaml {
 extern const sac_embedded_yaml sac_family_yaml[];
 extern const int sac_n_family_yaml;
 
+/* What a GGUF file of a vision half (mmproj) says, as a family reads it. */
+typedef struct sac_mmproj {
+    const json_t *keys; /* its metadata */
+    /* Of a tensor of that name the outermost dimension; 0: there is none. */
+    int64_t (*rows)(const void *tensors, const char *name);
+    const void *tensors;
+    /* What config.json, its vision_config and preprocessor_config.json would say: filled by the family's YAML, then by
+     * its mmproj. */
+    json_t *config, *vision, *preprocessor;
+    json_t *video; /* video_preprocessor_config.json; stays empty where published folders have none */
+} sac_mmproj;
+
 struct sac_family {
     const char *name; /* also of its YAML */
     /* Sets what config.json may leave out; called before anything is read. */
@@ -24,6 +36,9 @@ struct sac_family {
     /* Reads config.json (and GGUF-independent checks) into c, which holds the defaults. */
     sac_status (*read)(sac_model_config *c, const json_t *config, sac_error *err);
     sac_positions_fn positions; /* of the rows of a prompt */
+    /* Adds to what the YAML says of a vision half in GGUF what is not key for key, and what published folders say that no
+     * such file does; NULL: nothing, or the family has none. */
+    sac_status (*mmproj)(sac_mmproj *p, sac_error *err);
 };
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3; /* text */
@@ -45,5 +60,10 @@ const sac_family *sac_family_find(const sac_family *const *families, const char 
  * where given, must be one that some family lists, and decides where there is no model_type. */
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err);
+
+/* The family whose YAML lists the projector of a vision half in GGUF; keys: its metadata. */
+sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, sac_error *err);
+/* p->config, vision and preprocessor, which are empty objects, as the family's YAML and its mmproj have them. */
+sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_error *err);
 
 #endif

@@ -121,6 +121,47 @@ static sac_status keys_pair(const reader *r, void *into, const char *place, cons
     return SAC_OK;
 }
 
+/* A value is read, so its key is honoured. */
+static sac_status value_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    sac_family_spec *s = into;
+    sac_spec_mmproj *m = &s->mmproj;
+    if (m->n_values == SAC_SPEC_MAX_VALUES) return bad(r, value, "too many values");
+    sac_spec_value *v = &m->values[m->n_values];
+    *v = (sac_spec_value){.name = key};
+    SAC_TRY(text_of(r, value, &v->from));
+    m->n_values++;
+    return SAC_OK;
+}
+
+static sac_status values_of(const reader *r, sac_family_spec *s, const char *place,
+                            const yaml_node_t *value) {
+    sac_spec_mmproj *m = &s->mmproj;
+    int first = m->n_values;
+    SAC_TRY(each_pair(r, value, value_pair, s));
+    for (int i = first; i < m->n_values; i++) {
+        m->values[i].place = place;
+        const sac_spec_key key = {"mmproj", m->values[i].from, NULL, SAC_KEY_HONOURED};
+        if (strcmp(place, "tokens") != 0) SAC_TRY(add_key(r, s, value, key));
+    }
+    return SAC_OK;
+}
+
+static sac_status mmproj_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
+    static const char *const places[] = {"tokens", "config", "vision_config", "preprocessor"};
+    sac_family_spec *s = into;
+    const char *flag = NULL;
+    if (strcmp(key, "projectors") == 0) return list_of(r, value, &s->mmproj.projectors);
+    if (strcmp(key, "text") == 0) return list_of(r, value, &s->mmproj.text);
+    if (strcmp(key, "needs") == 0) return text_of(r, value, &s->mmproj.needs);
+    if (strcmp(key, "gelu") == 0) return text_of(r, value, &s->mmproj.gelu);
+    for (size_t i = 0; i < SAC_COUNT(places); i++)
+        if (strcmp(key, places[i]) == 0) return values_of(r, s, places[i], value);
+    if (strcmp(key, "tokenless") != 0) return bad(r, value, "unknown key of mmproj");
+    SAC_TRY(text_of(r, value, &flag));
+    s->mmproj.tokenless = strcmp(flag, "true") == 0;
+    return SAC_OK;
+}
+
 static sac_status top_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
     sac_family_spec *s = into;
     const struct {
@@ -140,6 +181,7 @@ static sac_status top_pair(const reader *r, void *into, const char *key, const y
         {"prefixes", NULL, NULL, prefixes_pair},
         {"tensors", NULL, NULL, tensors_pair},
         {"keys", NULL, NULL, keys_pair},
+        {"mmproj", NULL, NULL, mmproj_pair},
     };
     for (size_t i = 0; i < SAC_COUNT(keys); i++) {
         if (strcmp(key, keys[i].key) != 0) continue;

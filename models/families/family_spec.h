@@ -18,8 +18,17 @@
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
  *       transposed: true                                         a matrix [inputs][outputs]
+ *   mmproj:                        its vision half as a GGUF file of its own
+ *     projectors: [mlp]            clip.projector_type
+ *     needs: clip.vision.image_grid_pinpoints   only of files that have this key, before other families
+ *     text: [llama, qwen2]         general.architecture of language models that may be beside it
+ *     gelu: gelu                   what clip.use_gelu means, in config.json's words
+ *     tokenless: true              the vocabulary beside it may lack the picture's token
+ *     tokens: {image_token_id: "<image>"}       config.json's keys of ids, and those tokens
+ *     config, vision_config, preprocessor:      where the keys of other files would stand: what they are here
+ *       hidden_size: clip.vision.embedding_length
  *   keys:                          what becomes of the keys of its files, by the place where they stand
- *     config:                      config.json; also vision_config, rope, preprocessor, processor, gguf, adapter
+ *     config:                      config.json; also vision_config, rope, preprocessor, processor, gguf, mmproj, adapter
  *       honoured: [hidden_size]
  *       only: {num_channels: 3}    refused with any other value but null
  *       no_effect: [use_cache, "general.*"]                      a star at the end stands for any rest */
@@ -34,6 +43,7 @@
 #define SAC_SPEC_MAX_TENSORS  64
 #define SAC_SPEC_MAX_PREFIXES 4
 #define SAC_SPEC_MAX_KEYS     256
+#define SAC_SPEC_MAX_VALUES   32
 #define SAC_SPEC_MAX_BYTES    ((size_t)64 << 10)
 
 typedef struct sac_spec_list {
@@ -65,6 +75,20 @@ typedef struct sac_spec_key {
     sac_key_use use;
 } sac_spec_key;
 
+/* A key of another file, by the place where it stands there, and where a GGUF file has it; of the place "tokens" the
+ * text of a token. */
+typedef struct sac_spec_value {
+    const char *place, *name, *from;
+} sac_spec_value;
+
+typedef struct sac_spec_mmproj {
+    sac_spec_list projectors, text; /* none: the family has no such files */
+    const char *needs, *gelu;       /* NULL when not given */
+    bool tokenless;
+    sac_spec_value values[SAC_SPEC_MAX_VALUES];
+    int n_values;
+} sac_spec_mmproj;
+
 typedef struct sac_family_spec {
     const char *family, *like, *chat, *frames; /* NULL when not given */
     sac_spec_list model_types, architectures, gguf, text;
@@ -74,6 +98,7 @@ typedef struct sac_family_spec {
     int n_tensors;
     sac_spec_key keys[SAC_SPEC_MAX_KEYS];
     int n_keys;
+    sac_spec_mmproj mmproj;
     void *document; /* owns every string above */
 } sac_family_spec;
 

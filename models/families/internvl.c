@@ -97,4 +97,23 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return read_ratio(c, config, err);
 }
 
-const sac_family sac_family_internvl = {"internvl", defaults, read, sac_positions_plain};
+/* What there are no keys for, the tensors say. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    int64_t side = 2;
+    SAC_TRY(sac_json_get_int(p->keys, "clip.vision.projector.scale_factor", 1, 8, &side, err));
+    const bool has_bias =
+                   p->rows(p->tensors, "v.blk.0.attn_q.bias") || p->rows(p->tensors, "v.blk.0.attn_qkv.bias"),
+               has_mean = p->rows(p->tensors, "v.blk.0.ln1.bias"),
+               has_qk = p->rows(p->tensors, "v.blk.0.attn_q_norm.weight"),
+               has_final = p->rows(p->tensors, "v.post_ln.weight");
+    json_object_set_new(p->config, "downsample_ratio", json_real(1 / (double)side));
+    json_object_set_new(p->vision, "attention_bias", json_boolean(has_bias));
+    json_object_set_new(p->vision, "use_qk_norm", json_boolean(has_qk));
+    json_object_set_new(p->vision, "norm_type", json_string(has_mean ? "layer_norm" : "rms_norm"));
+    json_object_set_new(p->vision, "use_mean_pooling", json_boolean(!has_final));
+    json_t *size = json_object_get(p->vision, "image_size");
+    json_object_set_new(p->preprocessor, "size", json_pack("{s:O, s:O}", "height", size, "width", size));
+    return SAC_OK;
+}
+
+const sac_family sac_family_internvl = {"internvl", defaults, read, sac_positions_plain, mmproj};

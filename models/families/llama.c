@@ -23,4 +23,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_decoder(c, config, err);
 }
 
-const sac_family sac_family_llama = {"llama", defaults, read, sac_positions_plain};
+const sac_family sac_family_llama = {"llama", defaults, read, sac_positions_plain, NULL};

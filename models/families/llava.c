@@ -127,4 +127,38 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_llava(c, config, NULL, err);
 }
 
-const sac_family sac_family_llava = {"llava", defaults, read, sac_positions_plain};
+/* Layers behind the last one that is looked at are left out by the converters, which name it only where that is said in
+ * config.json. Pictures are cropped as in the published folders. */
+sac_status sac_llava_mmproj(sac_mmproj *p, sac_error *err) {
+    const json_t *size = json_object_get(p->vision, "image_size");
+    static const char *const others[] = {"mm.1.weight", "mm.3.weight", "mm.model.mlp.0.weight"};
+    for (size_t i = 0; i < SAC_COUNT(others); i++)
+        if (p->rows(p->tensors, others[i]))
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: a projector of other layers than mm.0 and mm.2",
+                            others[i]);
+    json_object_set_new(p->config, "multimodal_projector_bias",
+                        json_boolean(p->rows(p->tensors, "mm.0.bias") || p->rows(p->tensors, "mm.2.bias")));
+    if (!json_object_get(p->config, "vision_feature_layer"))
+        json_object_set(p->config, "vision_feature_layer", json_object_get(p->vision, "num_hidden_layers"));
+    json_object_set_new(p->preprocessor, "size", json_pack("{s:O}", "shortest_edge", size));
+    json_object_set_new(p->preprocessor, "crop_size", json_pack("{s:O, s:O}", "height", size, "width", size));
+    return SAC_OK;
+}
+
+/* Pictures made square first, as the original code does where its config.json says so. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    const char *ratio = "square";
+    SAC_TRY(sac_json_get_string(p->keys, "clip.vision.image_aspect_ratio", &ratio, err));
+    SAC_TRY(sac_llava_mmproj(p, err));
+    if (strcmp(ratio, "square") == 0) return SAC_OK;
+    if (strcmp(ratio, "pad") != 0)
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "clip.vision.image_aspect_ratio \"%.30s\" without pinpoints; square and pad are supported",
+            ratio);
+    json_object_set_new(p->preprocessor, "image_processor_type", json_string("LlavaImageProcessor"));
+    json_object_set_new(p->preprocessor, "do_pad", json_true());
+    return SAC_OK;
+}
+
+const sac_family sac_family_llava = {"llava", defaults, read, sac_positions_plain, mmproj};

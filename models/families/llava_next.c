@@ -16,4 +16,20 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_llava_next = {"llava_next", defaults, read, sac_positions_plain};
+/* Pairs of numbers one behind another. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    const json_t *flat = json_object_get(p->keys, "clip.vision.image_grid_pinpoints");
+    const size_t n = json_array_size(flat);
+    SAC_TRY(sac_llava_mmproj(p, err));
+    if (n < 2 || n % 2)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "clip.vision.image_grid_pinpoints holds %zu numbers; pairs are needed", n);
+    json_t *pairs = json_array();
+    for (size_t i = 0; i < n; i += 2)
+        json_array_append_new(pairs,
+                              json_pack("[O, O]", json_array_get(flat, i), json_array_get(flat, i + 1)));
+    json_object_set_new(p->config, "image_grid_pinpoints", pairs);
+    return SAC_OK;
+}
+
+const sac_family sac_family_llava_next = {"llava_next", defaults, read, sac_positions_plain, mmproj};

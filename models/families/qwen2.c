@@ -35,4 +35,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen2 = {"qwen2", defaults, read, sac_positions_plain};
+const sac_family sac_family_qwen2 = {"qwen2", defaults, read, sac_positions_plain, NULL};

@@ -26,7 +26,8 @@ static sac_status read_full_layers(sac_tower_config *v, const json_t *vision, sa
     SAC_TRY(sac_json_get_array(vision, "fullatt_block_indexes", &list, err));
     if (!list) return SAC_OK;
     if (json_array_size(list) > SAC_TOWER_MAX_FULL_LAYERS)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"fullatt_block_indexes\" lists %zu layers; %d at most are supported",
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"fullatt_block_indexes\" lists %zu layers; %d at most are supported",
                         json_array_size(list), SAC_TOWER_MAX_FULL_LAYERS);
     v->n_full_layers = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -52,15 +53,33 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
         return sac_fail(err, SAC_BAD_FILE, "\"out_hidden_size\" %d is not the language model's %d", out,
                         c->decoder.hidden);
     SAC_TRY(sac_qwen2_vl_read_tower(v, vision, err));
-    if (v->act != SAC_ACT_SILU)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
+    if (v->act != SAC_ACT_SILU) return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
     if (v->window_size >= v->image_size) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"window_size\" %d is smaller than a square of patches, %d pixels", v->window_size,
-                    v->image_size);
+    return sac_fail(err, SAC_BAD_FILE, "\"window_size\" %d is smaller than a square of patches, %d pixels",
+                    v->window_size, v->image_size);
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     return sac_qwen2_vl_read(c, config, read_tower, err);
 }
 
-const sac_family sac_family_qwen2_5_vl = {"qwen2_5_vl", defaults, read, sac_positions_mrope};
+/* Every n-th layer attends within whole pictures; n 0: all do. Seconds are counted as in the published folders. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    int64_t pattern = 0, n_layers = 0;
+    if (!json_object_get(p->keys, "clip.vision.n_wa_pattern"))
+        return sac_fail(err, SAC_BAD_FILE, "metadata key clip.vision.n_wa_pattern is missing");
+    SAC_TRY(sac_json_get_int(p->keys, "clip.vision.n_wa_pattern", 0, SAC_CONFIG_MAX_LAYERS, &pattern, err));
+    SAC_TRY(sac_json_get_int(p->vision, "depth", 1, SAC_CONFIG_MAX_LAYERS, &n_layers, err));
+    if (json_object_get(p->keys, "clip.vision.wa_layer_indexes"))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "clip.vision.wa_layer_indexes is not supported; clip.vision.n_wa_pattern is");
+    json_t *full = json_array();
+    for (int64_t i = pattern ? pattern - 1 : 0; i < n_layers; i += pattern ? pattern : 1)
+        json_array_append_new(full, json_integer(i));
+    json_object_set_new(p->vision, "fullatt_block_indexes", full);
+    json_object_set_new(p->vision, "tokens_per_second", json_integer(2));
+    sac_qwen2_vl_bounds(p, 56 * 56, 28 * 28 * 16384);
+    return SAC_OK;
+}
+
+const sac_family sac_family_qwen2_5_vl = {"qwen2_5_vl", defaults, read, sac_positions_mrope, mmproj};

@@ -133,4 +133,24 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_qwen2_vl_read(c, config, read_tower, err);
 }
 
-const sac_family sac_family_qwen2_vl = {"qwen2_vl", defaults, read, sac_positions_mrope};
+/* The bounds of pixels in the published folders, where the file says none. */
+void sac_qwen2_vl_bounds(sac_mmproj *p, int64_t min_pixels, int64_t max_pixels) {
+    if (!json_object_get(p->preprocessor, "min_pixels"))
+        json_object_set_new(p->preprocessor, "min_pixels", json_integer(min_pixels));
+    if (!json_object_get(p->preprocessor, "max_pixels"))
+        json_object_set_new(p->preprocessor, "max_pixels", json_integer(max_pixels));
+}
+
+/* The file's feed_forward_length is something else, or 0: the tensors say it. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    const json_int_t rows = p->rows(p->tensors, "v.blk.0.ffn_up.weight"),
+                     width = json_integer_value(json_object_get(p->vision, "embed_dim"));
+    if (rows < 1 || width < 1)
+        return sac_fail(err, SAC_BAD_FILE,
+                        "tensor v.blk.0.ffn_up.weight or key clip.vision.embedding_length is missing");
+    json_object_set_new(p->vision, "mlp_ratio", json_real((double)rows / (double)width));
+    sac_qwen2_vl_bounds(p, 56 * 56, 28 * 28 * 16384);
+    return SAC_OK;
+}
+
+const sac_family sac_family_qwen2_vl = {"qwen2_vl", defaults, read, sac_positions_mrope, mmproj};

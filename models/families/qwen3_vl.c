@@ -87,4 +87,23 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_token(&c->vision_end, config, "vision_end_token_id", NULL, c->decoder.vocab, err);
 }
 
-const sac_family sac_family_qwen3_vl = {"qwen3_vl", defaults, read, sac_positions_mrope};
+/* A flag for each layer of the tower; of how many positions there are, their tensor tells. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    static const char key[] = "clip.vision.is_deepstack_layers";
+    const json_t *flags = json_object_get(p->keys, key), *flag;
+    size_t i;
+    if (flags && !json_is_array(flags)) return sac_fail(err, SAC_BAD_FILE, "%s must be a list", key);
+    json_t *layers = json_array();
+    json_array_foreach((json_t *)(uintptr_t)flags, i, flag) {
+        if (json_is_true(flag)) json_array_append_new(layers, json_integer((json_int_t)i));
+    }
+    json_object_set_new(p->vision, "deepstack_visual_indexes", layers);
+    json_object_set_new(p->vision, "num_position_embeddings",
+                        json_integer(p->rows(p->tensors, "v.position_embd.weight")));
+    sac_qwen2_vl_bounds(p, 256 * 256, 4096 * 4096);
+    json_object_set_new(p->video, "size",
+                        json_pack("{s:i, s:i}", "shortest_edge", 64 * 64, "longest_edge", 6144 * 4096));
+    return SAC_OK;
+}
+
+const sac_family sac_family_qwen3_vl = {"qwen3_vl", defaults, read, sac_positions_mrope, mmproj};

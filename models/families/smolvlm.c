@@ -92,4 +92,17 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }
 
-const sac_family sac_family_smolvlm = {"smolvlm", defaults, read, sac_positions_plain};
+/* Tiles are of the tower's size; videos are sampled as SmolVLM2's folders say. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    (void)err;
+    json_t *side = json_object_get(p->vision, "image_size"),
+           *longest = json_object_get(p->keys, "clip.vision.preproc_image_size");
+    if (longest) json_object_set_new(p->preprocessor, "size", json_pack("{s:O}", "longest_edge", longest));
+    json_object_set_new(p->preprocessor, "max_image_size", json_pack("{s:O}", "longest_edge", side));
+    json_object_set_new(
+        p->preprocessor, "video_sampling",
+        json_pack("{s:i, s:i, s:{s:O}}", "fps", 1, "max_frames", 64, "video_size", "longest_edge", side));
+    return SAC_OK;
+}
+
+const sac_family sac_family_smolvlm = {"smolvlm", defaults, read, sac_positions_plain, mmproj};

@@ -55,6 +55,12 @@ sac_status sac_gguf_get_float(const sac_gguf *g, const char *key, double *value,
 sac_status sac_gguf_get_bool(const sac_gguf *g, const char *key, int *value, sac_error *err);
 sac_status sac_gguf_get_string(const sac_gguf *g, const char *key, sac_text_span *value, sac_error *err);
 
+/* A NUL-terminated copy of a short text in buf; *out is NULL when absent. */
+sac_status sac_gguf_get_name(const sac_gguf *g, const char *key, char *buf, size_t buf_bytes, const char **out,
+                             sac_error *err);
+/* A token's; -1 when absent. */
+sac_status sac_gguf_get_id(const sac_gguf *g, const char *key, int64_t *id, sac_error *err);
+
 /* Arrays as fresh heap blocks, free() them; *items is NULL and *n 0 when absent. Strings point into the file;
  * integers of any width become i32. */
 sac_status sac_gguf_get_strings(const sac_gguf *g, const char *key, sac_text_span **items, size_t *n,

@@ -107,6 +107,25 @@ sac_status sac_gguf_get_string(const sac_gguf *g, const char *key, sac_text_span
     return SAC_OK;
 }
 
+sac_status sac_gguf_get_name(const sac_gguf *g, const char *key, char *buf, size_t buf_bytes,
+                             const char **out, sac_error *err) {
+    sac_text_span s = {NULL, 0};
+    *out = NULL;
+    SAC_TRY(sac_gguf_get_string(g, key, &s, err));
+    if (!s.text) return SAC_OK;
+    if (s.n_bytes >= buf_bytes || memchr(s.text, 0, s.n_bytes))
+        return sac_fail(err, SAC_BAD_FILE, "%s is a name of %zu bytes", key, s.n_bytes);
+    memcpy(buf, s.text, s.n_bytes);
+    buf[s.n_bytes] = 0;
+    *out = buf;
+    return SAC_OK;
+}
+
+sac_status sac_gguf_get_id(const sac_gguf *g, const char *key, int64_t *id, sac_error *err) {
+    *id = -1;
+    return sac_gguf_get_int(g, key, 0, UINT32_MAX, id, err);
+}
+
 /* The array under key and room for its items; *v is NULL when absent. The parser has seen all of its items
  * inside the file, so n_items is bounded by its size. */
 static sac_status open_array(const sac_gguf *g, const char *key, size_t item_bytes, const sac_gguf_value **v,

@@ -28,7 +28,7 @@ class BuildInfo(c.Structure):
 class ModelOptions(c.Structure):
     _fields_ = [("n_threads", c_int), ("chat_format", c_char_p), ("tokenizer", c_char_p),
                 ("adapters", POINTER(c_char_p)), ("n_adapters", c_size_t), ("kept_adapters", POINTER(c_char_p)),
-                ("n_kept_adapters", c_size_t), ("vision_cache_bytes", c_size_t),
+                ("n_kept_adapters", c_size_t), ("mmproj", c_char_p), ("vision_cache_bytes", c_size_t),
                 ("device", c_char_p), ("activations", c_char_p), ("fast", c_bool), ("image_min_pixels", c_int64),
                 ("image_max_pixels", c_int64), ("progress", ProgressFn), ("progress_ctx", c_void_p)]
 
@@ -40,7 +40,8 @@ class ModelInfo(c.Structure):
                 ("intermediate", c_int), ("vocab", c_int), ("max_context", c_int64), ("rope_theta", c_double),
                 ("has_vision", c_bool), ("vision_layers", c_int), ("vision_hidden", c_int), ("vision_heads", c_int),
                 ("patch_size", c_int), ("image_size", c_int), ("tokens_per_frame", c_int), ("processor", c_char_p),
-                ("n_threads", c_int), ("cpu", c_char_p), ("unknown_tokenizer", c_char_p), ("unknown_setting", c_char_p)]
+                ("n_threads", c_int), ("cpu", c_char_p), ("unknown_tokenizer", c_char_p), ("unknown_setting", c_char_p),
+                ("mmproj", c_char_p)]
 
 
 class SessionConfig(c.Structure):

@@ -116,7 +116,8 @@ class Model:
     """A model, read once and shared by its sessions, of several threads too.
 
     path: a Hugging Face folder or a .gguf file. device: "cpu", "cuda", "cuda:1". adapters: LoRA, "DIR" or "DIR:SCALE";
-    as "NAME=DIR" kept apart, for sessions to choose (Session.set_adapter)."""
+    as "NAME=DIR" kept apart, for sessions to choose (Session.set_adapter). mmproj: the vision half of a .gguf model, or
+    "none"; None: a file mmproj*.gguf beside it."""
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class Model:
         chat: str | None = None,
         tokenizer: str | None = None,
         adapters: Sequence[str] = (),
+        mmproj: str | os.PathLike | None = None,
         fast: bool = False,
         image_min_pixels: int = 0,
         image_max_pixels: int = 0,
@@ -144,6 +146,7 @@ class Model:
         adapter_list, kept_list = text_list([a for a in adapters if a not in apart]), text_list(apart)
         options.adapters, options.n_adapters = adapter_list, len(adapter_list)
         options.kept_adapters, options.n_kept_adapters = kept_list, len(kept_list)
+        options.mmproj = encoded(mmproj)
         options.image_min_pixels, options.image_max_pixels = image_min_pixels, image_max_pixels
         if vision_cache_bytes is not None:
             options.vision_cache_bytes = vision_cache_bytes

@@ -84,6 +84,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
                              .n_adapters = options->n_adapters,
                              .kept_adapters = options->kept_adapters,
                              .n_kept_adapters = options->n_kept_adapters,
+                             .mmproj = options->mmproj,
                              .pool = m->pool,
                              .progress = on_load,
                              .progress_ctx = &progress};
@@ -168,6 +169,7 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .cpu = model->cpu_text,
         .unknown_tokenizer = sac_tokenizer_unknown_class(m->tokenizer),
         .unknown_setting = m->generation.unknown[0] ? m->generation.unknown : NULL,
+        .mmproj = m->mmproj,
     };
     if (!m->has_vision) return;
     info->vision_layers = m->tower.config.n_layers;

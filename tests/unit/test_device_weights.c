@@ -2,10 +2,12 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "device_weights.h"
 
+#include "clip.h"
 #include "closed_device.h"
 #include "cuda/weights/block_layout.h"
 #include "place_weight.h"
 #include "quants.h"
+#include "qwen2vl.h"
 #include "test.h"
 
 static size_t n_taken;
@@ -193,6 +195,9 @@ static void test_rounded(void **state) {
         sac_placer p = {
             .arena = sac_arena_measure(), .stream = &f->stream, .activations = types[t], .err = &err};
         assert_int_equal(sac_place_weight(&p, &w), SAC_UNSUPPORTED); /* a tower's */
+        assert_ok(sac_place_rounded(&p, &w), err);                   /* but its patch embedding */
+        assert_false(p.rounds_f32);
+        p.arena = sac_arena_measure();
         p.rounds_f32 = true;
         assert_ok(sac_place_weight(&p, &w), err);
         assert_ptr_equal(w.tensor.data, x);
@@ -204,6 +209,45 @@ static void test_rounded(void **state) {
         assert_int_equal(f->device.download(&f->stream, got, w.tensor.data, sizeof got), SAC_OK);
         for (int i = 0; i < N; i++)
             assert_int_equal(got[i], t ? sac_f32_to_f16(x[i]) : sac_f32_to_bf16(x[i]));
+    }
+}
+
+/* A tower whose patch embedding alone is in f32, as in a GGUF file of a vision half, goes to the device, where that
+ * matrix has the numbers of the 16 bits that it was made from. */
+static void test_patch_embedding(void **state) {
+    fixture *f = *state;
+    static const char *const folders[] = {"tests/golden/models/llava", "tests/golden/models/qwen2_vl"};
+    for (size_t i = 0; i < SAC_COUNT(folders); i++) {
+        sac_loaded_model m;
+        sac_device_tower there;
+        sac_error err;
+        assert_ok(sac_loaded_model_open(&m, folders[i], NULL, NULL, &err), err);
+        sac_weight *w = i ? &((sac_qwen2vl_weights *)m.tower.weights)->patch_embed
+                          : &((sac_clip_weights *)m.tower.weights)->patch_embed;
+        const sac_tensor stored = w->tensor;
+        const size_t n = (size_t)(stored.dim[0] * stored.dim[1]);
+        float *wide = malloc(n * sizeof *wide);
+        uint16_t *got = malloc(2 * n * sizeof *got);
+        assert_int_equal(stored.dtype, SAC_DTYPE_BF16);
+        for (size_t k = 0; k < n; k++) wide[k] = sac_bf16_to_f32(((const uint16_t *)stored.data)[k]);
+        w->tensor.data = wide;
+        w->tensor.dtype = SAC_DTYPE_F32;
+        assert_ok(sac_tower_to_device(&m, SAC_DTYPE_BF16, &f->stream, &there, &err), err);
+        assert_int_equal(there.activations, SAC_DTYPE_BF16);
+        assert_true(there.n_bytes > 0);
+        const sac_tensor *t = i ? &((sac_qwen2vl_weights *)there.tower.weights)->patch_embed.tensor
+                                : &((sac_clip_weights *)there.tower.weights)->patch_embed.tensor;
+        assert_int_equal(t->dtype, SAC_DTYPE_BF16);
+        assert_in_range(t->dim[1], stored.dim[1], stored.dim[1] + 15); /* zeros may stand behind a row */
+        const size_t row = (size_t)stored.dim[1], aligned = (size_t)t->dim[1];
+        assert_int_equal(f->device.download(&f->stream, got, t->data, (size_t)t->dim[0] * aligned * 2),
+                         SAC_OK);
+        for (size_t k = 0; k < (size_t)t->dim[0]; k++)
+            assert_memory_equal(got + k * aligned, (const uint16_t *)stored.data + k * row, row * 2);
+        sac_device_tower_free(&there, &f->device);
+        sac_loaded_model_free(&m);
+        free(wide);
+        free(got);
     }
 }
 
@@ -305,6 +349,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_patch_embedding, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

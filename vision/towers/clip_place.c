@@ -39,18 +39,31 @@ static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip
     return sac_place_vector(p, &l->fc1_bias, c->intermediate);
 }
 
-/* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. */
+static void copy_rounded(uint16_t *to, const float *from, int64_t n, sac_dtype type) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = type == SAC_DTYPE_F16 ? sac_f32_to_f16(from[i]) : sac_f32_to_bf16(from[i]);
+}
+
+/* Rows of 588 halves are not aligned, and the library has no fast kernel for them: zeros behind each. One in f32 is
+ * rounded, as positions are: GGUF's converters write it so beside matrices of 16 bits or fewer. */
 static sac_status place_patch_embed(sac_placer *p, const sac_tower_config *c, sac_weight *patch_embed) {
     sac_tensor *w = &patch_embed->tensor;
-    if (!is_one(p, patch_embed))
+    const bool is_half = p->activations == SAC_DTYPE_F16 || p->activations == SAC_DTYPE_BF16,
+               rounds = is_half && patch_embed->format == SAC_WEIGHT_FLOATS && w->dtype == SAC_DTYPE_F32;
+    if (!is_one(p, patch_embed) && !rounds)
         return sac_fail(p->err, SAC_UNSUPPORTED, "a patch embedding in %s on a device with activations in %s",
                         sac_weight_name(patch_embed), sac_dtype_name(p->activations));
     size_t row = sac_dtype_row_bytes(p->activations, w->dim[1]);
     size_t aligned = sac_dtype_row_bytes(p->activations, sac_clip_aligned_cols(c));
     uint8_t *rows = calloc((size_t)w->dim[0], aligned);
     if (!rows) return sac_fail(p->err, SAC_NO_MEMORY, "no memory for the vision tower");
-    for (int64_t i = 0; i < w->dim[0]; i++)
-        memcpy(rows + (size_t)i * aligned, (const uint8_t *)w->data + (size_t)i * row, row);
+    for (int64_t i = 0; i < w->dim[0]; i++) {
+        void *to = rows + (size_t)i * aligned;
+        if (rounds)
+            copy_rounded(to, (const float *)w->data + i * w->dim[1], w->dim[1], p->activations);
+        else
+            memcpy(to, (const uint8_t *)w->data + (size_t)i * row, row);
+    }
     const void *at = rows;
     sac_status st = sac_place_borrowed(p, &at, (size_t)w->dim[0] * aligned);
     if (p->arena.base) *w = (sac_tensor){at, p->activations, 2, {w->dim[0], sac_clip_aligned_cols(c)}};

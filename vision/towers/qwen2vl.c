@@ -179,7 +179,7 @@ static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_qwen
 static sac_status place(sac_tower *t, sac_placer *p) {
     sac_qwen2vl_weights *w = t->weights;
     sac_qwen2vl_layer *layers = t->layers;
-    SAC_TRY(sac_place_weight(p, &w->patch_embed));
+    SAC_TRY(sac_place_rounded(p, &w->patch_embed));
     SAC_TRY(sac_place_vector(p, &w->patch_bias, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->positions,
                              (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));

@@ -6,10 +6,15 @@
 static bool parse_body(sac_tmpl_parser *p, sac_tmpl_nodes *body, const char *end, const char *end2,
                        const char *end3, int line);
 
+/* Where a body follows, a colon may stand before %}. */
+static bool expect_head_end(sac_tmpl_parser *p) {
+    sac_tmpl_skip(p, SAC_LEX_COLON);
+    return sac_tmpl_expect(p, SAC_LEX_BLOCK_END, "%}");
+}
+
 /* The body up to {% end %}, whose name is passed over. */
 static bool parse_until(sac_tmpl_parser *p, sac_tmpl_nodes *body, const char *end, int line) {
-    if (!sac_tmpl_expect(p, SAC_LEX_BLOCK_END, "%}") || !parse_body(p, body, end, NULL, NULL, line))
-        return false;
+    if (!expect_head_end(p) || !parse_body(p, body, end, NULL, NULL, line)) return false;
     sac_tmpl_next(p);
     return true;
 }
@@ -19,10 +24,7 @@ static sac_tmpl_node *parse_condition(sac_tmpl_parser *p, int line) {
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_IF, line);
     if (!n) return NULL;
     n->a = sac_tmpl_parse_tuple(p, false);
-    return n->a && sac_tmpl_expect(p, SAC_LEX_BLOCK_END, "%}") &&
-                   parse_body(p, &n->items, "elif", "else", "endif", line)
-               ? n
-               : NULL;
+    return n->a && expect_head_end(p) && parse_body(p, &n->items, "elif", "else", "endif", line) ? n : NULL;
 }
 
 static sac_tmpl_node *parse_if(sac_tmpl_parser *p, int line) {
@@ -52,9 +54,7 @@ static sac_tmpl_node *parse_for(sac_tmpl_parser *p, int line) {
     }
     n->flag = sac_tmpl_skip_name(p, "recursive");
     p->loops++;
-    if (!sac_tmpl_expect(p, SAC_LEX_BLOCK_END, "%}") ||
-        !parse_body(p, &n->items, "endfor", "else", NULL, line))
-        return NULL;
+    if (!expect_head_end(p) || !parse_body(p, &n->items, "endfor", "else", NULL, line)) return NULL;
     p->loops--;
     int loops = p->loops;
     if (n->flag) p->loops = 0; /* a recursive loop is a function */

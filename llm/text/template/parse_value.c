@@ -1,5 +1,6 @@
 /* parse_value.c - values, targets of set and for, and what is behind a value: .x [x] (x) | filter is test. */
 #include "syntax.h"
+#include "tmpl_run.h"
 
 #include <string.h>
 
@@ -169,15 +170,20 @@ static sac_tmpl_node *parse_subscript_part(sac_tmpl_parser *p) {
     return n;
 }
 
-/* Whether Jinja's optimizer may know the value before the template runs. */
-static bool is_constant(const sac_tmpl_node *n) {
+bool sac_tmpl_is_constant(const sac_tmpl_node *n) {
     if (!n) return true;
     if (n->kind == SAC_NODE_NAME || n->kind == SAC_NODE_CALL) return false;
+    bool is_if = n->kind == SAC_NODE_IF_ELSE;
+    if ((is_if || n->kind == SAC_NODE_AND || n->kind == SAC_NODE_OR) && n->a->kind == SAC_NODE_CONST) {
+        bool holds = sac_tmpl_truth(n->a->value); /* decides what runs */
+        if (is_if) return holds ? sac_tmpl_is_constant(n->b) : n->c && sac_tmpl_is_constant(n->c);
+        return holds == (n->kind == SAC_NODE_OR) || sac_tmpl_is_constant(n->b);
+    }
     for (size_t i = 0; i < n->items.n; i++)
-        if (!is_constant(n->items.items[i])) return false;
+        if (!sac_tmpl_is_constant(n->items.items[i])) return false;
     for (size_t i = 0; i < n->more.n; i++)
-        if (!is_constant(n->more.items[i])) return false;
-    return is_constant(n->a) && is_constant(n->b) && is_constant(n->c);
+        if (!sac_tmpl_is_constant(n->more.items[i])) return false;
+    return sac_tmpl_is_constant(n->a) && sac_tmpl_is_constant(n->b) && sac_tmpl_is_constant(n->c);
 }
 
 static sac_tmpl_node *parse_subscript(sac_tmpl_parser *p, sac_tmpl_node *of) {
@@ -201,7 +207,7 @@ static sac_tmpl_node *parse_subscript(sac_tmpl_parser *p, sac_tmpl_node *of) {
     sac_tmpl_next(p);
     if (parts.n == 1) {
         n->b = parts.items[0];
-        n->flag = n->b->kind == SAC_NODE_SLICE && is_constant(of);
+        n->flag = n->b->kind == SAC_NODE_SLICE && sac_tmpl_is_constant(of);
         return n;
     }
     n->b = sac_tmpl_node_new(p, SAC_NODE_TUPLE, t->line); /* x[] and x[1, 2] */
@@ -274,7 +280,7 @@ sac_tmpl_node *sac_tmpl_parse_filters(sac_tmpl_parser *p, sac_tmpl_node *of, boo
     sac_tmpl_node *last = of;
     while (inline_first || sac_tmpl_skip(p, SAC_LEX_PIPE)) {
         sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_FILTER, sac_tmpl_peek(p)->line);
-        if (!n || !sac_tmpl_expect_name(p, &n->name)) return NULL;
+        if (!n || !sac_tmpl_expect_path(p, &n->name)) return NULL;
         n->a = last;
         n->call = parse_arguments(p);
         if (!n->call) return NULL;
@@ -315,7 +321,7 @@ static sac_tmpl_node *parse_test(sac_tmpl_parser *p, sac_tmpl_node *of) {
     int line = sac_tmpl_next(p)->line;
     bool negated = sac_tmpl_skip_name(p, "not");
     sac_tmpl_node *n = sac_tmpl_node_new(p, SAC_NODE_TEST, line);
-    if (!n || !sac_tmpl_expect_name(p, &n->name)) return NULL;
+    if (!n || !sac_tmpl_expect_path(p, &n->name)) return NULL;
     n->a = of;
     if (sac_tmpl_peek(p)->kind != SAC_LEX_LPAREN && begins_argument(sac_tmpl_peek(p))) {
         if (sac_tmpl_is_name(sac_tmpl_peek(p), "is"))

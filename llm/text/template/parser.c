@@ -113,6 +113,24 @@ bool sac_tmpl_expect_name(sac_tmpl_parser *p, const char **name) {
     return *name != NULL;
 }
 
+bool sac_tmpl_expect_path(sac_tmpl_parser *p, const char **name) {
+    if (!sac_tmpl_expect_name(p, name)) return false;
+    while (sac_tmpl_skip(p, SAC_LEX_DOT)) {
+        const sac_lex_token *t = sac_tmpl_peek(p);
+        size_t n = strlen(*name);
+        if (t->kind != SAC_LEX_NAME) return sac_tmpl_unexpected(p, "a name") != NULL;
+        char *path = sac_tmpl_take(p->s->pool, n + 1 + t->n_bytes);
+        if (!path) return sac_tmpl_parser_full(p) != NULL;
+        memcpy(path, *name, n);
+        path[n] = '.';
+        memcpy(path + n + 1, t->text, t->n_bytes);
+        *name = sac_tmpl_intern(p, path, n + 1 + t->n_bytes);
+        if (!*name) return false;
+        sac_tmpl_next(p);
+    }
+    return true;
+}
+
 bool sac_tmpl_enter(sac_tmpl_parser *p) {
     if (p->depth++ < MAX_DEPTH) return true;
     return sac_tmpl_refuse(p, sac_tmpl_peek(p)->line, "nested more than %d deep", MAX_DEPTH) != NULL;

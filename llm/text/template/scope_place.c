@@ -73,10 +73,11 @@ static bool place_spec(sac_scope_finder *f, sac_tmpl_node *n) {
                                                   is_test ? "test" : "filter", n->name));
 }
 
-/* A constant that decides an `and` or `or`: what is behind it never runs. */
+/* A constant that decides an `and` or `or`, or may, where it takes running to know: what is behind it need
+ * not run. */
 static bool decides(const sac_tmpl_node *n) {
-    return (n->kind == SAC_NODE_AND || n->kind == SAC_NODE_OR) && n->a->kind == SAC_NODE_CONST &&
-           sac_tmpl_truth(n->a->value) == (n->kind == SAC_NODE_OR);
+    if ((n->kind != SAC_NODE_AND && n->kind != SAC_NODE_OR) || !sac_tmpl_is_constant(n->a)) return false;
+    return n->a->kind != SAC_NODE_CONST || sac_tmpl_truth(n->a->value) == (n->kind == SAC_NODE_OR);
 }
 
 static bool place_expression(sac_scope_finder *f, sac_scope *s, sac_tmpl_node *n) {

@@ -180,7 +180,11 @@ bool sac_tmpl_is_name(const sac_lex_token *t, const char *name);
 bool sac_tmpl_skip_name(sac_tmpl_parser *p, const char *name);
 bool sac_tmpl_skip(sac_tmpl_parser *p, sac_token_kind kind);
 bool sac_tmpl_expect(sac_tmpl_parser *p, sac_token_kind kind, const char *what);
+/* Whether Jinja's optimizer may know the value before the template runs. */
+bool sac_tmpl_is_constant(const sac_tmpl_node *n);
 bool sac_tmpl_expect_name(sac_tmpl_parser *p, const char **name);
+/* Names with dots between them, as filters and tests may have. */
+bool sac_tmpl_expect_path(sac_tmpl_parser *p, const char **name);
 const char *sac_tmpl_intern(sac_tmpl_parser *p, const char *text, size_t n_bytes);
 void *sac_tmpl_refuse(sac_tmpl_parser *p, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const merge_ignored[] = {"started", "machine", "settings.threads", "model.path", "shard",
-                                            "sources", NULL};
+static const char *const merge_ignored[] = {"started",           "machine", "settings.threads", "model.path",
+                                            "model.mmproj.path", "shard",   "sources",          NULL};
 
 typedef struct merger {
     caption_records *r;

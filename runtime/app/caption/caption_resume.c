@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const ignored[] = {"started", "machine", "settings.threads", "model.path", "sources",
-                                      "limit",   NULL};
+static const char *const ignored[] = {
+    "started", "machine", "settings.threads", "model.path", "model.mmproj.path", "sources", "limit", NULL};
 
 typedef struct resumed {
     caption_records *r;

@@ -63,10 +63,18 @@ static json_t *adapters_of(const run *r) {
     return list;
 }
 
+/* The file of the vision half. */
+static json_t *mmproj_of(const run *r) {
+    char fingerprint[17] = "";
+    (void)run_files_fingerprint(r->info.mmproj, fingerprint, NULL);
+    return json_pack("{s:o, s:s}", "path", report_text(r->info.mmproj), "fingerprint", fingerprint);
+}
+
 json_t *report_model(const run *r) {
     builder b = begin();
     sac_adapter_info first;
     set_text(&b, "path", r->model_path);
+    if (r->info.mmproj) set(&b, "mmproj", mmproj_of(r));
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
     set_text(&b, "chat_format", r->info.chat_format);

@@ -29,6 +29,10 @@ const setting settings_table[] = {
 
     {"model", 'm', NULL, false, SETTING_TEXT, offsetof(settings, model), COMMAND_ALL, 0, 0, "MODEL",
      "a Hugging Face folder or a .gguf file (otherwise $SACCADE_MODEL, otherwise the demo model)"},
+    {"mmproj", 0, NULL, false, SETTING_TEXT, offsetof(settings, mmproj), COMMAND_ALL, 0, 0, "FILE",
+     "the vision half of a .gguf model, a .gguf file too (otherwise mmproj*.gguf beside the model, where "
+     "there is one); "
+     "none: the language model alone"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
      "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
      "more. As NAME=DIR[:SCALE] it is kept apart: serve takes several of those, and a request names one as "

@@ -50,7 +50,7 @@ json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_
 
 bool eval_header_differs(const json_t *there, const json_t *now, char *what, size_t n_bytes) {
     /* the set's fingerprint is of the whole file: fewer or more of its questions are a matter of --limit */
-    static const char *const ignored[] = {"started",       "set.path",   "set.videos",
-                                          "set.questions", "model.path", NULL};
+    static const char *const ignored[] = {"started",    "set.path",          "set.videos", "set.questions",
+                                          "model.path", "model.mmproj.path", NULL};
     return journal_header_differs(there, now, ignored, what, n_bytes);
 }

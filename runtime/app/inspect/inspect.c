@@ -111,6 +111,7 @@ static void print_model(const run *r) {
     const sac_model_info *m = &r->info;
     char text[200];
     print_row("model", r->model_path);
+    if (m->mmproj) print_row("vision half", m->mmproj);
     print_row("family", m->family);
     print_in_millions(text, sizeof text, m->n_parameters);
     print_row("parameters", text);

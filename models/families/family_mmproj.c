@@ -1,0 +1,78 @@
+/* family_mmproj.c - vision halves in GGUF files of their own, as llama.cpp's converters write them (tools/mtmd,
+ * clip-impl.h: its keys): which family one is of, and its metadata as what the family reads of a Hugging Face folder. */
+#include "config_values.h"
+#include "family.h"
+#include "family_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Files from before clip.projector_type say by flags what they are. */
+static const char *projector_of(const json_t *keys) {
+    static const struct {
+        const char *flag, *projector;
+    } older[] = {{"clip.has_qwen2vl_merger", "qwen2vl_merger"}, {"clip.has_llava_projector", "mlp"}};
+    const char *type = json_string_value(json_object_get(keys, "clip.vision.projector_type"));
+    if (!type) type = json_string_value(json_object_get(keys, "clip.projector_type"));
+    for (size_t i = 0; i < SAC_COUNT(older) && !type; i++)
+        if (json_is_true(json_object_get(keys, older[i].flag))) type = older[i].projector;
+    return type;
+}
+
+/* "llava (mlp), ..." into text, for the message of a refusal. */
+static void add_name(char *text, size_t room, const sac_family_spec *s) {
+    size_t used = strlen(text);
+    if (s->mmproj.projectors.n && !s->mmproj.needs && used < room)
+        snprintf(text + used, room - used, "%s%s", used ? ", " : "", s->mmproj.projectors.item[0]);
+}
+
+sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, sac_error *err) {
+    const char *type = projector_of(keys);
+    char names[200] = "";
+    bool is_sure = false;
+    *out = NULL;
+    if (!type) return sac_fail(err, SAC_BAD_FILE, "metadata key clip.projector_type is missing");
+    for (int i = 0; sac_families[i] && !is_sure; i++) {
+        sac_family_spec spec;
+        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
+        const char *needs = spec.mmproj.needs;
+        add_name(names, sizeof names, &spec);
+        if (sac_spec_list_has(&spec.mmproj.projectors, type) && (!needs || json_object_get(keys, needs))) {
+            *out = sac_families[i];
+            is_sure = needs != NULL;
+        }
+        sac_family_spec_free(&spec);
+    }
+    if (*out) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "projector \"%.40s\" is not supported; these are: %s", type, names);
+}
+
+/* As config.json has it: the names of transformers. */
+static sac_status read_activation(sac_mmproj *p, const char *gelu, sac_error *err) {
+    bool is_gelu = false, is_silu = false;
+    SAC_TRY(sac_json_get_bool(p->keys, "clip.use_gelu", &is_gelu, err));
+    SAC_TRY(sac_json_get_bool(p->keys, "clip.use_silu", &is_silu, err));
+    if (is_gelu && is_silu)
+        return sac_fail(err, SAC_BAD_FILE, "clip.use_gelu and clip.use_silu are both true; one may be");
+    const char *name = is_gelu && gelu ? gelu : is_gelu ? "gelu" : is_silu ? "silu" : "quick_gelu";
+    json_object_set_new(p->vision, "hidden_act", json_string(name));
+    return SAC_OK;
+}
+
+sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_error *err) {
+    sac_family_spec spec;
+    SAC_TRY(sac_family_spec_open(&spec, family->name, err));
+    const sac_spec_mmproj *m = &spec.mmproj;
+    for (int i = 0; i < m->n_values; i++) {
+        const sac_spec_value *v = &m->values[i];
+        json_t *value = json_object_get(p->keys, v->from);
+        json_t *to = strcmp(v->place, "config") == 0          ? p->config
+                     : strcmp(v->place, "vision_config") == 0 ? p->vision
+                     : strcmp(v->place, "preprocessor") == 0  ? p->preprocessor
+                                                              : NULL;
+        if (value && to) json_object_set(to, v->name, value);
+    }
+    sac_status st = read_activation(p, m->gelu, err);
+    sac_family_spec_free(&spec);
+    return st == SAC_OK && family->mmproj ? family->mmproj(p, err) : st;
+}

@@ -1,0 +1,546 @@
+#!/usr/bin/env python3
+"""A small vision-language model's folder as two GGUF files, the language model and its vision half, as llama.cpp's
+converters write them (convert_hf_to_gguf.py with and without --mmproj), and as a twin of the folder that says exactly
+what the two say.
+
+    tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
+    tools/make_gguf_pair.py --set OUT
+
+OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
+rounded as the files' are; what no key of GGUF says (how many tokens a second of Qwen2.5-VL's takes, a processor of
+videos) is in it as published folders have it; Qwen's control tokens have their usual names in both.
+--old: as converters of 2023 to early 2025, with the feed-forward matrices' names exchanged and flags for the projector.
+--apart: queries, keys and values in three tensors that do not lie in one piece.
+--no-image-token: a vocabulary without the picture's token. --pad: pictures made square.
+--wide: weights drawn anew in a tower whose rows are whole blocks of q8_0.
+--set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
+For folders of test size: numbers are converted one by one. Needs nothing but Python."""
+import argparse
+import array
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import sys
+
+from gguf_bytes import text, value
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ALIGNMENT = 32
+TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
+CONTROL, NORMAL = 3, 1
+
+
+# ---------------------------------------------------------------- numbers
+
+def f16(values):
+    return struct.pack(f"<{len(values)}e", *values)
+
+
+def from_f16(data):
+    return array.array("f", struct.unpack(f"<{len(data) // 2}e", data))
+
+
+def bf16(values):
+    """Rounded to nearest, ties to even."""
+    bits = array.array("I", array.array("f", values).tobytes())
+    return array.array("H", [(b + 0x7FFF + (b >> 16 & 1)) >> 16 for b in bits]).tobytes()
+
+
+def from_bf16(data):
+    return array.array("f", array.array("I", [h << 16 for h in array.array("H", data)]).tobytes())
+
+
+def q8_0(values):
+    out = b""
+    for i in range(0, len(values), 32):
+        block = values[i:i + 32]
+        d = max(map(abs, block)) / 127
+        inverse = 1 / d if d else 0
+        out += struct.pack("<e32b", d, *(max(-127, min(127, round(v * inverse))) for v in block))
+    return out
+
+
+def from_q8_0(data):
+    out = array.array("f")
+    for i in range(0, len(data), 34):
+        d, *q = struct.unpack_from("<e32b", data, i)
+        out.extend(d * n for n in q)
+    return out
+
+
+def f32(values):
+    return array.array("f", values).tobytes()
+
+
+def from_f32(data):
+    return array.array("f", data)
+
+
+PACK = {"f32": (f32, from_f32), "f16": (f16, from_f16), "bf16": (bf16, from_bf16), "q8_0": (q8_0, from_q8_0)}
+
+
+class Tensor:
+    def __init__(self, shape, values):
+        self.shape, self.values = list(shape), array.array("f", values)
+
+    def rows(self, first, last):
+        n = len(self.values) // self.shape[0]
+        return Tensor([last - first] + self.shape[1:], self.values[first * n:last * n])
+
+
+# ---------------------------------------------------------------- a Hugging Face folder
+
+def read_json(folder, name):
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def write_json(folder, name, content):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        json.dump(content, f, ensure_ascii=False, indent=1)
+
+
+def read_tensors(folder):
+    out = {}
+    for name in sorted(n for n in os.listdir(folder) if n.endswith(".safetensors")):
+        with open(os.path.join(folder, name), "rb") as f:
+            data = f.read()
+        n = struct.unpack_from("<Q", data)[0]
+        for key, t in json.loads(data[8:8 + n]).items():
+            if key != "__metadata__":
+                first, last = t["data_offsets"]
+                out[key] = Tensor(t["shape"], PACK[t["dtype"].lower()][1](data[8 + n + first:8 + n + last]))
+    return out
+
+
+def write_tensors(folder, tensors):
+    header, at, blob = {}, 0, b""
+    for name, t in sorted(tensors.items()):
+        data = f32(t.values)
+        header[name] = {"dtype": "F32", "shape": t.shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+        blob += data
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + blob)
+
+
+# ---------------------------------------------------------------- GGUF
+
+class Writer:
+    """Tensors in the order in which they are added; matrices in the type that is asked for, where rows allow it."""
+
+    def __init__(self, kind):
+        self.kind, self.keys, self.tensors = kind, {}, []
+
+    def add(self, name, t, as_f32=False):
+        """The values as they can be read back."""
+        kind = "f32" if as_f32 or len(t.shape) == 1 else self.kind
+        if kind == "q8_0" and (t.shape[-1] % 32 or len(t.shape) > 2):
+            kind = "f16"
+        pack, unpack = PACK[kind]
+        data = pack(t.values)
+        self.tensors.append((name, t.shape, TYPES[kind], data))
+        return unpack(data)
+
+    def gap(self):
+        """So that what follows does not lie right behind what is there."""
+        self.tensors.append(("unused.%d" % len(self.tensors), [8], TYPES["f32"], bytes(32)))
+
+    def write(self, path):
+        head, blob = b"", b""
+        for name, shape, kind, data in self.tensors:
+            dims = shape[::-1]
+            head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, len(blob))
+            blob += data + bytes(-len(data) % ALIGNMENT)
+        start = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(self.keys))
+        start += b"".join(text(k) + value(v) for k, v in self.keys.items()) + head
+        with open(path, "wb") as f:
+            f.write(start + bytes(-len(start) % ALIGNMENT) + blob)
+
+
+# ---------------------------------------------------------------- the language model
+
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
+                 "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl"}
+LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
+         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+         "self_attn.k_norm": "attn_k_norm"}
+
+
+def text_name(key):
+    """The tensor's name in GGUF; None: it is not the language model's."""
+    if "vis" in key or "projector" in key or "connector" in key or "newline" in key:
+        return None
+    m = re.search(r"\blayers\.(\d+)\.(.+)\.(weight|bias)$", key)
+    if m:
+        return f"blk.{m[1]}.{LAYER[m[2]]}.{m[3]}"
+    return {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}[key.split(".")[-2]] + ".weight"
+
+
+def permute(t, n_heads):
+    """Halves of a head's rows by turns: how llama.cpp has rope's pairs in files of the llama architecture."""
+    rows, n = t.shape[0], len(t.values) // t.shape[0]
+    half, out = rows // n_heads // 2, array.array("f")
+    for h in range(n_heads):
+        for i in range(half):
+            for part in range(2):
+                r = h * 2 * half + part * half + i
+                out.extend(t.values[r * n:(r + 1) * n])
+    return Tensor(t.shape, out)
+
+
+def unpermute(values, t, n_heads):
+    order = permute(Tensor([t.shape[0], 1], range(t.shape[0])), n_heads).values
+    n, out = len(values) // t.shape[0], array.array("f", values)
+    for i, r in enumerate(order):
+        out[int(r) * n:(int(r) + 1) * n] = values[i * n:(i + 1) * n]
+    return out
+
+
+def vocabulary(w, tokenizer, template):
+    ids = {i: s for s, i in tokenizer["model"]["vocab"].items()}
+    added = {a["id"]: a["content"] for a in tokenizer["added_tokens"]}
+    names = {**ids, **added}
+    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    w.keys.update({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": [names[i] for i in range(len(names))],
+        "tokenizer.ggml.token_type": [CONTROL if i in added else NORMAL for i in range(len(names))],
+        "tokenizer.ggml.merges": merges, "tokenizer.ggml.add_bos_token": False})
+    if template:
+        w.keys["tokenizer.chat_template"] = template
+
+
+def write_language(path, config, tensors, tokenizer, template, kind):
+    c = config.get("text_config", config)
+    c = {**{"rope_theta": 10000.0, "num_key_value_heads": c["num_attention_heads"]}, **c}
+    vision_type, kind_of = config["model_type"], c.get("model_type", config["model_type"]).removesuffix("_text")
+    arch = ARCHITECTURES[vision_type if vision_type in ARCHITECTURES else kind_of]
+    rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    head_dim = c.get("head_dim") or c["hidden_size"] // heads
+    w = Writer(kind)
+    w.keys.update({
+        "general.architecture": arch, "general.type": "model", "general.name": "tiny",
+        f"{arch}.context_length": c["max_position_embeddings"], f"{arch}.embedding_length": c["hidden_size"],
+        f"{arch}.block_count": c["num_hidden_layers"], f"{arch}.feed_forward_length": c["intermediate_size"],
+        f"{arch}.attention.head_count": heads, f"{arch}.attention.head_count_kv": kv,
+        f"{arch}.attention.key_length": head_dim, f"{arch}.attention.value_length": head_dim,
+        f"{arch}.rope.dimension_count": head_dim,
+        f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
+        f"{arch}.attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])})
+    if c.get("sliding_window") and kind_of == "mistral":
+        w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
+    if "mrope_section" in rope:
+        w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
+    if arch == "qwen3vl":
+        w.keys["qwen3vl.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
+    vocabulary(w, tokenizer, template)
+    eos = c.get("eos_token_id", config.get("eos_token_id"))
+    if eos is not None:
+        w.keys["tokenizer.ggml.eos_token_id"] = eos
+        w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
+    for key, t in tensors.items():
+        name = text_name(key)
+        if not name:
+            continue
+        n_turned = 0 if arch != "llama" else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
+        read = w.add(name, permute(t, n_turned) if n_turned else t)
+        t.values = unpermute(read, t, n_turned) if n_turned else read
+    w.write(path)
+
+
+# ---------------------------------------------------------------- the vision half
+
+TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
+    (r"embeddings\.patch_embedding\.|embeddings\.patch_embeddings\.projection\.|patch_embed\.proj\.", "v.patch_embd."),
+    (r"embeddings\.(class_embedding|cls_token)$", "v.class_embd"),
+    (r"(embeddings\.position_embedding|pos_embed)\.|embeddings\.position_embeddings$", "v.position_embd."),
+    (r"pre_layrnorm\.", "v.pre_ln."),
+    (r"post_layernorm\.|vision_tower\.layernorm\.|merger\.(ln_q|norm)\.", "v.post_ln."),
+    (r"deepstack_merger_list\.(\d+)\.(linear_)?", r"v.deepstack.\1."),
+    (r"multi_modal_projector\.linear_1\.|merger\.(mlp\.0|linear_fc1)\.", "mm.0."),
+    (r"multi_modal_projector\.linear_2\.|merger\.(mlp\.2|linear_fc2)\.", "mm.2."),
+    (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
+]
+INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
+BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), ("v_proj", "attn_v"),
+         ("out_proj|attn.proj|projection_layer", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
+         ("layer_norm1|norm1|layernorm_before", "ln1"), ("layer_norm2|norm2|layernorm_after", "ln2"),
+         ("gate_proj", "ffn_gate"), ("fc1|linear_fc1|up_proj", "ffn_up"), ("fc2|linear_fc2|down_proj", "ffn_down"),
+         ("lambda_1", "ls1"), ("lambda_2", "ls2")]
+
+
+def vision_name(key, config):
+    end = key.rsplit(".", 1)[-1] if key.endswith((".weight", ".bias")) else "weight"
+    m = re.search(r"(?:encoder\.layers?|blocks)\.(\d+)\.(.+?)(?:\.weight|\.bias)?$", key)
+    if m:
+        part = next(g for p, g in BLOCK if re.search(rf"(?:^|\.)(?:{p})$", m[2]))
+        return f"v.blk.{m[1]}.{part}.{end}"
+    m = re.search(r"multi_modal_projector\.(\w+)\.", key)
+    if m and config["model_type"] == "internvl":
+        return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
+    for pattern, name in TOWER:
+        m = re.search(pattern, key)
+        if m:
+            tail = key[m.end():] or (end if name.endswith(".") else "")
+            return m.expand(name) + tail
+    raise KeyError(key)
+
+
+def colours(preprocessor):
+    return {"clip.vision.image_mean": preprocessor["image_mean"], "clip.vision.image_std": preprocessor["image_std"]}
+
+
+def side(v):
+    return v[0] if isinstance(v, list) else v
+
+
+def vision_keys(config, preprocessor, hidden, old):
+    """The keys, and how many layers of the tower are in the file."""
+    v, family = config["vision_config"], config["model_type"]
+    layers = v.get("num_hidden_layers", v.get("depth"))
+    width = v.get("embed_dim", v["hidden_size"])
+    eps = {"llava": 1e-5, "llava_next": 1e-5}.get(family, 1e-6)
+    keys = {"general.architecture": "clip", "general.type": "mmproj", "clip.has_vision_encoder": True,
+            "clip.vision.projection_dim": hidden, "clip.vision.patch_size": side(v["patch_size"]),
+            "clip.vision.image_size": side(v.get("image_size", 560)), "clip.vision.embedding_length": width,
+            "clip.vision.feed_forward_length": v.get("intermediate_size", 0),
+            "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
+            "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
+    projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
+                 "qwen3_vl": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
+                 "idefics3": "idefics3"}[family]
+    if not old:
+        keys["clip.projector_type"] = projector
+    elif projector == "mlp":
+        keys["clip.has_llava_projector"] = True
+    elif projector == "qwen2vl_merger":
+        keys["clip.has_qwen2vl_merger"] = True
+    else:
+        keys["clip.projector_type"] = projector
+    if projector == "mlp":
+        feature = config.get("vision_feature_layer", -2)
+        chosen = [f if f >= 0 else layers + 1 + f for f in (feature if isinstance(feature, list) else [feature])]
+        layers = max(chosen)
+        keys["clip.use_gelu"] = v.get("hidden_act") == "gelu"
+        if isinstance(feature, list):
+            keys["clip.vision.feature_layer"] = chosen
+    if family == "llava_next":
+        keys["clip.vision.image_grid_pinpoints"] = [n for pair in config["image_grid_pinpoints"] for n in pair]
+        keys["clip.vision.mm_patch_merge_type"] = "spatial_unpad"
+    if family == "qwen2_5_vl":
+        full = v["fullatt_block_indexes"]
+        keys["clip.use_silu"] = True
+        keys["clip.vision.n_wa_pattern"] = full[0] + 1
+        keys["clip.vision.window_size"] = v["window_size"]
+    if family == "qwen3_vl":
+        keys["clip.use_gelu"] = True
+        keys["clip.vision.is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(layers)]
+    if family.startswith("qwen"):
+        keys["clip.vision.spatial_merge_size"] = v["spatial_merge_size"]
+        keys["clip.vision.image_min_pixels"] = preprocessor["min_pixels"]
+        keys["clip.vision.image_max_pixels"] = preprocessor["max_pixels"]
+    if family == "internvl":
+        keys["clip.use_gelu"] = True
+        keys["clip.vision.projector.scale_factor"] = round(1 / config.get("downsample_ratio", 0.5))
+        keys["clip.vision.preproc_min_tiles"] = preprocessor.get("min_patches", 1)
+        keys["clip.vision.preproc_max_tiles"] = preprocessor.get("max_patches", 12)
+    if projector == "idefics3":
+        keys["clip.use_gelu"] = True
+        keys["clip.vision.projector.scale_factor"] = config["scale_factor"]
+        keys["clip.vision.preproc_image_size"] = preprocessor["size"]["longest_edge"]
+    keys["clip.vision.block_count"] = layers
+    return keys, layers
+
+
+def add_vision(w, name, t, old, apart):
+    """One tensor or several; their values as they can be read back."""
+    if ".attn_qkv." in name and (old or apart or w.keys["clip.projector_type"] != "qwen3vl_merger"):
+        third, out = t.shape[0] // 3, array.array("f")
+        for i, part in enumerate("qkv"):
+            out.extend(w.add(name.replace("attn_qkv", "attn_" + part), t.rows(i * third, (i + 1) * third)))
+            if apart:
+                w.gap()
+        return out
+    if name == "v.patch_embd.weight" and len(t.shape) == 5:
+        assert t.shape[2] == 2, "patches of two frames are what llama.cpp has names for"
+        plane = t.shape[3] * t.shape[4]
+        frames = [array.array("f"), array.array("f")]
+        for i in range(0, len(t.values), 2 * plane):
+            frames[0].extend(t.values[i:i + plane])
+            frames[1].extend(t.values[i + plane:i + 2 * plane])
+        shape, out = t.shape[:2] + t.shape[3:], array.array("f")
+        a, b = (w.add(n, Tensor(shape, f)) for n, f in zip((name, name + ".1"), frames))
+        for i in range(0, len(a), plane):
+            out.extend(a[i:i + plane])
+            out.extend(b[i:i + plane])
+        return out
+    if old and ".ffn_" in name and "gate" not in name:
+        name = name.replace("ffn_up", "ffn_x").replace("ffn_down", "ffn_up").replace("ffn_x", "ffn_down")
+    if old and name == "v.image_newline":
+        name = "model.image_newline"
+    return w.add(name, t, as_f32="position_embd" in name)
+
+
+def write_vision(path, config, preprocessor, tensors, hidden, args):
+    w = Writer(args.type)
+    w.keys, layers = vision_keys(config, preprocessor, hidden, args.old)
+    if args.pad:
+        w.keys["clip.vision.image_aspect_ratio"] = "pad"
+    deep = config["vision_config"].get("deepstack_visual_indexes", [])
+    for key, t in tensors.items():
+        if text_name(key):
+            continue
+        name = vision_name(key, config)
+        m = re.match(r"v\.blk\.(\d+)\.", name)
+        if m and int(m[1]) >= layers:
+            continue
+        name = re.sub(r"v\.deepstack\.(\d+)\.", lambda m: f"v.deepstack.{deep[int(m[1])]}.", name)
+        if len(t.shape) > 2 and t.shape[0] == 1 and args.old: # the older converters leave out dimensions of 1
+            t = Tensor([n for n in t.shape if n > 1], t.values)
+        tensors[key].values = add_vision(w, name, t, args.old, args.apart)
+    w.write(path)
+
+
+# ---------------------------------------------------------------- the whole
+
+def draw_wide(config, tensors):
+    """A CLIP tower of 32 channels and 64 between, with weights that keep the size of what passes."""
+    r = random.Random(1)
+    new = {config["vision_config"]["hidden_size"]: 32, config["vision_config"]["intermediate_size"]: 64}
+    for key, t in tensors.items():
+        if text_name(key):
+            continue
+        t.shape = [new.get(n, n) for n in t.shape]
+        n, columns = 1, 1
+        for i, d in enumerate(t.shape):
+            n *= d
+            columns *= d if i else 1
+        size = 0.1 if len(t.shape) == 1 else columns ** -0.5
+        is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
+        t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
+    config["vision_config"].update(hidden_size=32, intermediate_size=64, num_attention_heads=2)
+
+
+def rename_tokens(config, content):
+    """Qwen's control tokens, which nothing but their names tells."""
+    if not config["model_type"].startswith("qwen"):
+        return content
+    for old, new in (("<image>", "<|image_pad|>"), ("<pad>", "<|video_pad|>"), ("<s>", "<|vision_start|>"),
+                     ("</s>", "<|vision_end|>")):
+        content = content.replace(old, new)
+    return content
+
+
+def adjust_twin(config, twin):
+    """What no key says, as it is published."""
+    if config["model_type"] == "qwen2_5_vl":
+        config["vision_config"]["tokens_per_second"] = 2
+    path = os.path.join(twin, "video_preprocessor_config.json")
+    if config["model_type"] == "qwen3_vl":
+        write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
+    elif os.path.exists(path):
+        os.remove(path)
+    write_json(twin, "config.json", config)
+
+
+def write_cases(folder, out, config):
+    golden = read_json(folder, "golden.json")
+    cases = []
+    for c in golden["cases"] if golden else []:
+        chat = c.get("chat_format")
+        if chat and chat.endswith(".jinja"):
+            with open(os.path.join(ROOT, chat), encoding="utf-8") as f:
+                template = rename_tokens(config, f.read())
+            chat = os.path.join(out, "marks.jinja")
+            with open(chat, "w", encoding="utf-8") as f:
+                f.write(template)
+        cases.append({k: c[k] for k in ("name", "text", "messages", "keep_video_marks", "positions") if k in c})
+        if chat:
+            cases[-1]["chat_format"] = chat
+    write_json(out, "cases.json", cases)
+
+
+# folder of tests/golden/models, options, by which part of the largest logit answers may differ
+PAIRS = {
+    "llava": ("llava", "", 1e-5), "llava_old": ("llava", "--old", 1e-5), "llava_layers": ("llava_layers", "", 1e-5),
+    "llava_tokenless": ("llava", "--no-image-token --type f16", 1e-5), "llava_f16": ("llava", "--type f16", 1e-5),
+    "llava_wide": ("llava", "--wide", 1e-5), "llava_q8_0": ("llava", "--wide --type q8_0", 0.04),
+    "llava_pad": ("llava", "--pad", 1e-5), "llava_qwen2": ("llava_qwen2", "", 1e-5),
+    "llava_next": ("llava_next", "", 1e-5),
+    "llava_next_old": ("llava_next_mistral", "--old --type f16", 1e-5),
+    "qwen2_vl": ("qwen2_vl", "", 1e-5), "qwen2_vl_old": ("qwen2_vl", "--old --type bf16", 1e-5),
+    "qwen2_5_vl": ("qwen2_5_vl", "", 1e-5), "qwen2_5_vl_apart": ("qwen2_5_vl", "--apart --type f16", 1e-5),
+    "qwen2_5_vl_old": ("qwen2_5_vl", "--old", 1e-5), "qwen2_5_vl_q8_0": ("qwen2_5_vl", "--type q8_0", 0.04),
+    "internvl": ("internvl", "", 1e-5), "internvl_old": ("internvl", "--old --type bf16", 1e-5),
+    "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
+    "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
+}
+
+
+def make_set(out):
+    models = os.path.join(ROOT, "tests", "golden", "models")
+    index = []
+    for name, (folder, options, tolerance) in PAIRS.items():
+        make(parser().parse_args([os.path.join(models, folder), os.path.join(out, name)] + options.split()))
+        index.append({"name": name, "tolerance": tolerance, "tokenless": "--no-image-token" in options})
+    write_json(out, "index.json", index)
+
+
+def parser():
+    p = argparse.ArgumentParser()
+    p.add_argument("folder")
+    p.add_argument("out")
+    p.add_argument("--type", default="f32", choices=list(TYPES))
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad"):
+        p.add_argument(flag, action="store_true")
+    return p
+
+
+def make(args):
+    twin = os.path.join(args.out, "twin")
+    shutil.rmtree(args.out, ignore_errors=True)
+    os.makedirs(twin)
+    for name in os.listdir(args.folder):
+        if name.endswith((".json", ".jinja")) and not name.startswith("golden") and "index" not in name:
+            shutil.copy(os.path.join(args.folder, name), twin)
+    config = read_json(twin, "config.json")
+    preprocessor = (read_json(twin, "preprocessor_config.json")
+                    or read_json(twin, "processor_config.json")["image_processor"])
+    tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
+    write_json(twin, "tokenizer.json", tokenizer)
+    template = None
+    if os.path.exists(os.path.join(twin, "chat_template.jinja")):
+        with open(os.path.join(twin, "chat_template.jinja"), encoding="utf-8") as f:
+            template = f.read()
+    tensors = read_tensors(args.folder)
+    if args.wide:
+        draw_wide(config, tensors)
+    if args.no_image_token:
+        tokenizer = json.loads(json.dumps(tokenizer).replace("<image>", "<other>"))
+    hidden = config.get("text_config", config)["hidden_size"]
+    write_language(os.path.join(args.out, "model.gguf"), config, tensors, tokenizer, template, args.type)
+    write_vision(os.path.join(args.out, "mmproj.gguf"), config, preprocessor, tensors, hidden, args)
+    if args.pad:
+        write_json(twin, "preprocessor_config.json",
+                   {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
+    write_tensors(twin, tensors)
+    adjust_twin(config, twin)
+    write_cases(args.folder, args.out, config)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--set"] and len(sys.argv) == 3:
+        make_set(sys.argv[2])
+    else:
+        make(parser().parse_args())
