@@ -36,4 +36,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return read_cap(config, "final_logit_softcapping", &c->decoder.logit_softcap, err);
 }
 
-const sac_family sac_family_gemma2 = {"gemma2", defaults, read, sac_positions_plain};
+const sac_family sac_family_gemma2 = {.name = "gemma2", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -81,4 +81,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }
 
-const sac_family sac_family_gemma3 = {"gemma3", defaults, read, sac_positions_plain};
+const sac_family sac_family_gemma3 = {.name = "gemma3", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -106,4 +106,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return st;
 }
 
-const sac_family sac_family_gemma3_text = {"gemma3_text", defaults, read, sac_positions_plain};
+const sac_family sac_family_gemma3_text = {.name = "gemma3_text", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -274,7 +274,9 @@ static void methods_are_refused_by_name(void **state) {
         {NULL, NULL, NULL, "ntk:factor=4", "ntk"},
     };
     static const char *const good[] = {"quest:budget=32,page=8", "tokenselect:init=2,local=8,k=16", "twilight:p=0.9",
-                                       "streaming:start=4,recent=40", "doublesparse:k=24"};
+                                       "streaming:start=4,recent=40", "doublesparse:k=24",
+                                       "infllm:init=4,local=24,block=8,topk=2,repr=2,chunk=8",
+                                       "selfextend:group=2,window=24", "duo:start=4,recent=24,heads=prompt"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(bad); i++) {
         sac_session_config c;
