@@ -27,8 +27,9 @@ static sac_status project_logits(const decoder_run *r, int64_t first, int64_t n,
     return sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(out, n, r->d->config.vocab));
 }
 
-void sac_decoder_cap_logits(const sac_decoder *d, float *logits, int64_t n) {
-    const float cap = d->config.logit_softcap;
+void sac_decoder_end_logits(const sac_decoder *d, float *logits, int64_t n) {
+    const float cap = d->config.logit_softcap, divisor = d->config.logit_divisor;
+    for (int64_t i = 0; i < n && divisor > 0; i++) logits[i] /= divisor;
     for (int64_t i = 0; i < n && cap > 0; i++) logits[i] = cap * tanhf(logits[i] / cap);
 }
 
@@ -41,7 +42,7 @@ sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *ou
             s->device->download(r->stream, out, s->device_logits, decoder_floats(1, r->d->config.vocab)));
         SAC_TRY(s->device->stream_sync(r->stream, NULL));
     }
-    sac_decoder_cap_logits(r->d, out, r->d->config.vocab);
+    sac_decoder_end_logits(r->d, out, r->d->config.vocab);
     return SAC_OK;
 }
 
@@ -52,7 +53,7 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
         SAC_TRY(sac_decoder_fetch_logits(&r, first + i, out + i * d->config.vocab));
     for (int64_t i = 0; i < n && !s->device; i += s->chunk)
         SAC_TRY(project_logits(&r, first + i, decoder_min(n - i, s->chunk), out + i * d->config.vocab));
-    if (!s->device) sac_decoder_cap_logits(d, out, n * d->config.vocab);
+    if (!s->device) sac_decoder_end_logits(d, out, n * d->config.vocab);
     return SAC_OK;
 }
 

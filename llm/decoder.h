@@ -43,8 +43,12 @@ typedef struct sac_decoder_config {
     float rms_eps;
     bool tied_head;
     sac_rope_config rope;
-    bool two_ropes; /* layers that slide are turned by sliding_rope, which is not dynamic (Gemma 3) */
-    sac_rope_config sliding_rope;
+    bool two_ropes; /* the layers in `second` are turned by second_rope, which is not dynamic (Gemma 3, SmolLM3) */
+    sac_layer_set second;
+    sac_rope_config second_rope;
+    bool whole_qk_norm;      /* norms of queries and keys are of all heads together (OLMo 2) */
+    float residual_scale;    /* of what a part of a layer makes, before it is added; 0: 1 (Granite) */
+    float logit_divisor;     /* 0: 1 (Granite) */
     sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
     float embed_scale;       /* of the embeddings of tokens; 0: 1 */
     float attention_scale;   /* of queries times keys; 0: 1 / sqrt(head_dim) */
@@ -97,12 +101,12 @@ typedef struct sac_decoder_state {
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
     sac_dtype dtype;          /* of activations, as the options have it */
     float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
-    float *sliding_cos_sin;   /* the same for layers that slide, where they have a table of their own */
+    float *second_cos_sin;    /* the same for layers that have a table of their own */
     int64_t n_cos_sin;        /* rows of it that are made */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
     float *logits;            /* [vocab] of the last token that was run */
-    float *device_cos_sin, *device_sliding_cos_sin; /* the same memory as cos_sin's on the CPU */
+    float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */

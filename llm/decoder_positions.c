@@ -36,8 +36,8 @@ sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int
     SAC_TRY(upload_rotations(r, s->rope.rot_dim, s->device_cos_sin, s->cos_sin, first, n_total));
     const sac_decoder_config *c = &r->d->config;
     if (!c->two_ropes) return SAC_OK;
-    sac_rope_fill(&c->sliding_rope, &s->numbers, first, n_total - first, n_total, s->sliding_cos_sin);
-    return upload_rotations(r, c->sliding_rope.rot_dim, s->device_sliding_cos_sin, s->sliding_cos_sin, first,
+    sac_rope_fill(&c->second_rope, &s->numbers, first, n_total - first, n_total, s->second_cos_sin);
+    return upload_rotations(r, c->second_rope.rot_dim, s->device_second_cos_sin, s->second_cos_sin, first,
                             n_total);
 }
 

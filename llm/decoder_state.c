@@ -146,7 +146,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
-    if (c->two_ropes && strncmp(s->rope_line, "ntk", 3) == 0)
+    if (c->two_ropes && c->second_rope.scaling != SAC_ROPE_NONE && strncmp(s->rope_line, "ntk", 3) == 0)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "position scheme ntk stretches one base, and this model's layers are turned by two: use model");
     s->shape = attention_shape(d, o, &s->rope, s->device);
@@ -187,8 +187,8 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
     s->positions = positions.host, s->device_positions = positions.device;
     s->cos_sin = table.host, s->device_cos_sin = table.device;
     if (c->two_ropes) {
-        table = sac_take_both(m, decoder_floats(s->n_ctx, c->sliding_rope.rot_dim));
-        s->sliding_cos_sin = table.host, s->device_sliding_cos_sin = table.device;
+        table = sac_take_both(m, decoder_floats(s->n_ctx, c->second_rope.rot_dim));
+        s->second_cos_sin = table.host, s->device_second_cos_sin = table.device;
     }
     ADD_TO(rope_bytes);
     if (!s->device) s->logits = sac_take_host(m, decoder_floats(1, c->vocab));

@@ -95,7 +95,7 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
         else
             memcpy(t->states[i]->logits, b->logits + i * vocab, n_bytes);
     if (b->device) SAC_TRY(b->device->stream_sync(stream, err));
-    for (int64_t i = 0; i < t->n; i++) sac_decoder_cap_logits(t->d, t->states[i]->logits, (int64_t)vocab);
+    for (int64_t i = 0; i < t->n; i++) sac_decoder_end_logits(t->d, t->states[i]->logits, (int64_t)vocab);
     return SAC_OK;
 }
 

@@ -246,6 +246,7 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         {"norm_bias", b->c->projector_norm_bias},
         {"qk_norm", b->c->qk_norm},
         {"post_norms", b->c->post_norms},
+        {"pre_norms", !b->c->no_pre_norms},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},

@@ -281,7 +281,7 @@ GEMMA_CHAT = """{{ bos_token }}{%- set first = '' -%}
 
 def gemma_text(model_type, architecture, **keys):
     return {"architectures": [architecture], "model_type": model_type, "vocab_size": GEMMA_VOCAB, "hidden_size": 24,
-            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "num_hidden_layers": 4, "intermediate_size": 40,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 12, "num_hidden_layers": 4, "intermediate_size": 18,
             "rms_norm_eps": 1e-6, "max_position_embeddings": 1024, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, **keys}
 
 
@@ -293,6 +293,7 @@ def gemma3(text, vision, **keys):
             "eoi_token_index": GEMMA_VOCAB - 2, **keys}
 
 
+TINY = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=20)
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
 
 # name: config.json, type of the stored weights, style of the tensor names, further options
@@ -388,6 +389,14 @@ MODELS = {
                                final_logit_softcapping=4.0, query_pre_attn_scalar=20, rope_local_base_freq=300.0), "bf16", "v5", {}),
     "gemma2": (gemma_text("gemma2", "Gemma2ForCausalLM", sliding_window=16, attn_logit_softcapping=2.0, num_hidden_layers=3,
                           final_logit_softcapping=5.0, query_pre_attn_scalar=10, hidden_act="gelu_pytorch_tanh"), "f16", "v5", {}),
+    "granite": (text_config("granite", "GraniteForCausalLM", **TINY, rms_norm_eps=1e-5, rope_theta=10000.0,
+                            max_position_embeddings=512, embedding_multiplier=1.7, attention_multiplier=0.51, residual_multiplier=0.67,
+                            logits_scaling=0.8, tie_word_embeddings=False), "bf16", "v5", {}),
+    "olmo2": (text_config("olmo2", "Olmo2ForCausalLM", **TINY, rms_norm_eps=1e-5,
+                          rope_theta=5000.0, max_position_embeddings=512, pad_token_id=0), "f16", "v5", {}),
+    "smollm3": (text_config("smollm3", "SmolLM3ForCausalLM", **TINY, rms_norm_eps=1e-6, rope_theta=2e4,
+                            max_position_embeddings=512, no_rope_layers=[0, 1], pad_token_id=0, use_sliding_window=True,
+                            sliding_window=20, tie_word_embeddings=False), "bf16", "v5", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),

@@ -53,6 +53,7 @@ typedef struct sac_model_config {
     const char *gate_key; /* of the gate's activation; NULL: "hidden_act", which must be SiLU's */
     bool qkv_bias, o_bias;
     bool qk_norm;         /* of each head of queries and keys */
+    bool no_pre_norms;    /* none before a part of a layer */
     bool post_norms;      /* of what each part of a layer makes, before it is added */
     bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
     bool axes_take_turns; /* see sac_rope_config */

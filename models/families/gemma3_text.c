@@ -45,8 +45,9 @@ static sac_status get_kind(const json_t *parameters, const char *kind, const jso
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "rope_parameters");
 }
 
+/* Without the object of a kind "rope_scaling" is put over the default, whose "rope_type" an older "type" does not change. */
 static sac_status put_kind(json_t *object, const json_t *kind, const json_t *more, sac_error *err) {
-    json_t *all = kind ? json_copy((json_t *)(uintptr_t)kind) : json_object();
+    json_t *all = kind ? json_copy((json_t *)(uintptr_t)kind) : json_pack("{s:s}", "rope_type", "default");
     bool failed = !all || (more && json_object_update(all, (json_t *)(uintptr_t)more) != 0);
     if (!failed && json_object_size(all) > 0) failed = json_object_set(object, "rope_scaling", all) != 0;
     json_decref(all);
@@ -82,10 +83,11 @@ static sac_status read_sliding(sac_model_config *c, const json_t *object, sac_er
     d->rope.theta = SLIDING_THETA;
     sac_status st = sac_config_read_rope(c, object, err);
     check = *d;
-    d->sliding_rope = d->rope;
+    d->second_rope = d->rope;
+    d->second = d->sliding;
     d->rope = full;
     if (st == SAC_OK) st = sac_config_check_decoder(&check, err);
-    if (st == SAC_OK && d->sliding_rope.scaling == SAC_ROPE_DYNAMIC)
+    if (st == SAC_OK && d->second_rope.scaling == SAC_ROPE_DYNAMIC)
         st = sac_fail(err, SAC_UNSUPPORTED, "rope type \"dynamic\" is supported for full layers only");
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "sliding layers");
 }
