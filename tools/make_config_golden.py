@@ -127,7 +127,15 @@ GEMMA = {"gemma2": {"text": {**GEMMA_TEXT, "attn_logit_softcapping": [None, 1.0,
                                   "layer_types": [["full_attention", "sliding_attention", "sliding_attention", "full_attention"]]}},
          "gemma3": {"text": GEMMA3_TEXT, "vision": SIGLIP_VISION, "top": {"boi_token_index": [3], "eoi_token_index": [3]},
                     "processor": {**PROCESSOR_KEYS, "pan_and_scan_min_crop_size": [10]}}}
-LATER = {**GEMMA, "internvl": INTERN_VL,
+PLAIN_TEXT = {k: v for k, v in TEXT_KEYS.items() if k not in ("tie_word_embeddings", "num_hidden_layers")}
+KIN_OF_LLAMA = {
+    "granite": {"text": {**PLAIN_TEXT, "attention_bias": [False], "mlp_bias": [False], "embedding_multiplier": [3.0, "-"],
+                         "attention_multiplier": [0.1, "-"], "residual_multiplier": [0.3, "-"], "logits_scaling": [4.0, "-"]}},
+    "olmo2": {"text": {**PLAIN_TEXT, "attention_bias": [False]}},
+    "smollm3": {"text": {**PLAIN_TEXT, "attention_bias": [False], "no_rope_layers": [[1, 1], [0, 0], [1, 0], "-"], "no_rope_layer_interval": [1, 2],
+                         "use_sliding_window": [True, False], "sliding_window": [3, 9, None],
+                         "layer_types": [["full_attention"] * 2]}}}
+LATER = {**GEMMA, **KIN_OF_LLAMA, "internvl": INTERN_VL,
          "internvl_rms": {"text": {k: v for k, v in INTERN_VL["text"].items() if k != "tie_word_embeddings"},
                           "vision": INTERN_VL["vision"], "top": {**INTERN_VL["top"], "tie_word_embeddings": ["-"]},
                           "processor": {k: v for k, v in INTERN_VL["processor"].items() if k not in PROCESSOR_KEYS}}}

@@ -286,7 +286,7 @@ def gemma_text(model_type, architecture, **keys):
 
 
 def gemma3(text, vision, **keys):
-    text = gemma_text("gemma3_text", "", **text)
+    text = gemma_text("gemma3_text", "", **{"head_dim": 16, "intermediate_size": 40, **text})
     text.pop("architectures")
     return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": text,
             "vision_config": siglip(**vision), "image_token_index": GEMMA_VOCAB - 1, "boi_token_index": GEMMA_VOCAB - 3,
