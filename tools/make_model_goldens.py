@@ -115,13 +115,19 @@ class RoundedModel(TextModel):
     """A quantised GGUF file whose linear layers round their inputs as the runtime does."""
 
     def __init__(self, path):
+        from gguf import GGML_QUANT_SIZES, MODEL_ARCH, GGUFReader, get_tensor_name_map
         super().__init__(path)
-        super_blocks = bool(re.search(r"q\d_k\.gguf$", path))
-        product = linear_q8_1 if path.endswith("q4_1.gguf") else linear_rounded
-        for module in self.model.modules():
+        reader = GGUFReader(path)
+        types = {t.name: t.tensor_type for t in reader.tensors}
+        architecture = reader.fields["general.architecture"].contents()
+        names = get_tensor_name_map(MODEL_ARCH[architecture.upper()], self.model.config.num_hidden_layers)
+        for name, module in self.model.named_modules():
             if isinstance(module, torch.nn.Linear):
-                block = 256 if super_blocks and module.in_features % 256 == 0 else 32
-                module.forward = functools.partial(product, module, block=block)
+                kind = types.get(names.get_name(name) + ".weight", types["token_embd.weight"])
+                block = GGML_QUANT_SIZES[kind][0]
+                product = linear_q8_1 if kind.name in ("Q4_1", "Q5_1") else linear_rounded
+                if block > 1:
+                    module.forward = functools.partial(product, module, block=block)
 
 
 def levels(x, block):
@@ -142,7 +148,7 @@ def linear_rounded(module, x, block):
 
 
 def linear_q8_1(module, x, block):
-    """q4_1's weights are step * code + minimum. The minimum meets the sum of the block of x, which q8_1 keeps as an f16
+    """Weights of q4_1 and q5_1 are step * code + minimum. The minimum meets the sum of the block of x, which q8_1 keeps as an f16
     of its own, made with the unrounded step: sum of w x = (as for q8_0) + minimum * (kept sum - sum of the rounded x)."""
     q, step = levels(x, block)
     exact, kept = f16(step) * q.sum(-1, keepdim=True), f16(step * q.sum(-1, keepdim=True))
@@ -876,7 +882,7 @@ def model_path_of(name):
 
 
 def is_quantised(path):
-    return bool(re.search(r"q\d_\w\.gguf$", path))
+    return bool(re.search(r"/(q\w+|all)\.gguf$", path))
 
 
 def make(name):

@@ -13,7 +13,10 @@ F16_SCALES = {  # byte offsets of the f16 fields in a block: any other byte may 
     T.F32: ("x", 4, []), T.F16: ("x", 2, [0]), T.BF16: ("x", 2, []),
     T.Q8_0: (32, 34, [0]), T.Q4_0: (32, 18, [0]), T.Q4_1: (32, 20, [0, 2]),
     T.Q4_K: (256, 144, [0, 2]), T.Q6_K: (256, 210, [208]),
+    T.Q5_0: (32, 22, [0]), T.Q5_1: (32, 24, [0, 2]), T.IQ4_NL: (32, 18, [0]), T.MXFP4: (32, 17, []),
+    T.Q2_K: (256, 84, [80, 82]), T.Q3_K: (256, 110, [108]), T.Q5_K: (256, 176, [0, 2]), T.IQ4_XS: (256, 136, [0]),
 }
+MXFP4_EXPONENTS = [0, 1, 131]  # subnormal scales, and one of ordinary size
 
 
 def blocks_of(kind, rng):
@@ -25,6 +28,8 @@ def blocks_of(kind, rng):
     if kind == T.BF16:
         raw = (rng.standard_normal(count, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
         raw = raw.view(np.uint8).reshape(count, 2)
+    if kind == T.MXFP4:
+        raw[:, 0] = MXFP4_EXPONENTS
     for at in halves:
         scale = rng.standard_normal(count).astype(np.float16)
         scale[0] = np.float16(3e-7)  # a subnormal

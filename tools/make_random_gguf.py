@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A GGUF file of a real model's shape with random weights, to time what a quantised model takes.
 
-    tools/make_random_gguf.py OUT.gguf [--type q4_k_m|q8_0|q6_k|q4_k|q4_1|q4_0|bf16] [--layers N]
+    tools/make_random_gguf.py OUT.gguf [--type q4_k_m|q5_k_m|q3_k_m|TYPE] [--layers N]
 
-The shape is Llama-3.1-8B's (https://huggingface.co/meta-llama/Llama-3.1-8B, config.json). q4_k_m mixes q4_k and q6_k over the
-matrices as llama.cpp's quantize does. Its tokens are not words: ask it by ids. Needs numpy."""
+The shape is Llama-3.1-8B's (https://huggingface.co/meta-llama/Llama-3.1-8B, config.json). Mixes give
+matrices types much as llama.cpp's quantize does; TYPE is bf16 or one of blocks. Its tokens are not words: ask it by ids.
+Needs numpy."""
 import argparse
 import struct
 
@@ -18,8 +19,15 @@ ALIGNMENT = 32
 TYPES = {
     "f32": (0, 1, 4, {}), "bf16": (30, 1, 2, {}),
     "q4_0": (2, 32, 18, {0: 0.005}), "q4_1": (3, 32, 20, {0: 0.005, 2: -0.0375}), "q8_0": (8, 32, 34, {0: 0.0003}),
-    "q4_k": (12, 256, 144, {0: 0.00015, 2: 0.001}), "q6_k": (14, 256, 210, {208: 0.00002}),
+    "q5_0": (6, 32, 22, {0: 0.0025}), "q5_1": (7, 32, 24, {0: 0.0025, 2: -0.0375}), "iq4_nl": (20, 32, 18, {0: 0.0004}),
+    "mxfp4": (39, 32, 17, {}), "q2_k": (10, 256, 84, {80: 0.0025, 82: 0.0035}), "q3_k": (11, 256, 110, {108: 0.0007}),
+    "q4_k": (12, 256, 144, {0: 0.00015, 2: 0.001}), "q5_k": (13, 256, 176, {0: 0.00008, 2: 0.001}), "q6_k": (14, 256, 210, {208: 0.00002}),
+    "iq4_xs": (23, 256, 136, {0: 0.00003}),
 }
+MXFP4_EXPONENT = 120  # of 2^-8
+# of a mix: most matrices', those of some layers that get more (attn_v and ffn_down), attn_v's, attn_output's, ffn_down's of the others
+MIXES = {"q4_k_m": ("q4_k", "q6_k", "q4_k", "q4_k", "q4_k"), "q5_k_m": ("q5_k", "q6_k", "q5_k", "q5_k", "q5_k"),
+         "q3_k_m": ("q3_k", "q5_k", "q4_k", "q4_k", "q3_k")}
 
 
 def metadata(layers):
@@ -38,22 +46,21 @@ def metadata(layers):
 
 def matrices(kind, layers):
     """(name, rows, columns, type) of every tensor; rows 0: a vector in f32."""
-    mixed = kind == "q4_k_m"
-    base = "q4_k" if mixed else kind
+    mixed = kind in MIXES
+    base, best, values, out, down = MIXES.get(kind, (kind,) * 5)
     yield "token_embd.weight", VOCAB, HIDDEN, base
     for i in range(layers):
         more = mixed and (i < layers // 8 or i >= 7 * layers // 8 or (i - layers // 8) % 3 == 2)
-        better = "q6_k" if more else base
         b = f"blk.{i}."
         yield b + "attn_norm.weight", 0, HIDDEN, "f32"
         yield b + "attn_q.weight", HIDDEN, HIDDEN, base
         yield b + "attn_k.weight", KV_HEADS * HEAD_DIM, HIDDEN, base
-        yield b + "attn_v.weight", KV_HEADS * HEAD_DIM, HIDDEN, better
-        yield b + "attn_output.weight", HIDDEN, HIDDEN, base
+        yield b + "attn_v.weight", KV_HEADS * HEAD_DIM, HIDDEN, best if more else values
+        yield b + "attn_output.weight", HIDDEN, HIDDEN, out
         yield b + "ffn_norm.weight", 0, HIDDEN, "f32"
         yield b + "ffn_gate.weight", INTERMEDIATE, HIDDEN, base
         yield b + "ffn_up.weight", INTERMEDIATE, HIDDEN, base
-        yield b + "ffn_down.weight", HIDDEN, INTERMEDIATE, better
+        yield b + "ffn_down.weight", HIDDEN, INTERMEDIATE, best if more else down
     yield "output_norm.weight", 0, HIDDEN, "f32"
     yield "output.weight", VOCAB, HIDDEN, "q6_k" if mixed else base
 
@@ -65,6 +72,8 @@ def random_blocks(kind, rng):
     if kind == "bf16":
         return (rng.standard_normal(n, dtype=np.float32) * 0.02).view(np.uint32).__rshift__(16).astype("<u2").view(np.uint8)
     blocks = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
+    if kind == "mxfp4":
+        blocks[:, 0] = MXFP4_EXPONENT
     for at, number in numbers.items():
         blocks[:, at:at + 2] = np.array([number], "<f2").view(np.uint8)
     return blocks.reshape(-1)
@@ -73,7 +82,7 @@ def random_blocks(kind, rng):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
-    p.add_argument("--type", default="q4_k_m", choices=["q4_k_m"] + [t for t in TYPES if t != "f32"])
+    p.add_argument("--type", default="q4_k_m", choices=list(MIXES) + [t for t in TYPES if t != "f32"])
     p.add_argument("--layers", type=int, default=LAYERS)
     a = p.parse_args()
     keys, tensors = metadata(a.layers), list(matrices(a.type, a.layers))

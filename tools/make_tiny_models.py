@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+import gguf_pack
 import make_model_goldens as goldens
 
 FOLDER = goldens.FOLDER
@@ -635,58 +636,13 @@ def permute(w, n_heads):
     return w.reshape(n_heads, 2, w.shape[0] // n_heads // 2, -1).swapaxes(1, 2).reshape(w.shape)
 
 
-def pack_q4_k(w):
-    """Blocks of 256: 8 groups of 32 with 6-bit scales and minima of f16 d and dmin. Nearest rounding, no search."""
-    x = w.reshape(-1, 8, 32).astype(np.float64)
-    low = np.minimum(x.min(-1), 0)
-    scale = (x.max(-1) - low) / 15
-    d = (scale.max(-1) / 63).astype(np.float16)
-    dmin = (-low.min(-1) / 63).astype(np.float16)
-    d64, m64 = np.maximum(d.astype(np.float64), 1e-9)[:, None], np.maximum(dmin.astype(np.float64), 1e-9)[:, None]
-    sc = np.clip(np.rint(scale / d64), 0, 63).astype(np.uint8)
-    m = np.clip(np.rint(-low / m64), 0, 63).astype(np.uint8)
-    q = np.clip(np.rint((x + (m * m64)[..., None]) / np.maximum(sc * d64, 1e-9)[..., None]), 0, 15).astype(np.uint8)
-    scales = np.zeros((len(x), 12), np.uint8)
-    scales[:, 0:4] = sc[:, 0:4] | (sc[:, 4:8] >> 4) << 6
-    scales[:, 4:8] = m[:, 0:4] | (m[:, 4:8] >> 4) << 6
-    scales[:, 8:12] = (sc[:, 4:8] & 15) | (m[:, 4:8] & 15) << 4
-    qs = (q[:, 0::2] | q[:, 1::2] << 4).reshape(len(x), 128)
-    return np.concatenate([d[:, None].view(np.uint8), dmin[:, None].view(np.uint8), scales, qs], 1).reshape(w.shape[0], -1)
-
-
-def pack_q6_k(w):
-    """Blocks of 256: 16 groups of 16 with 8-bit scales of an f16 d, values of 6 bits. Nearest rounding, no search."""
-    x = w.reshape(-1, 16, 16).astype(np.float64)
-    scale = np.abs(x).max(-1) / 31
-    d = (scale.max(-1) / 127).astype(np.float16)
-    d64 = np.maximum(d.astype(np.float64), 1e-9)[:, None]
-    sc = np.clip(np.rint(scale / d64), 1, 127).astype(np.int8)
-    q = (np.clip(np.rint(x / (sc * d64)[..., None]), -32, 31) + 32).astype(np.uint8).reshape(len(x), 2, 4, 32)
-    ql = np.concatenate([(q[:, :, 0] & 15) | (q[:, :, 2] & 15) << 4, (q[:, :, 1] & 15) | (q[:, :, 3] & 15) << 4], -1)
-    qh = (q[:, :, 0] >> 4) | (q[:, :, 1] >> 4) << 2 | (q[:, :, 2] >> 4) << 4 | (q[:, :, 3] >> 4) << 6
-    parts = [ql.reshape(len(x), 128), qh.reshape(len(x), 64), sc.view(np.uint8), d[:, None].view(np.uint8)]
-    return np.concatenate(parts, 1).reshape(w.shape[0], -1)
-
-
-def pack(w, kind):
-    """(bytes, ggml type) of a matrix; rows too short for a block of 256 fall back to q8_0, as in real files."""
-    from gguf import GGMLQuantizationType as T, quants
-    if kind in ("q4_k", "q6_k") and w.shape[1] % 256:
-        kind = "q8_0"
-    t = T[kind.upper()]
-    if kind in ("q4_k", "q6_k"):
-        data = (pack_q4_k if kind == "q4_k" else pack_q6_k)(w)
-        error = np.abs(quants.dequantize(data, t) - w).max() / np.abs(w).max()
-        assert error < (0.12 if kind == "q4_k" else 0.03), (kind, error)
-        return data, t
-    return quants.quantize(w.astype(np.float32), t), t
-
-
 def gguf_sizes(arch, kind):
     """hidden, heads, key-value heads, channels a head, feed-forward, layers. transformers reads no head size of
     qwen2 from GGUF files, so its heads fill the hidden size."""
     if arch == "qwen3":
         return 64, 2, 1, 48, 96, 2
+    if kind in gguf_pack.MIXES:
+        return 256, 1, 1, 32, 32, 1
     if kind not in ("q4_k", "q6_k"):
         return 32, 2, 1, 16, 64, 2
     return (256, 2, 1, 32, 64, 1) if arch == "llama" else (256, 4, 1, 64, 32, 1)
@@ -700,7 +656,7 @@ def write_gguf(name, seed):
     folder = os.path.join(FOLDER, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    tied = arch == "qwen2"
+    tied = arch == "qwen2" or kind in gguf_pack.MIXES
     config = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3}[arch](
         hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim, num_hidden_layers=layers,
         intermediate_size=ff, tie_word_embeddings=tied, rope_theta=20000.0)
@@ -731,7 +687,7 @@ def write_gguf(name, seed):
         if v.ndim == 1:
             w.add_tensor(out, v.astype(np.float32))
         else:
-            data, t = pack(np.ascontiguousarray(v), kind)
+            data, t = gguf_pack.pack(np.ascontiguousarray(v), gguf_pack.type_of(kind, out), kind in gguf_pack.MIXES)
             w.add_tensor(out, data, raw_dtype=t)
     if file != kind:
         w.add_tensor("rope_freqs.weight", rope_freqs(config))
@@ -788,7 +744,7 @@ def make(name):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     names = list(MODELS) + [f"gguf_{a}_{t}" for a in ("llama", "qwen2") for t in GGUF_TYPES]
-    names += ["gguf_llama_f32_freqs", "gguf_qwen3_f32", "gguf_qwen3_q8_0"]
+    names += ["gguf_llama_f32_freqs", "gguf_qwen3_f32", "gguf_qwen3_q8_0"] + [f"gguf_llama_{m}" for m in gguf_pack.MIXES]
     packed = sorted(f for f in os.listdir(FOLDER) if f.startswith("packed_"))  # make_packed_models.py
     tokenizer = os.path.join(FOLDER, "tokenizer.json")
     if not os.path.exists(tokenizer):

@@ -39,6 +39,10 @@ sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tens
                            sac_error *err) {
     for (size_t i = 0; i < SAC_COUNT(readers); i++)
         if (readers[i]->knows(s, numbers)) return readers[i]->read(s, numbers, out, err);
-    return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s, a type that cannot be computed with here",
+#define X(constant, name) ", " #name
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "tensor %.100s is %s, a type that cannot be computed with here (known: f32, f16, "
+                    "bf16" SAC_BLOCK_FORMATS(X) ")",
                     numbers->name, numbers->dtype_name);
+#undef X
 }

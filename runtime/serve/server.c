@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "clock.h"
+#include "dialect.h"
 #include "front.h"
 #include "media_store.h"
 #include "metrics.h"
@@ -155,7 +156,11 @@ static void catch_signals(void) {
     sigaction(SIGXFSZ, &ignore, NULL); /* a write that fails says so itself */
 }
 
-sac_status serve_run(const sac_model *model, const serve_config *config, sac_error *err) {
+sac_status serve_run(const sac_model *model, const serve_config *given, sac_error *err) {
+    serve_dialect dialect;
+    SAC_TRY(serve_dialect_find(&dialect, model, given->tool_parser, given->reasoning_parser, err));
+    serve_config own = *given, *config = &own;
+    own.dialect = &dialect;
     serve_server *s = malloc(sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a server");
     serve_server_init(s, model, config);

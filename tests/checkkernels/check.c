@@ -123,15 +123,10 @@ static void fill_blocks(check_case *c, sac_dtype t, uint8_t *w, size_t n_bytes) 
     size_t block = (size_t)sac_dtype_block_bytes(t);
     for (size_t i = 0; i < n_bytes; i++) w[i] = (uint8_t)check_rand(&c->rng);
     for (size_t i = 0; i < n_bytes; i += block) {
-        double per_unit = t == SAC_DTYPE_Q8_0   ? 1 / 127.0
-                          : t == SAC_DTYPE_Q4_0 ? 1 / 8.0
-                          : t == SAC_DTYPE_Q4_1 ? 1 / 15.0
-                          : t == SAC_DTYPE_Q4_K ? 1 / 500.0
-                                                : 1 / 2000.0;
-        uint16_t d = sac_f32_to_f16((float)(per_unit * (0.5 + check_rand_unit(c))));
-        uint16_t m = sac_f32_to_f16((float)(t == SAC_DTYPE_Q4_K ? per_unit : -0.5 * check_rand_unit(c)));
-        memcpy(w + i + (t == SAC_DTYPE_Q6_K ? block - 2 : 0), &d, 2);
-        if (t == SAC_DTYPE_Q4_1 || t == SAC_DTYPE_Q4_K) memcpy(w + i + 2, &m, 2);
+        const block_numbers numbers = block_numbers_of(t);
+        const double per_unit = 1.0 / numbers.span, d = per_unit * (0.5 + check_rand_unit(c));
+        const double m = sac_dtype_block(t) == 256 ? per_unit : -0.5 * check_rand_unit(c);
+        block_put_numbers(t, w + i, (float)d, (float)m);
     }
 }
 

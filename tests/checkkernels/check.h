@@ -3,12 +3,12 @@
 #ifndef SAC_CHECK_H
 #define SAC_CHECK_H
 
+#include "block_numbers.h"
 #include "ops.h"
 
 #include <stdio.h>
 
-/* Types of blocks from SAC_DTYPE_Q8_0 on. */
-#define CHECK_BLOCK_TYPES 5
+#define CHECK_BLOCK_TYPES N_BLOCK_DTYPES
 
 #define CHECK_MAX_BUFFERS 20
 #define CHECK_MAX_PARTS   72

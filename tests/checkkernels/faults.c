@@ -3,6 +3,7 @@
 #include "faults.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static sac_status rmsnorm_dropped_tail(const sac_stream *s, const sac_rmsnorm_args *a) {
@@ -52,6 +53,28 @@ static sac_status linear_long_groups(const sac_stream *s, const sac_linear_args 
     int64_t k = a->x.cols, n_groups = a->w.scales.dim[1];
     if (n_groups > 1 && (k + a->w.group) / (a->w.group + 1) == n_groups) b.w.group++;
     return ref().linear(s, &b);
+}
+
+/* Blocks whose third or fifth bits, which lie apart, are forgotten. */
+static sac_status linear_no_bits_apart(const sac_stream *s, const sac_linear_args *a) {
+    static const struct {
+        sac_dtype type;
+        size_t at, n;
+    } apart[] = {
+        {SAC_DTYPE_Q5_0, 2, 4}, {SAC_DTYPE_Q5_1, 4, 4}, {SAC_DTYPE_Q3_K, 0, 32}, {SAC_DTYPE_Q5_K, 16, 32}};
+    const sac_tensor *w = &a->w.tensor;
+    const size_t n_bytes = sac_weight_part_bytes(w), block = (size_t)sac_dtype_block_bytes(w->dtype);
+    size_t i = 0;
+    while (i < SAC_COUNT(apart) && apart[i].type != w->dtype) i++;
+    uint8_t *copy = i < SAC_COUNT(apart) ? malloc(n_bytes) : NULL;
+    if (!copy) return ref().linear(s, a);
+    memcpy(copy, w->data, n_bytes);
+    for (size_t at = apart[i].at; at < n_bytes; at += block) memset(copy + at, 0, apart[i].n);
+    sac_linear_args b = *a;
+    b.w.tensor.data = copy;
+    sac_status st = ref().linear(s, &b);
+    free(copy);
+    return st;
 }
 
 static sac_status linear_drift(const sac_stream *s, const sac_linear_args *a) {
@@ -340,6 +363,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_zeros", linear, linear_no_zeros)                                                                   \
     X("long_groups", linear, linear_long_groups)                                                             \
     X("dropped_k", linear, linear_dropped_k)                                                                 \
+    X("no_bits_apart", linear, linear_no_bits_apart)                                                         \
     X("drift_1e-4", linear, linear_drift)                                                                    \
     X("unsteady_bits", linear, linear_unsteady)                                                              \
     X("one_byte_past", swiglu, swiglu_one_past)                                                              \

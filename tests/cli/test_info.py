@@ -50,6 +50,13 @@ class Inspect(Case):
         for needle in "family", "parameters", "chat format", "vision", "memory for a context of", "keys, values":
             self.assertIn(needle, run.stdout)
 
+    def test_weights_of_several_types(self):
+        mixed = r"q3_k, 64\.\d kB \(q3_k 71 %, .*\bq5_0 \d %.*\)"
+        for model, line in (("gguf_llama_q3_k_m/q3_k_m.gguf", mixed), ("llama_f32", r"f32, \S+ kB")):
+            run = saccade("inspect", "-m", "tests/golden/models/" + model)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertRegex(run.stdout, r"\nweights +" + line + r"\n")
+
     def test_json_and_the_plan_at_a_context(self):
         def plan(ctx, kv):
             run = saccade("inspect", "--json", "--tensors", "--ctx", ctx, "--kv", kv)

@@ -186,11 +186,11 @@ class Refusals(Case):
     def test_templates(self):
         """What a chat template is told: taken, or refused by name."""
         tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
-        for fields in [{"tools": tools, "tool_choice": "auto"}, {"tools": [], "tool_choice": "none"}, {"documents": [{"text": "x"}]},
+        for fields in [{"tools": [], "tool_choice": "none"}, {"documents": [{"text": "x"}]},
                        {"chat_template_kwargs": {"enable_thinking": False}}, {"saccade": {"parse_special": True}}]:
             with self.subTest(json.dumps(fields)):
                 self.assertEqual(self.post({**chat_body("x"), **fields, "max_tokens": 2}).status, 200)
-        for field, value in [("tools", {}), ("tools", [1]), ("documents", "x"), ("chat_template_kwargs", []), ("tool_choice", "required"),
+        for field, value in [("tools", {}), ("tools", [1]), ("tools", tools), ("documents", "x"), ("chat_template_kwargs", []), ("tool_choice", "required"),
                              ("tool_choice", {"type": "function"}), ("chat_template", "x"), ("functions", []), ("add_generation_prompt", 1)]:
             with self.subTest(f"{field}={value!r}"):
                 self.assert_refused(self.post({**chat_body("x"), field: value}), 400, param=field)

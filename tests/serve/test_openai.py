@@ -93,6 +93,33 @@ class OpenAI(Case):
         self.assertEqual(streamed, [c.text for c in reply.choices])
         self.assertGreater(len(set(streamed)), 1)
 
+    def test_prompts_of_text_completions(self):
+        """Lists, token ids, and the prompt before the answer; each prompt's answers are those that it gets alone."""
+        more = {"model": "demo", "max_tokens": 5, "temperature": 1.5, "seed": 3}
+        alone = [self.client.completions.create(prompt=p, n=2, **more) for p in ("Is the", "How many")]
+        both = self.client.completions.create(prompt=["Is the", "How many"], n=2, **more)
+        self.assertEqual([c.index for c in both.choices], [0, 1, 2, 3])
+        self.assertEqual([c.text for c in both.choices], [c.text for a in alone for c in a.choices])
+        for count in "prompt_tokens", "completion_tokens", "total_tokens":
+            self.assertEqual(getattr(both.usage, count), sum(getattr(a.usage, count) for a in alone), count)
+        echoed = self.client.completions.create(prompt=["Is the", "How many"], n=2, echo=True, **more)
+        self.assertEqual([c.text for c in echoed.choices], [p + c.text for p, a in zip(("Is the", "How many"), alone) for c in a.choices])
+        texts = [""] * 4
+        for chunk in self.client.completions.create(prompt=["Is the", "How many"], n=2, echo=True, stream=True, **more):
+            texts[chunk.choices[0].index] += chunk.choices[0].text
+        self.assertEqual(texts, [c.text for c in echoed.choices])
+        ids = [7, 8, 9]
+        one = self.client.completions.create(prompt=ids, echo=True, **more)
+        self.assertEqual(one.usage.prompt_tokens, 3)
+        two = self.client.completions.create(prompt=[ids, [7]], echo=True, **more)
+        self.assertEqual((two.choices[0].text, two.usage.prompt_tokens), (one.choices[0].text, 4))
+        for wrong in [], [[]], [1 << 30], ["a", 1], ["a", ""], [-1], ["a"] * 65:
+            with self.assertRaises(openai.BadRequestError) as caught:
+                self.client.completions.create(prompt=wrong, **more)
+            self.assertEqual(caught.exception.param, "prompt")
+        with self.assertRaises(openai.BadRequestError):
+            self.client.completions.create(prompt="a", echo=True, logprobs=1, **more)
+
     def test_errors(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.ask("Hello", top_p=-1)

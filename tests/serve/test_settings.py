@@ -81,18 +81,17 @@ class Settings(Case):
             body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
                                         {"prompt": "x"})}
             for field, value in {
-                    "guided_choice": ["a"], "guided_json": {}, "guided_regex": "a", "structured_outputs": {"choice": ["a"]},
-                    "grammar": "root ::= x", "json_schema": {}, "functions": [{}], "echo": True, "suffix": "x",
-                    "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
+                    "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}],
+                    "suffix": "x", "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
                     "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
-                    "reasoning_effort": "low", "parallel_tool_calls": False, "skip_special_tokens": False}.items():
+                    "reasoning_effort": "low", "skip_special_tokens": False}.items():
                 reply = self.server.post(path, {**body, field: value})
                 self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
                                  (400, field, "unsupported"))
             reply = self.server.post(path, {**body, "max_token": 3})
             self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
                              (400, "max_token", "unknown_field"))
-            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "echo": False, "suffix": None,
+            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "suffix": None,
                        "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
             reply = self.server.post(path, {**body, **nothing})
             self.assertEqual(reply.status, 200, reply.text)
@@ -102,7 +101,33 @@ class Settings(Case):
             self.assertIn("'max_token'", reply.json["warnings"][0])
             events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
             self.assertIn("'max_token'", events[-1]["warnings"][0])
-            self.assertEqual(lenient.chat("x", echo=True).status, 400)
+            self.assertEqual(lenient.chat("x", suffix="a").status, 400)
+
+    def test_tokens_of_texts_and_conversations(self):
+        """As many as an answer's prompt has; texts come back from them."""
+        for text in "Is the star red?", " two  spaces\n", "é<|end|>":
+            reply = self.server.post("/tokenize", {"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json
+            self.assertEqual((reply["count"], reply["max_model_len"]), (len(reply["tokens"]), 8192))
+            self.assertEqual(len(reply["token_strs"]), reply["count"])
+            back = self.server.post("/detokenize", {"tokens": reply["tokens"]}).json
+            self.assertEqual((back["prompt"].strip(), back["content"]), (text.strip(), back["prompt"]))
+        reply = self.server.post("/tokenize", {"content": "Is the"}).json
+        whole = self.server.post("/v1/completions", {"prompt": "Is the", "max_tokens": 1}).json
+        self.assertEqual((reply["count"], reply["token_strs"]), (whole["usage"]["prompt_tokens"], None))
+        messages = [{"role": "user", "content": "Is the star red?"}, {"role": "assistant", "content": "no"}, {"role": "user", "content": "Why?"}]
+        reply = self.server.post("/tokenize", {"model": "demo", "messages": messages}).json
+        whole = self.server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1}).json
+        self.assertEqual(reply["count"], whole["usage"]["prompt_tokens"])
+        again = self.server.post("/v1/completions", {"prompt": reply["tokens"], "max_tokens": 8, "temperature": 0}).json
+        answer = self.server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 8, "temperature": 0}).json
+        self.assertEqual(again["choices"][0]["text"], answer["choices"][0]["message"]["content"])
+        messages[0]["content"] = "a <|end|> b"
+        for path, body, param in [("/tokenize", {"messages": messages}, "messages"), ("/tokenize", {}, "prompt"), ("/tokenize", {"prompt": 3}, "prompt"),
+                                  ("/detokenize", {"tokens": [1 << 30]}, "tokens"), ("/detokenize", {"tokens": "x"}, "tokens"),
+                                  ("/tokenize", {"messages": [], "x": 1}, "x")]:
+            reply = self.server.post(path, body)
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), reply.text)
+        self.assertEqual(self.server.request("POST", "/tokenize", "{").status, 400)
 
     def test_min_tokens(self):
         row = sample(video=False)
@@ -164,9 +189,10 @@ class Settings(Case):
         self.assertIn(value, ["large", "small"])
 
     def test_schemas_that_are_refused(self):
-        for schema in ({"type": "string", "pattern": "a+"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
-                       {"anyOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]},
-                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "null"}]},
+        for schema in ({"type": "string", "pattern": "(?=a)b"}, {"anyOf": []}, {"type": "wizard"}, {"$ref": "#/x"}, {"$ref": "#"},
+                       {"oneOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}]}, {"type": "array", "uniqueItems": True},
+                       {"anyOf": [{"type": "null"}], "type": "string"}, {"allOf": [{"type": "null"}, {"type": "string"}]},
+                       {"not": {}}, {"type": "string", "format": "colour"}, {"type": "integer", "minimum": 2.1, "maximum": 2.9},
                        {"$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]}},
                         "$ref": "#/$defs/A"},
                        {"enum": []}, {"type": "object", "required": ["a"]}, {"minItems": 2, "maxItems": 1}):

@@ -2,12 +2,14 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "device_weights.h"
 
+#include "block_numbers.h"
 #include "clip.h"
 #include "closed_device.h"
 #include "cuda/weights/block_layout.h"
 #include "place_weight.h"
 #include "quants.h"
 #include "qwen2vl.h"
+#include "ref/weights/code_tables.h"
 #include "test.h"
 
 static size_t n_taken;
@@ -256,19 +258,25 @@ static const uint8_t *part_at(const uint8_t *w, const sac_block_layout *l, sac_l
                               int64_t i) {
     return w + l->at[p] + (row / 16 * l->n_stretches + i / 256) * l->bytes[p];
 }
-/* Where block_layout.h says that a GPU has element i of a row, as a whole number. */
-static int code_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
+/* Where block_layout.h says that a GPU has the code of element i of a row. */
+static int code_of(const uint8_t *w, const sac_block_layout *l, int64_t row, int64_t i) {
     const int64_t chunk = i / 64 % 4, step = i % 64 / 16, byte = i % 2 * 2 + i % 4 / 2, half = row % 16 / 8,
-                  lane = row % 8 * 4 + i % 16 / 4;
-    const uint8_t *codes = part_at(w, l, SAC_BLOCK_CODES, row, i);
-    if (t == SAC_DTYPE_Q8_0) return (int8_t)codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
-    const int64_t line = half * 2 + chunk / 2;
-    const int four =
-        codes[(line * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte] >> (step % 2 * 4) & 15;
-    if (t == SAC_DTYPE_Q4_0) return four - 8;
-    if (t != SAC_DTYPE_Q6_K) return four;
-    const uint8_t *high = part_at(w, l, SAC_BLOCK_HIGH, row, i);
-    return (four | (high[(half * 32 + lane) * 16 + chunk * 4 + byte] >> (2 * step) & 3) << 4) - 32;
+                  lane = row % 8 * 4 + i % 16 / 4, line = half * 32 + lane;
+    const uint8_t *codes = part_at(w, l, SAC_BLOCK_CODES, row, i),
+                  *high = part_at(w, l, SAC_BLOCK_HIGH, row, i);
+    const int code_bits = l->bytes[SAC_BLOCK_CODES] / 16 * 8 / 256,
+              high_bits = l->bytes[SAC_BLOCK_HIGH] / 16 * 8 / 256;
+    if (code_bits == 8) return (int8_t)codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
+    const int low =
+        code_bits == 2
+            ? codes[line * 16 + chunk * 4 + byte] >> (2 * step) & 3
+            : codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte] >>
+                      (step % 2 * 4) &
+                  15;
+    const int top = high_bits == 2   ? high[line * 16 + chunk * 4 + byte] >> (2 * step) & 3
+                    : high_bits == 1 ? high[line * 8 + chunk / 2 * 4 + byte] >> (chunk % 2 * 4 + step) & 1
+                                     : 0;
+    return low | top << code_bits;
 }
 
 static float half_at(const uint8_t *p) {
@@ -277,22 +285,41 @@ static float half_at(const uint8_t *p) {
     return sac_f16_to_f32(h);
 }
 
+/* Element `at` of a row by what a GPU has of its stretch. */
 static float element_of(const uint8_t *w, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t at) {
     const uint8_t *scales =
         part_at(w, l, SAC_BLOCK_SCALES, row, at) + row % 16 * (l->bytes[SAC_BLOCK_SCALES] / 16);
-    const float q = (float)code_of(w, l, t, row, at);
+    const uint8_t *more = part_at(w, l, SAC_BLOCK_MORE, row, at) + row % 16 * (l->bytes[SAC_BLOCK_MORE] / 16);
+    const int code = code_of(w, l, row, at);
+    const float q = (float)code;
     const int64_t i = at % 256;
-    if (t == SAC_DTYPE_Q8_0 || t == SAC_DTYPE_Q4_0) return half_at(scales + i / 32 * 2) * q;
-    if (t == SAC_DTYPE_Q4_1) return half_at(scales + i / 32 * 4) * q + half_at(scales + i / 32 * 4 + 2);
-    if (t == SAC_DTYPE_Q4_K) {
-        sac_block_q4_k head;
-        uint8_t scale[8], min[8];
-        memcpy(&head, scales, 16);
-        sac_q4_k_scales(&head, scale, min);
+    uint8_t scale[16], min[8];
+    switch ((int)t) {
+    case SAC_DTYPE_Q8_0: return half_at(scales + i / 32 * 2) * q;
+    case SAC_DTYPE_Q4_0: return half_at(scales + i / 32 * 2) * (q - 8);
+    case SAC_DTYPE_Q5_0: return half_at(scales + i / 32 * 2) * (q - 16);
+    case SAC_DTYPE_Q4_1:
+    case SAC_DTYPE_Q5_1: return half_at(scales + i / 32 * 4) * q + half_at(scales + i / 32 * 4 + 2);
+    case SAC_DTYPE_IQ4_NL: return half_at(scales + i / 32 * 2) * (float)sac_iq4_values[code];
+    case SAC_DTYPE_MXFP4: return sac_mxfp4_scale(scales[i / 32]) * (float)sac_mxfp4_values[code];
+    case SAC_DTYPE_Q2_K:
+        return half_at(more) * (float)(scales[i / 16] & 15) * q -
+               half_at(more + 2) * (float)(scales[i / 16] >> 4);
+    case SAC_DTYPE_Q3_K:
+        sac_q3_k_scales(scales, scale);
+        return half_at(more) * (float)(scale[i / 16] - 32) * (q - 4);
+    case SAC_DTYPE_Q4_K:
+    case SAC_DTYPE_Q5_K:
+        sac_q4_k_scales(scales + 4, scale, min);
         return half_at(scales) * (float)scale[i / 32] * q - half_at(scales + 2) * (float)min[i / 32];
+    case SAC_DTYPE_Q6_K: return half_at(more) * (float)(int8_t)scales[i / 16] * (q - 32);
+    case SAC_DTYPE_IQ4_XS: {
+        const int low = scales[4 + i / 64] >> (i / 32 % 2 * 4) & 15,
+                  high = (scales[2] | scales[3] << 8) >> (i / 32 * 2) & 3;
+        return half_at(scales) * (float)((low | high << 4) - 32) * (float)sac_iq4_values[code];
     }
-    const uint8_t *d = part_at(w, l, SAC_BLOCK_MORE, row, at) + row % 16 * 2;
-    return half_at(d) * (float)(int8_t)scales[i / 16] * q;
+    default: fail_msg("%s is not known here", sac_dtype_name(t)); return 0;
+    }
 }
 /* Bytes without a f16 among them that is not a number. */
 static void fill_blocks(uint8_t *bytes, size_t n) {
@@ -304,15 +331,12 @@ static void fill_blocks(uint8_t *bytes, size_t n) {
 static void test_blocks(void **state) {
     fixture *f = *state;
     enum { ROWS = 21, LAID_ROWS = 32 };
-    static const sac_dtype types[] = {SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q4_K,
-                                      SAC_DTYPE_Q6_K};
     static uint8_t from[ROWS * 1024 * 2], before[sizeof from], got[LAID_ROWS * 1024 * 2];
     static float want[1024];
     sac_error err = {0};
-    for (size_t i = 0; i < 2 * SAC_COUNT(types); i++) {
-        const sac_dtype t = types[i / 2];
-        const int64_t k =
-            sac_dtype_block(t) == 256 ? 512 + 256 * (int64_t)(i % 2) : 544 - 480 * (int64_t)(i % 2);
+    for (int i = 0; i < 2 * N_BLOCK_DTYPES; i++) {
+        const sac_dtype t = (sac_dtype)(SAC_DTYPE_Q8_0 + i / 2);
+        const int64_t k = sac_dtype_block(t) == 256 ? 512 + 256 * (i % 2) : 544 - 480 * (i % 2);
         const size_t row_bytes = sac_dtype_row_bytes(t, k);
         fill_blocks(from, sizeof from);
         memcpy(before, from, sizeof from);

@@ -1,6 +1,8 @@
 /* Reading GGUF: metadata of every type, tensors, and every way of being wrong. */
+#include "block_numbers.h"
 #include "gguf.h"
 #include "test.h"
+#include "weight_reader.h"
 
 /* A file being written. */
 typedef struct writer {
@@ -80,9 +82,9 @@ static void write_good(writer *w) {
     }
     put_tensor(w, "w", 2, (uint64_t[]){64, 3}, 2, 0);     /* q4_0: 3 rows of 2 blocks of 18 = 108 */
     put_tensor(w, "n", 1, (uint64_t[]){5}, 0, 128);       /* f32: 20 */
-    put_tensor(w, "x", 2, (uint64_t[]){256, 1}, 10, 160); /* q2_k, listed only: 84 */
+    put_tensor(w, "x", 2, (uint64_t[]){256, 1}, 17, 160); /* iq2_xs, listed only: 74 */
     pad(w, 32);
-    put_zeros(w, 160 + 84);
+    put_zeros(w, 160 + 74);
 }
 
 typedef struct parsed {
@@ -199,7 +201,70 @@ static void lists_tensors(void **state) {
     assert_int_equal((t->data - p.copy) % 32, 0);
     t = sac_checkpoint_find(&p.c, "x");
     assert_int_equal(t->dtype, -1);
-    assert_string_equal(t->dtype_name, "q2_k");
+    assert_string_equal(t->dtype_name, "iq2_xs");
+    release(&p);
+}
+
+/* Every type of blocks: its number in the file. */
+static const struct {
+    sac_dtype dtype;
+    uint32_t number;
+} block_types[] = {
+    {SAC_DTYPE_Q8_0, 8},    {SAC_DTYPE_Q4_0, 2},    {SAC_DTYPE_Q4_1, 3},   {SAC_DTYPE_Q5_0, 6},
+    {SAC_DTYPE_Q5_1, 7},    {SAC_DTYPE_IQ4_NL, 20}, {SAC_DTYPE_MXFP4, 39}, {SAC_DTYPE_Q2_K, 10},
+    {SAC_DTYPE_Q3_K, 11},   {SAC_DTYPE_Q4_K, 12},   {SAC_DTYPE_Q5_K, 13},  {SAC_DTYPE_Q6_K, 14},
+    {SAC_DTYPE_IQ4_XS, 23},
+};
+
+/* Two rows of k elements, and n bytes of tensors. */
+static void write_blocks(writer *w, uint32_t number, uint64_t k, size_t n_bytes) {
+    begin(w, 1, 0);
+    put_tensor(w, "t", 2, (uint64_t[]){k, 2}, number, 0);
+    pad(w, 32);
+    put_zeros(w, n_bytes);
+}
+
+static void reads_blocks_of_every_type(void **state) {
+    (void)state;
+    static writer w;
+    assert_int_equal(SAC_COUNT(block_types), N_BLOCK_DTYPES);
+    for (size_t i = 0; i < SAC_COUNT(block_types); i++) {
+        const sac_dtype t = block_types[i].dtype;
+        const uint64_t block = (uint64_t)sac_dtype_block(t);
+        const size_t n_bytes = 6 * (size_t)sac_dtype_block_bytes(t);
+        char expect[64];
+        write_blocks(&w, block_types[i].number, 3 * block, n_bytes);
+        parsed p;
+        parse(&p, w.bytes, w.n);
+        assert_ok(p.st, p.err);
+        sac_weight weight;
+        sac_error err;
+        assert_ok(sac_weight_read(&(sac_weight_source){&p.c, NULL}, &p.c.tensors[0], &weight, &err), err);
+        assert_int_equal(weight.tensor.dtype, t);
+        assert_string_equal(sac_weight_name(&weight), sac_dtype_name(t));
+        assert_int_equal(p.c.tensors[0].n_bytes, n_bytes);
+        release(&p);
+        write_blocks(&w, block_types[i].number, 3 * block, n_bytes - 1);
+        refused(&w, "outside the file's");
+        write_blocks(&w, block_types[i].number, 3 * block + block / 2, n_bytes);
+        snprintf(expect, sizeof expect, "do not divide into %s blocks of %d", sac_dtype_name(t), (int)block);
+        refused(&w, expect);
+    }
+}
+
+static void refuses_types_that_it_cannot_compute_with(void **state) {
+    (void)state;
+    static writer w;
+    write_good(&w);
+    parsed p;
+    parse(&p, w.bytes, w.n);
+    sac_weight weight;
+    sac_error err;
+    const sac_checkpoint_tensor *t = sac_checkpoint_find(&p.c, "x");
+    assert_int_equal(sac_weight_read(&(sac_weight_source){&p.c, NULL}, t, &weight, &err), SAC_UNSUPPORTED);
+    assert_non_null(
+        strstr(err.text, "tensor x is iq2_xs, a type that cannot be computed with here (known: f32, "));
+    assert_non_null(strstr(err.text, ", q5_k, q6_k, iq4_xs)"));
     release(&p);
 }
 
@@ -343,6 +408,8 @@ int main(void) {
         cmocka_unit_test(refuses_wrong_headers),
         cmocka_unit_test(refuses_deep_nesting),
         cmocka_unit_test(refuses_wrong_tensors),
+        cmocka_unit_test(reads_blocks_of_every_type),
+        cmocka_unit_test(refuses_types_that_it_cannot_compute_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
  * domains, hosts, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
+#include "constraint.h"
 #include "fetch.h"
-#include "json_machine.h"
+#include "machine.h"
 #include "origin.h"
 #include "queue.h"
+#include "schema.h"
 #include "slot_methods.h"
 #include "url.h"
 
@@ -24,30 +26,35 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 /* Walks through allowed bytes at random until the value is whole; the walk prefers what ends. */
-static size_t walk(const schema *s, uint32_t *seed, char *text, size_t room) {
-    json_machine m;
+static size_t walk(const grammar *g, uint32_t *seed, char *text, size_t room) {
+    machine *m = machine_open(g);
     size_t n = 0;
-    json_machine_start(&m, s);
-    while (n < room) {
-        if (m.depth == 0 || (json_machine_may_end(&m) && next_random(seed) % 4 == 0)) return n;
+    bool done = false;
+    assert_non_null(m);
+    while (n < room && !done) {
+        done = machine_is_done(m, 0) || (machine_may_end(m, 0) && next_random(seed) % 4 == 0);
+        if (done) break;
         static const char likely[] = "\"\"}]},:ab\xc3\xa9\\u00d19e-.5tfn";
         bool moved = false;
         for (int tries = 0; tries < 4000 && !moved; tries++) {
             unsigned char c = tries < 200 ? (unsigned char)likely[next_random(seed) % (sizeof likely - 1)]
                                           : (unsigned char)next_random(seed);
-            json_machine copy = m;
-            if (!json_machine_step(&copy, c)) continue;
-            m = copy;
+            if (!machine_step(m, c)) continue;
             text[n++] = (char)c;
             moved = true;
         }
-        if (!moved && json_machine_may_end(&m)) return n;
-        if (!moved) print_error("a dead end after %.*s\n", (int)n, text);
-        assert_true(moved);
+        done = !moved && machine_may_end(m, 0);
+        if (!moved && !done) print_error("a dead end after %.*s\n", (int)n, text);
+        assert_true(moved || done);
     }
-    return 0; /* too long */
+    machine_close(m);
+    return done ? n : 0; /* 0: too long */
 }
-
+static bool compile(grammar *g, const json_t *text, serve_problem *p) {
+    grammar_init(g, GRAMMAR_JSON_DEPTH);
+    int root = schema_compile(g, text, "response_format", p);
+    return p->status == 0 && grammar_finish(g, root, "the JSON schema", "response_format", p);
+}
 static const char *const schemas[] = {
     "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\\u00e9\\\"\": {\"type\": "
     "\"string\"}, \"ab\": {\"type\": [\"null\", \"number\"]}}, \"required\": [\"a\", \"ab\"]}",
@@ -104,9 +111,10 @@ static void every_walk_is_json_that_matches(void **state) {
     int n_whole = 0;
     for (size_t k = 0; k < sizeof schemas / sizeof *schemas; k++) {
         json_t *text = json_loads(schemas[k], 0, NULL);
-        schema s;
+        grammar s;
         serve_problem p = {0};
-        assert_true(schema_compile(&s, text, &p));
+        if (!compile(&s, text, &p)) print_error("%s\n", p.message);
+        assert_int_equal(p.status, 0);
         for (int i = 0; i < 200; i++) {
             char out[4096];
             size_t n = walk(&s, &seed, out, sizeof out);
@@ -119,26 +127,27 @@ static void every_walk_is_json_that_matches(void **state) {
             json_decref(v);
             n_whole++;
         }
-        schema_free(&s);
+        grammar_free(&s);
         json_decref(text);
     }
     assert_true(n_whole > 1000);
 }
 
-static bool accepts(const schema *s, const char *text) {
-    json_machine m;
-    json_machine_start(&m, s);
-    for (; *text; text++)
-        if (!json_machine_step(&m, (unsigned char)*text)) return false;
-    return json_machine_may_end(&m);
+static bool accepts(const grammar *g, const char *text) {
+    machine *m = machine_open(g);
+    assert_non_null(m);
+    while (*text && machine_step(m, (unsigned char)*text)) text++;
+    bool ok = !*text && machine_may_end(m, 0);
+    machine_close(m);
+    return ok;
 }
 
 static void texts_that_match_and_do_not(void **state) {
     (void)state;
-    schema s;
+    grammar s;
     serve_problem p = {0};
     json_t *text = json_loads(schemas[0], 0, NULL);
-    assert_true(schema_compile(&s, text, &p));
+    assert_true(compile(&s, text, &p));
     assert_true(accepts(&s, "{\"a\": 1, \"ab\": null}"));
     assert_true(accepts(&s, "{\n  \"ab\": -1.5e3,\n  \"a\": 0\n}"));
     assert_true(accepts(&s, "{\"b\xc3\xa9\\\"\":\"\\u00e9\xf0\x9f\x98\x80\",\"a\":1,\"ab\":2}"));
@@ -153,8 +162,99 @@ static void texts_that_match_and_do_not(void **state) {
                                         "{\"b\xc3\xa9\\\"\":\"\\ud800\",\"a\":1,\"ab\":2}",
                                         "{\"b\xc3\xa9\\\"\":\"\xed\xa0\x80\",\"a\":1,\"ab\":2}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(accepts(&s, wrong[i]));
-    schema_free(&s);
+    grammar_free(&s);
     json_decref(text);
+}
+
+/* ---------------------------------------------------------------- masks */
+
+enum { N_TOKENS = 3000, STOP = 17, MARK = 23 };
+
+static void make_tokens(serve_tokens *t, char (*bytes)[12]) {
+    static const char *const pieces[] = {"a",    "b", "\"", "{", "}",    "\": ", "\\", "\xc3", "\xc3\xa9",
+                                         "\xa9", " ", "\n", "1", "true", "fals", "e",  ":",    ","};
+    uint32_t seed = 5;
+    for (int id = 0; id < N_TOKENS; id++) {
+        for (uint32_t k = next_random(&seed) % 4; k-- > 0;) {
+            const char *piece = pieces[next_random(&seed) % (sizeof pieces / sizeof *pieces)];
+            if (strlen(bytes[id]) + strlen(piece) < sizeof bytes[id]) strcat(bytes[id], piece);
+        }
+        t->bytes[id] = bytes[id];
+        t->length[id] = id == MARK ? 0 : (uint32_t)strlen(bytes[id]);
+    }
+    t->is_stop[STOP] = true;
+    t->marks[0] = (serve_mark){.id = MARK, .n = 4, .name = "true"};
+    t->n_marks = 1;
+    serve_tokens_put_in_order(t);
+}
+
+/* What a token may do when it is read by itself. */
+static bool may_come(machine *m, const serve_tokens *t, int id) {
+    if (id == STOP) return machine_may_end(m, 0);
+    const char *bytes = id == MARK ? t->marks[0].name : t->bytes[id];
+    uint32_t n = id == MARK ? t->marks[0].n : t->length[id], i = 0;
+    while (i < n && machine_try(m, (int)i, (unsigned char)bytes[i])) i++;
+    return n > 0 && i == n;
+}
+
+static void check_masks(const serve_tokens *t, const char *schema) {
+    static float logits[N_TOKENS + 5];
+    json_t *text = json_loads(schema, 0, NULL);
+    grammar g;
+    serve_problem p = {0};
+    assert_true(compile(&g, text, &p));
+    serve_constraint *c = serve_constraint_open(t, &g);
+    machine *m = machine_open(&g);
+    uint32_t seed = 9;
+    int n_masks = 0;
+    for (int walk = 0; walk < 40; walk++) {
+        serve_constraint_restart(c);
+        machine_restart(m);
+        for (int step = 0; step < 30; step++, n_masks++) {
+            int next = -1, n_may = 0;
+            memset(logits, 0, sizeof logits);
+            serve_constraint_mask(c, logits, N_TOKENS + 5);
+            for (int id = 0; id < N_TOKENS; id++) {
+                if (id == STOP) continue;
+                assert_int_equal(logits[id] == 0, may_come(m, t, id));
+                if (logits[id] == 0 && next_random(&seed) % (uint32_t)++n_may == 0) next = id;
+            }
+            assert_int_equal(logits[STOP] == 0, may_come(m, t, STOP) || n_may == 0);
+            assert_true(logits[N_TOKENS] < 0);
+            if (next < 0) break;
+            serve_constraint_take(c, next);
+            const char *b = next == MARK ? "true" : t->bytes[next];
+            while (*b) assert_true(machine_step(m, (unsigned char)*b++));
+        }
+    }
+    assert_true(n_masks > 60);
+    machine_close(m);
+    serve_constraint_free(c);
+    grammar_free(&g);
+    json_decref(text);
+}
+
+/* Masks look at what tokens share once, and at most within strings not at all: they say of each token what it says by itself. */
+static void masks(void **state) {
+    static char bytes[N_TOKENS][12];
+    static const char *bytes_of[N_TOKENS];
+    static uint32_t length[N_TOKENS], shared[N_TOKENS], plain_from[N_TOKENS];
+    static int32_t order[N_TOKENS];
+    static bool is_stop[N_TOKENS];
+    (void)state;
+    serve_tokens t = {.n = N_TOKENS,
+                      .bytes = bytes_of,
+                      .length = length,
+                      .is_stop = is_stop,
+                      .order = order,
+                      .shared = shared,
+                      .plain_from = plain_from};
+    make_tokens(&t, bytes);
+    check_masks(&t, "{\"type\": \"string\", \"maxLength\": 7, \"minLength\": 3}");
+    check_masks(&t, "{\"type\": \"string\"}");
+    check_masks(&t, "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\", \"pattern\": "
+                    "\"^.{2,9}$\"}, \"b\": {}}, "
+                    "\"additionalProperties\": {\"type\": [\"string\", \"boolean\"], \"minLength\": 2}}");
 }
 
 /* ---------------------------------------------------------------- small parts */
@@ -312,6 +412,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_walk_is_json_that_matches),
         cmocka_unit_test(texts_that_match_and_do_not),
+        cmocka_unit_test(masks),
         cmocka_unit_test(base64),
         cmocka_unit_test(urls),
         cmocka_unit_test(addresses),

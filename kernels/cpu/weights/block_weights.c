@@ -7,7 +7,7 @@ static size_t scratch_bytes(unsigned cpu_flags, int64_t m, int64_t k) {
     return sac_linear_quant_scratch_bytes(m, k);
 }
 
-#define X(constant, name, beside)                                                                            \
+#define X(constant, name, unit, above, minima)                                                               \
     const sac_cpu_weight sac_cpu_weight_##name = {sac_linear_quant_find, scratch_bytes};
 SAC_LQ_FORMATS(X)
 #undef X

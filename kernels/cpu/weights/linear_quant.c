@@ -7,12 +7,8 @@
 /* ---- what every variant shares ---- */
 
 static size_t record_bytes(sac_dtype w, int rows) {
-    static const int beside[SAC_N_DTYPES] = {
-#define X(constant, name, bytes) [SAC_DTYPE_##constant] = bytes,
-        SAC_LQ_FORMATS(X)
-#undef X
-    };
-    return (size_t)(rows * (sac_dtype_block(w) + 4 + beside[w]));
+    sac_lq_format f = sac_lq_format_of(w);
+    return (size_t)(rows * (f.block + 4 + sac_lq_bytes_beside(f)));
 }
 
 static int panel_rows(int64_t m) {
@@ -26,7 +22,7 @@ size_t sac_linear_quant_scratch_bytes(int64_t m, int64_t k) {
     if (m <= 0 || k <= 0) return 0;
     int rows = panel_rows(m);
     size_t n_rows = (size_t)sac_div_up(m, rows) * (size_t)rows;
-    size_t small = n_rows * (size_t)sac_div_up(k, 32) * 40; /* q8_0 and the like */
+    size_t small = n_rows * (size_t)sac_div_up(k, 32) * 40; /* the most that a record takes */
     size_t large = n_rows * (size_t)sac_div_up(k, 256) * 324;
     return small > large ? small : large;
 }

@@ -11,7 +11,7 @@
 
 typedef sac_status (*sac_linear_fn)(const sac_stream *, const sac_linear_args *);
 
-/* The best variant for these sac_cpu_flags(), never NULL. For Q8_0, Q4_0, Q4_1, Q4_K and Q6_K weights. */
+/* The best variant for these sac_cpu_flags(), never NULL. For weights in SAC_BLOCK_FORMATS. */
 sac_linear_fn sac_linear_quant_find(unsigned cpu_flags);
 
 /* Shared scratch that any variant takes for m rows of k elements. */

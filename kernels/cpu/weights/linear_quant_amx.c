@@ -1,6 +1,6 @@
 /* linear_quant_amx.c - many rows on AMX tiles: 16 rows of x (a panel) by 16 columns by one unit of k.
  *
- * The weights' scales change every 32 elements (q6_k: 16), so a tile product covers one such unit, and its
+ * The weights' scales change every 32 elements (some formats: 16), so a tile product covers one such unit, and its
  * 256 integer sums leave through memory to be scaled on vectors, where the 16 f32 sums of the panel stay in
  * registers. That epilogue, two or three fused multiply-adds for every 16 sums, bounds the speed. The tile
  * unit takes about 16 cycles a product but some 80 from load to store, so products run two quads of units
@@ -30,19 +30,15 @@ static void configure_tiles(int n_panel_rows, int unit) {
 
 /* ---- where the units lie ---- */
 
-SAC_INLINE int units_a_block(sac_dtype t) {
-    return t == SAC_DTYPE_Q4_K ? 8 : t == SAC_DTYPE_Q6_K ? 16 : 1;
-}
 SAC_INLINE const uint8_t *unit_x(sac_dtype t, const sac_lq_job *j, int rows, const uint8_t *panel,
                                  int64_t u) {
-    const uint8_t *record = panel + (size_t)(u / units_a_block(t)) * j->record_bytes;
-    if (t == SAC_DTYPE_Q4_K) return record + 32 * rows * (u % 8);
-    if (t == SAC_DTYPE_Q6_K) return record + 32 * rows * (u % 16 / 2) + 16 * (u % 2);
-    return record;
+    const int64_t n = units_a_block(t), a_group = n < 8 ? 1 : n / 8; /* units of a block, of a group of 32 */
+    return panel + (size_t)(u / n) * j->record_bytes + 32 * rows * (u % n / a_group) +
+           32 / a_group * (u % a_group);
 }
 SAC_INLINE const void *unit_w(sac_dtype t, const uint8_t *weights, int64_t u) {
-    if (t == SAC_DTYPE_Q4_K) return ((const weights256 *)(const void *)weights)[u / 8].q + 8 * (u % 8);
-    if (t == SAC_DTYPE_Q6_K) return ((const weights256 *)(const void *)weights)[u / 16].q + 4 * (u % 16);
+    const int64_t n = units_a_block(t);
+    if (is_large(t)) return ((const weights256 *)(const void *)weights)[u / n].q + 64 / n * (u % n);
     return ((const weights32 *)(const void *)weights)[u].q;
 }
 
@@ -50,13 +46,14 @@ SAC_INLINE const void *unit_w(sac_dtype t, const uint8_t *weights, int64_t u) {
 
 /* 32-element blocks: acc is the panel's f32 sums. MAGIC is added by the integer unit: while tiles are at work
  * only one 512-bit float unit runs (measured on Sapphire Rapids), so float operations are what counts. */
-SAC_INLINE void scale32(int rows, const weights32 *w, const uint8_t *x, const int32_t *sums, vf *acc) {
+SAC_INLINE void scale32(sac_dtype t, int rows, const weights32 *w, const uint8_t *x, const int32_t *sums,
+                        vf *acc) {
     const uint8_t *d = x + 32 * rows;
     vf offset = minus_magic(w->d);
-    vi magic = vi_set1(MAGIC);
+    vi magic = vi_set1(magic_of(t));
     for (int r = 0; r < rows; r++) {
-        vf sum = vf_from_bits(vi_add(magic, vi_load(sums + 16 * r)));
-        acc[r] = vf_fma(vf_fma(w->d, sum, offset), vf_set1(load_f32(d + 4 * r)), acc[r]);
+        vf sum = scaled_sum(t, w->d, offset, vi_add(magic, vi_load(sums + 16 * r)));
+        acc[r] = vf_fma(sum, vf_set1(load_f32(d + 4 * r)), acc[r]);
     }
 }
 
@@ -67,12 +64,12 @@ SAC_INLINE void scale256(int rows, vf scale, const int32_t *sums, vf *acc) {
 
 SAC_INLINE void scale_unit(sac_dtype t, const pass *p, int rows, const uint8_t *panel, int64_t u,
                            const int32_t *sums, vf *acc) {
-    if (is_k_quant(t)) {
+    if (is_large(t)) {
         const weights256 *w = (const weights256 *)(const void *)p->weights + u / units_a_block(t);
         scale256(rows, w->head.scale[u % units_a_block(t)], sums, acc);
     } else {
         const weights32 *w = (const weights32 *)(const void *)p->weights + u;
-        scale32(rows, w, panel + (size_t)u * p->j->record_bytes, sums, acc);
+        scale32(t, rows, w, panel + (size_t)u * p->j->record_bytes, sums, acc);
     }
 }
 
@@ -123,7 +120,7 @@ SAC_INLINE void tile_rows(sac_dtype t, int rows, const pass *p) {
     cursor start = {0, 0}, scale = {0, 0};
     int64_t n_stored = 0, n_scaled = 0;
     vf acc[PANEL_ROWS];
-    for (int r = 0; r < rows; r++) acc[r] = is_k_quant(t) ? vf_zero() : vf_load(p->sum + r * VF);
+    for (int r = 0; r < rows; r++) acc[r] = is_large(t) ? vf_zero() : vf_load(p->sum + r * VF);
     for (int64_t step = 0; step < n_steps + 2; step++) {
         int64_t n_started = step < n_steps ? sac_min_i64(4, n_units - start.unit) : 0;
         const uint8_t *scale_x = p->x + (size_t)scale.panel * p->j->panel_bytes;
@@ -134,13 +131,13 @@ SAC_INLINE void tile_rows(sac_dtype t, int rows, const pass *p) {
         if (n_scaled) {
             int64_t row = scale.panel * rows;
             float *sum = p->sum + row * VF;
-            if (is_k_quant(t) && (scale.unit + 4) % units_a_block(t) == 0)
+            if (is_large(t) && (scale.unit + 4) % units_a_block(t) == 0)
                 join_block(t, p, rows, scale_x, scale.unit / units_a_block(t), sum, acc);
             advance(&scale, n_units);
             if (scale.unit == 0) { /* the panel is complete */
-                for (int r = 0; r < rows && !is_k_quant(t); r++) vf_store(sum + r * VF, acc[r]);
+                for (int r = 0; r < rows && !is_large(t); r++) vf_store(sum + r * VF, acc[r]);
                 rows_done(p, row, rows);
-                for (int r = 0; r < rows && !is_k_quant(t); r++) acc[r] = vf_load(sum + (rows + r) * VF);
+                for (int r = 0; r < rows && !is_large(t); r++) acc[r] = vf_load(sum + (rows + r) * VF);
             }
         }
         advance(&start, n_units);
@@ -163,7 +160,7 @@ SAC_INLINE void tile_panels(sac_dtype t, const pass *p) {
 static void multiply_with_tiles(const sac_lq_job *j, int64_t first, int64_t last, int64_t first_panel,
                                 int64_t last_panel, void *scratch) {
     if (j->m > SAC_LQ_DIRECT_ROWS)
-        configure_tiles(j->n_panel_rows, j->a->w.tensor.dtype == SAC_DTYPE_Q6_K ? 16 : 32);
+        configure_tiles(j->n_panel_rows, sac_lq_format_of(j->a->w.tensor.dtype).unit);
     multiply(j, first, last, first_panel, last_panel, scratch);
     if (j->m > SAC_LQ_DIRECT_ROWS) _tile_release();
 }

@@ -2,11 +2,11 @@
  * the cut of the work into tasks. Inside kernels/cpu only.
  *
  * Rounded activations are panels of 1-16 rows (n_panel_rows; rows past m are zero), one record a block:
- *   32-element blocks:   int8 q[rows][32], f32 d[rows], then f32 s[rows] (q4_1) or int32 start[rows]
- *   256-element blocks:  int8 q[8][rows][32], f32 d[rows], then int16 sum[rows][8] (q4_k, of each 32) or
- *                        int32 start[rows][16] (q6_k)
- * `start` is where an integer sum begins when the weights are kept unsigned, q + c with c = 128 (q8_0), 8
- * (q4_0) or 32 (q6_k): -c * (sum of x), for 32-element blocks on top of the template's MAGIC. 512 bytes of q
+ *   32-element blocks:   int8 q[rows][32], f32 d[rows], then f32 s[rows] (formats with minima) or int32 start[rows]
+ *   256-element blocks:  int8 q[8][rows][32], f32 d[rows], then, for each unit of elements that share a scale, int16
+ *                        sum[rows][units] (formats with minima) or int32 start[rows][units]
+ * `start` is where an integer sum begins when the weights are kept unsigned, c above what they are (the list of
+ * formats has c): -c * (sum of x), for 32-element blocks on top of the template's MAGIC. 512 bytes of q
  * of one 32-group and 16 rows are one AMX tile. */
 #ifndef SAC_LINEAR_QUANT_JOB_H
 #define SAC_LINEAR_QUANT_JOB_H

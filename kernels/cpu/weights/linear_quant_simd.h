@@ -82,6 +82,14 @@ static inline vi vi_dot_q8(vi acc, vi w, vi x) {
 }
 #define SAC_LQ_Q8_START 128
 
+/* The same 16 bytes in every 128 bits, and the bytes of such a table that stand at places 0 to 15. */
+static inline vi vi_repeat16(const void *p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(p));
+}
+static inline vi vi_look_up(vi table, vi places) {
+    return _mm512_shuffle_epi8(table, places);
+}
+
 /* Rows i, i + 4, i + 8, i + 12 of 16 bytes each, the unit that the in-lane unpacks below transpose. */
 static inline vi four_rows(const uint8_t *p, size_t stride) {
     vi v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)p));
@@ -208,6 +216,13 @@ static inline vi vi_dot_q8(vi acc, vi w, vi x) {
     return vi_dot(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 #define SAC_LQ_Q8_START             0
+
+static inline vi vi_repeat16(const void *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(p));
+}
+static inline vi vi_look_up(vi table, vi places) {
+    return _mm256_shuffle_epi8(table, places);
+}
 
 static inline vi two_rows(const uint8_t *p, size_t stride) {
     return _mm256_loadu2_m128i((const __m128i *)(p + 4 * stride), (const __m128i *)p);

@@ -20,8 +20,8 @@ SAC_INLINE vi dot32(sac_dtype t, vi start, const vi *q, const uint8_t *x, int n_
     vi odd = vi_zero();
     for (int i = 0; i < n_quads; i += 2) {
         vi even_x = vi_set1(load_i32(x + 4 * i)), odd_x = vi_set1(load_i32(x + 4 * i + 4));
-        start = t == SAC_DTYPE_Q8_0 ? vi_dot_q8(start, q[i], even_x) : vi_dot(start, q[i], even_x);
-        odd = t == SAC_DTYPE_Q8_0 ? vi_dot_q8(odd, q[i + 1], odd_x) : vi_dot(odd, q[i + 1], odd_x);
+        start = has_eight_bits(t) ? vi_dot_q8(start, q[i], even_x) : vi_dot(start, q[i], even_x);
+        odd = has_eight_bits(t) ? vi_dot_q8(odd, q[i + 1], odd_x) : vi_dot(odd, q[i + 1], odd_x);
     }
     return vi_add(start, odd);
 }
@@ -31,23 +31,24 @@ SAC_INLINE void product32(sac_dtype t, const weights32 *w, const uint8_t *x, int
     const uint8_t *d = x + 32 * n_panel_rows, *s = d + 4 * n_panel_rows;
     vf offset = minus_magic(w->d);
     for (int r = r0; r < r0 + n; r++) {
-        vi start = vi_set1(t == SAC_DTYPE_Q4_1 ? MAGIC : load_i32(s + 4 * r));
-        vf sum = vf_from_bits(dot32(t, start, w->q, x + 32 * r, 8));
-        acc[r - r0] = vf_fma(vf_fma(w->d, sum, offset), vf_set1(load_f32(d + 4 * r)), acc[r - r0]);
+        vi start = vi_set1(has_minima(t) ? MAGIC : load_i32(s + 4 * r));
+        vf sum = scaled_sum(t, w->d, offset, dot32(t, start, w->q, x + 32 * r, 8));
+        acc[r - r0] = vf_fma(sum, vf_set1(load_f32(d + 4 * r)), acc[r - r0]);
     }
 }
 
-/* q4_1's other sum, of m times the sum of x. */
+/* The other sum of formats with minima, of m times the sum of x. */
 SAC_INLINE void product_minima(const weights32 *w, const uint8_t *x, int n_panel_rows, int r0, int n,
                                vf *acc) {
     const uint8_t *s = x + 36 * n_panel_rows;
     for (int r = r0; r < r0 + n; r++) acc[r - r0] = vf_fma(w->m, vf_set1(load_f32(s + 4 * r)), acc[r - r0]);
 }
 
-/* dmin (sum of min x), x summed in 32s: sums of row r, int16 [8] */
-SAC_INLINE vf minima(const head256 *w, const uint8_t *sums) {
+/* dmin (sum of min x), x summed by units: sums of row r, int16 [units] */
+SAC_INLINE vf minima(sac_dtype t, const head256 *w, const uint8_t *sums) {
     vi sum = vi_zero();
-    for (int i = 0; i < 4; i++) sum = vi_dot16(sum, w->min[i], vi_set1(load_i32(sums + 4 * i)));
+    for (int i = 0; i < units_a_block(t) / 2; i++)
+        sum = vi_dot16(sum, w->min[i], vi_set1(load_i32(sums + 4 * i)));
     return vf_mul(w->dmin, vi_to_float(sum));
 }
 
@@ -55,23 +56,21 @@ SAC_INLINE vf minima(const head256 *w, const uint8_t *sums) {
 SAC_INLINE vf join256(sac_dtype t, const head256 *w, vf scaled, const uint8_t *x, int n_panel_rows, int r,
                       vf acc) {
     const uint8_t *d = x + 256 * n_panel_rows, *extra = d + 4 * n_panel_rows;
-    vf v = t == SAC_DTYPE_Q4_K ? vf_msub(w->d, scaled, minima(w, extra + 16 * r)) : vf_mul(w->d, scaled);
+    const uint8_t *sums = extra + 2 * units_a_block(t) * r;
+    vf v = has_minima(t) ? vf_msub(w->d, scaled, minima(t, w, sums)) : vf_mul(w->d, scaled);
     return vf_fma(v, vf_set1(load_f32(d + 4 * r)), acc);
 }
 
 /* Adds groups [g0, g0 + n) of 32, whose weights are q, to a row's scaled sums. */
 SAC_INLINE vf scaled_groups(sac_dtype t, const head256 *w, const vi *q, int g0, int n, const uint8_t *x,
                             int n_panel_rows, int r, vf scaled) {
-    const uint8_t *start = x + 260 * n_panel_rows + 64 * r;
-    for (int g = g0; g < g0 + n; g++, q += 8) {
+    int a_group = units_a_block(t) / 8, n_quads = 8 / a_group;
+    const uint8_t *starts = x + 260 * n_panel_rows + 4 * units_a_block(t) * r;
+    for (int g = g0; g < g0 + n; g++) {
         const uint8_t *xq = x + 32 * (g * n_panel_rows + r);
-        if (t == SAC_DTYPE_Q4_K) {
-            scaled = vf_fma(vi_to_float(dot32(t, vi_zero(), q, xq, 8)), w->scale[g], scaled);
-        } else {
-            vi s0 = dot32(t, vi_set1(load_i32(start + 8 * g)), q, xq, 4);
-            vi s1 = dot32(t, vi_set1(load_i32(start + 8 * g + 4)), q + 4, xq + 16, 4);
-            scaled = vf_fma(vi_to_float(s0), w->scale[2 * g], scaled);
-            scaled = vf_fma(vi_to_float(s1), w->scale[2 * g + 1], scaled);
+        for (int u = g * a_group; u < (g + 1) * a_group; u++, q += n_quads, xq += 4 * n_quads) {
+            vi start = has_minima(t) ? vi_zero() : vi_set1(load_i32(starts + 4 * u));
+            scaled = vf_fma(vi_to_float(dot32(t, start, q, xq, n_quads)), w->scale[u], scaled);
         }
     }
     return scaled;
@@ -87,7 +86,7 @@ SAC_INLINE void product256(sac_dtype t, const weights256 *w, const uint8_t *x, i
 
 SAC_INLINE void product(sac_dtype t, const void *w, const uint8_t *x, int n_panel_rows, int r0, int n,
                         vf *acc) {
-    if (is_k_quant(t))
+    if (is_large(t))
         product256(t, w, x, n_panel_rows, r0, n, acc);
     else
         product32(t, w, x, n_panel_rows, r0, n, acc);
@@ -134,7 +133,7 @@ SAC_INLINE void direct32(sac_dtype t, int n_rows, const uint8_t *p, size_t strid
     if (ahead) prefetch(ahead, VF * block_bytes_of(t));
     unpack(t, p, stride, false, &w);
     product32(t, &w, x, n_rows, 0, n_rows, acc);
-    if (t == SAC_DTYPE_Q4_1) product_minima(&w, x, n_rows, 0, n_rows, low);
+    if (has_minima(t)) product_minima(&w, x, n_rows, 0, n_rows, low);
 }
 
 SAC_INLINE void direct256(sac_dtype t, int n_rows, const uint8_t *p, size_t stride, const uint8_t *ahead,
@@ -164,7 +163,7 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
         vf acc[SAC_LQ_DIRECT_ROWS], low[SAC_LQ_DIRECT_ROWS];
         for (int r = 0; r < n_rows; r++) acc[r] = low[r] = vf_zero();
         for (int64_t b = 0; b < n_blocks; b++, p += block_bytes, x += j->record_bytes) {
-            if (is_k_quant(t))
+            if (is_large(t))
                 direct256(t, n_rows, p, c.stride, ahead, x, acc);
             else
                 direct32(t, n_rows, p, c.stride, ahead, x, acc, low);
@@ -172,7 +171,7 @@ SAC_INLINE void multiply_direct(sac_dtype t, int n_rows, const sac_lq_job *j, in
         }
         float sums[(SAC_LQ_DIRECT_ROWS + 1) * VF];
         for (int r = 0; r < n_rows; r++)
-            vf_store(sums + r * VF, t == SAC_DTYPE_Q4_1 ? vf_add(acc[r], low[r]) : acc[r]);
+            vf_store(sums + r * VF, !is_large(t) && has_minima(t) ? vf_add(acc[r], low[r]) : acc[r]);
         vf_store(sums + n_rows * VF, vf_zero());
         finish_rows(j, &c, 0, (int)j->m, sums);
     }
@@ -205,7 +204,7 @@ SAC_LQ_ONE_COPY void rows_done(const pass *p, int64_t row, int n) {
 /* Adds n_blocks of every panel to p->sum. */
 typedef void (*panels_fn)(sac_dtype t, const pass *p);
 
-/* The same for q4_1's minima, to p->low; goes first. */
+/* The same for minima of blocks of 32, to p->low; goes first. */
 SAC_LQ_ONE_COPY void add_minima(const pass *p) {
     const weights32 *w = (const void *)p->weights;
     int rows = p->j->n_panel_rows;
@@ -251,7 +250,7 @@ SAC_INLINE void multiply_panels(sac_dtype t, const sac_lq_job *j, int64_t first,
               .n_panels = last_panel - first_panel,
               .weights = weights,
               .sum = scratch,
-              .low = t == SAC_DTYPE_Q4_1 ? (float *)scratch + SUMS : NULL};
+              .low = !is_large(t) && has_minima(t) ? (float *)scratch + SUMS : NULL};
     size_t sums_bytes = (size_t)(p.n_panels * j->n_panel_rows * VF) * sizeof(float);
     for (int64_t g = first; g < last; g++) {
         p.columns = sac_lq_column_group(j, VF, g);

@@ -13,16 +13,9 @@ SAC_INLINE void unpack_q4_k_scales(const vi bytes[4], head256 *w) {
                    vi_or(vi_and(bytes[3], low4), vi_and(vi_shift_right(bytes[1], 2), high2))};
     vi min[2] = {vi_and(bytes[2], low6), vi_or(vi_and(vi_shift_right(bytes[3], 4), low4),
                                                vi_and(vi_shift_right(bytes[2], 2), high2))};
-    vi byte0 = vi_set1(0xff), byte2 = vi_set1(0xff0000);
     for (int i = 0; i < 2; i++) {
-        w->scale[4 * i] = vi_to_float(vi_and(scale[i], byte0));
-        w->scale[4 * i + 1] = vi_to_float(vi_and(vi_shift_right(scale[i], 8), byte0));
-        w->scale[4 * i + 2] = vi_to_float(vi_and(vi_shift_right(scale[i], 16), byte0));
-        w->scale[4 * i + 3] = vi_to_float(vi_shift_right(scale[i], 24));
-        /* pairs (0, 1) and (2, 3): bytes b0 b1 b2 b3 to b0 0 b1 0 and b2 0 b3 0 */
-        w->min[2 * i] = vi_or(vi_and(min[i], byte0), vi_and(vi_shift_left(min[i], 8), byte2));
-        w->min[2 * i + 1] =
-            vi_or(vi_and(vi_shift_right(min[i], 16), byte0), vi_and(vi_shift_right(min[i], 8), byte2));
+        bytes_to_float(scale[i], w->scale + 4 * i);
+        bytes_to_pairs(min[i], w->min + 2 * i);
     }
 }
 

@@ -9,12 +9,7 @@ enum { Q6_K_BYTES = 210, Q6_K_PART_GROUPS = 4 };
 SAC_INLINE void q6_k_head(const uint8_t *p, size_t stride, head256 *w) {
     vi scale[4];
     vi_load_rows(p + 192, stride, scale);
-    for (int i = 0; i < 4; i++) {
-        w->scale[4 * i] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 24), 24));
-        w->scale[4 * i + 1] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 16), 24));
-        w->scale[4 * i + 2] = vi_to_float(vi_shift_right_signed(vi_shift_left(scale[i], 8), 24));
-        w->scale[4 * i + 3] = vi_to_float(vi_shift_right_signed(scale[i], 24));
-    }
+    for (int i = 0; i < 4; i++) signed_bytes_to_float(scale[i], w->scale + 4 * i);
     w->d = vf_f16_high(vi_load_words(p + 206, stride)); /* not at 208: the last row may end the file */
 }
 

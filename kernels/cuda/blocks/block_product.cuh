@@ -11,7 +11,8 @@
 #define SAC_KERNELS_BLOCK_PRODUCT_CUH
 
 #include "activation.cuh"
-#include "block_weights.cuh"
+#include "block_formats_256.cuh"
+#include "block_formats_32.cuh"
 #include "blocks.cuh"
 #include "mma.cuh"
 #include "tuning.h"
@@ -34,8 +35,9 @@ template <typename F, int ROWS, bool GATED> struct shape {
         STAGE = TILES * W_BYTES + X_BYTES,
         STAGES = STAGE < 4096 ? 3 : 2,
         WARP_BYTES = STAGES * STAGE,
-        BLOCKS = ROWS == 1 ? (STAGES == 3 && F::SCALES < 512 ? 3 : 2) : 1, /* of a processor */
-        OUTPUTS = GATED ? TILE : TILES * TILE,                             /* of a block */
+        /* of a processor, where the registers of as many suffice: two bits a code take more work at a time */
+        BLOCKS = ROWS == 1 ? (STAGES == 3 && F::SCALES < 512 && F::CODES >= 2048 ? 3 : 2) : 1,
+        OUTPUTS = GATED ? TILE : TILES * TILE, /* of a block */
         SUMS_ROW = TILES * TILE + 1
     };
     static_assert(ROWS * SUMS_ROW * sizeof(float) <= WARP_BYTES, "sums lie where the ring was");

@@ -3,7 +3,8 @@
 #ifndef SAC_KERNELS_BLOCK_ROWS_CUH
 #define SAC_KERNELS_BLOCK_ROWS_CUH
 
-#include "block_weights.cuh"
+#include "block_formats_256.cuh"
+#include "block_formats_32.cuh"
 #include "blocks.cuh"
 #include "mma.cuh"
 

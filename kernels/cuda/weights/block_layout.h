@@ -9,11 +9,15 @@
  * tiles, then stretches, and within:
  *
  *   codes    q8_0: [rows g, rows g + 8][4 chunks][32 lanes], 16 bytes: a word each for A's two steps and B's two
+ *            q2_k, q3_k: as q6_k's high bits, bits 0 and 1
  *            others: [rows g, rows g + 8][2 pairs of chunks][32 lanes], 16 bytes: of each chunk a word each for A and B, the
  *            first step's low four bits in the low halves of bytes, the second step's in the high halves
  *   high     q6_k: [rows g, rows g + 8][32 lanes], a word a chunk: bits 4 and 5 of A's two steps, then of B's two
- *   scales   [16 rows], q8_0, q4_0: d of each block; q4_1: d and m; q4_k: d, dmin and the 12 bytes; q6_k: the 16 bytes
- *   more     [16 rows], q6_k: d of each block */
+ *            q5_0, q5_1, q5_k (bit 4), q3_k (bit 2): [rows g, rows g + 8][32 lanes], a word for two chunks: a bit of each
+ *            step of the first, then of the second
+ *   scales   [16 rows], blocks of 32: d of each, or d and m, or the exponent; q4_k, q5_k: d, dmin and the 12 bytes; q2_k,
+ *            q3_k, q6_k: the bytes of scales; iq4_xs: d and the bytes of scales
+ *   more     [16 rows], q2_k: d and dmin; q3_k, q6_k: d */
 #ifndef SAC_CUDA_BLOCK_LAYOUT_H
 #define SAC_CUDA_BLOCK_LAYOUT_H
 

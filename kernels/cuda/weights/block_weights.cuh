@@ -2,7 +2,7 @@
  * into a lane's share of a row, from there the codes of a step as exact whole numbers of T, two a word, and their scale and
  * minimum: w = scale code + minimum. What each format's numbers mean: kernels/ref/weights.
  *
- * A format is a struct with
+ * A format is a struct in block_formats_32.cuh or block_formats_256.cuh, by the size of its blocks, with
  *   T           f16 or bf16, what activations are in
  *   SCALED      steps of 16 elements that share a scale: 2 or 1
  *   HAS_MINIMUM whether there are minima
@@ -42,6 +42,9 @@ __device__ __forceinline__ block_parts parts_at(const void *w, const sac_block_l
 __device__ __forceinline__ uint4 line_at(const uint8_t *part, int half, int line, int n, int lane) {
     return *((const uint4 *)part + (half * n + line) * 32 + lane);
 }
+__device__ __forceinline__ uint32_t word_of(const uint4 &v, int i) {
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
 /* Of four bits: two chunks a line. */
 __device__ __forceinline__ void take_codes(uint2 codes[CHUNKS], const block_parts &b, int half, int lane) {
 #pragma unroll
@@ -49,6 +52,15 @@ __device__ __forceinline__ void take_codes(uint2 codes[CHUNKS], const block_part
         const uint4 v = line_at(b.part[SAC_BLOCK_CODES], half, i, CHUNKS / 2, lane);
         codes[2 * i] = make_uint2(v.x, v.y), codes[2 * i + 1] = make_uint2(v.z, v.w);
     }
+}
+/* Bits apart, one an element. */
+__device__ __forceinline__ uint2 take_bits(const block_parts &b, int half, int lane) {
+    return *((const uint2 *)b.part[SAC_BLOCK_HIGH] + half * 32 + lane);
+}
+/* What each row has of a part, a T. */
+template <typename T>
+__device__ __forceinline__ T of_row(const block_parts &b, sac_layout_part part, int half, int lane) {
+    return *((const T *)b.part[part] + 8 * half + lane / 4);
 }
 /* WORDS words a chunk for each row. */
 template <int WORDS>
@@ -114,146 +126,32 @@ __device__ __forceinline__ void four_bits(const uint2 &chunk, int step, uint32_t
     const uint32_t w = (step < 2 ? chunk.x : chunk.y) >> (step % 2 * 4);
     low = w & 0x000f000fu, high = w >> 8 & 0x000f000fu;
 }
+/* Those of two bits of a chunk's word. */
+__device__ __forceinline__ void two_bits(uint32_t chunk, int step, uint32_t &low, uint32_t &high) {
+    const uint32_t w = chunk >> (2 * step);
+    low = w & 0x00030003u, high = w >> 8 & 0x00030003u;
+}
+/* Bits apart to bit AT of such codes. */
+template <int AT>
+__device__ __forceinline__ void add_bits(const uint2 &bits, int c, int step, uint32_t &low, uint32_t &high) {
+    const uint32_t w = c < 2 ? bits.x : bits.y;
+    const int i = c % 2 * 4 + step;
+    low |= (i <= AT ? w << (AT - i) : w >> (i - AT)) & 0x00010001u << AT;
+    high |= w >> (8 + i - AT) & 0x00010001u << AT;
+}
 
-/* ---------------------------------------------------------------- formats */
-
-template <typename NUMBER> struct q8_0 {
-    typedef NUMBER T;
-    enum { CODES = 4096, HIGH = 0, SCALES = 256, MORE = 0 };
-    static const int SCALED = 2;
-    static const bool HAS_MINIMUM = false;
-    static constexpr float ABOVE = 0;
-    struct share {
-        uint4 codes[CHUNKS];
-        uint32_t d[CHUNKS];
-    };
-    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++) s.codes[c] = line_at(b.part[SAC_BLOCK_CODES], half, c, CHUNKS, lane);
-        take_scales<1>(s.d, b, half, lane);
-    }
-    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
-                                                uint32_t &high) {
-        const uint4 &q = s.codes[c];
-        const uint32_t w = step == 0 ? q.x : step == 1 ? q.y : step == 2 ? q.z : q.w;
-        low = signed_numbers(w, T()), high = signed_numbers(w >> 8, T());
-    }
-    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
-        d = half_of(s.d[c], step / 2);
-    }
-};
-
-template <typename NUMBER> struct q4_0 {
-    typedef NUMBER T;
-    enum { CODES = 2048, HIGH = 0, SCALES = 256, MORE = 0 };
-    static const int SCALED = 2;
-    static const bool HAS_MINIMUM = false;
-    static constexpr float ABOVE = 0;
-    struct share {
-        uint2 codes[CHUNKS];
-        uint32_t d[CHUNKS];
-    };
-    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
-        take_codes(s.codes, b, half, lane);
-        take_scales<1>(s.d, b, half, lane);
-    }
-    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
-                                                uint32_t &high) {
-        four_bits(s.codes[c], step, low, high);
-        low = numbers<8>(low, T()), high = numbers<8>(high, T());
-    }
-    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
-        d = half_of(s.d[c], step / 2);
-    }
-};
-
-template <typename NUMBER> struct q4_1 {
-    typedef NUMBER T;
-    enum { CODES = 2048, HIGH = 0, SCALES = 512, MORE = 0 };
-    static const int SCALED = 2;
-    static const bool HAS_MINIMUM = true;
-    static constexpr float ABOVE = above<T>();
-    struct share {
-        uint2 codes[CHUNKS];
-        uint32_t dm[2 * CHUNKS];
-    };
-    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
-        take_codes(s.codes, b, half, lane);
-        take_scales<2>(s.dm, b, half, lane);
-    }
-    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
-                                                uint32_t &high) {
-        four_bits(s.codes[c], step, low, high);
-        low = numbers_above(low, T()), high = numbers_above(high, T());
-    }
-    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &m) {
-        const uint32_t dm = s.dm[2 * c + step / 2];
-        d = half_of(dm, 0), m = half_of(dm, 1);
-    }
-};
-
-template <typename NUMBER> struct q4_k {
-    typedef NUMBER T;
-    enum { CODES = 2048, HIGH = 0, SCALES = 256, MORE = 0 };
-    static const int SCALED = 2;
-    static const bool HAS_MINIMUM = true;
-    static constexpr float ABOVE = above<T>();
-    struct share {
-        uint2 codes[CHUNKS];
-        uint4 head; /* d and dmin, then the bytes of scales */
-    };
-    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
-        take_codes(s.codes, b, half, lane);
-        s.head = *((const uint4 *)b.part[SAC_BLOCK_SCALES] + 8 * half + lane / 4);
-    }
-    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
-                                                uint32_t &high) {
-        four_bits(s.codes[c], step, low, high);
-        low = numbers_above(low, T()), high = numbers_above(high, T());
-    }
-    /* Of four groups at a time. */
-    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &m) {
-        const uint4 &h = s.head;
-        const uint32_t scales = c < 2 ? h.y & 0x3f3f3f3fu : (h.w & 0x0f0f0f0fu) | (h.y >> 2 & 0x30303030u);
-        const uint32_t minima =
-            c < 2 ? h.z & 0x3f3f3f3fu : (h.w >> 4 & 0x0f0f0f0fu) | (h.z >> 2 & 0x30303030u);
-        const int i = c % 2 * 2 + step / 2;
-        d = byte_times(scales, i, half_of(h.x, 0)), m = byte_times(minima, i, -half_of(h.x, 1));
-    }
-};
-
-template <typename NUMBER> struct q6_k {
-    typedef NUMBER T;
-    enum { CODES = 2048, HIGH = 1024, SCALES = 256, MORE = 32 };
-    static const int SCALED = 1;
-    static const bool HAS_MINIMUM = false;
-    static constexpr float ABOVE = 0;
-    struct share {
-        uint2 codes[CHUNKS];
-        uint4 high, scales;
-        uint16_t d;
-    };
-    static __device__ __forceinline__ void take(share &s, const block_parts &b, int half, int lane) {
-        take_codes(s.codes, b, half, lane);
-        s.high = line_at(b.part[SAC_BLOCK_HIGH], half, 0, 1, lane);
-        s.scales = *((const uint4 *)b.part[SAC_BLOCK_SCALES] + 8 * half + lane / 4);
-        s.d = *((const uint16_t *)b.part[SAC_BLOCK_MORE] + 8 * half + lane / 4);
-    }
-    static __device__ __forceinline__ uint32_t word(const uint4 &v, int i) {
-        return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-    }
-    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
-                                                uint32_t &high) {
-        const uint32_t h = word(s.high, c);
-        four_bits(s.codes[c], step, low, high);
-        low |= (step < 2 ? h << (4 - 2 * step) : h >> (2 * step - 4)) & 0x00300030u;
-        high |= h >> (4 + 2 * step) & 0x00300030u;
-        low = numbers<32>(low, T()), high = numbers<32>(high, T());
-    }
-    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
-        d = half_of(s.d, 0) * (float)(int8_t)(word(s.scales, c) >> (8 * step));
-    }
-};
+/* Four bytes of a table of 16 that TABLE::word(0) to word(3) hold, at the places that a step's codes of four bits say. Three
+ * bits of a place choose a byte of either half, the fourth one of the two; of four places at a time, which are two bytes' of
+ * both steps that share them. */
+template <typename TABLE> __device__ __forceinline__ uint32_t look_up(const uint2 &chunk, int step) {
+    const uint32_t w = step < 2 ? chunk.x : chunk.y, within = w & 0x77777777u,
+                   of_two = 0x32103210u | (w & 0x88888888u) >> 1;
+    constexpr uint32_t t0 = TABLE::word(0), t1 = TABLE::word(1), t2 = TABLE::word(2), t3 = TABLE::word(3);
+    const uint32_t first = __byte_perm(__byte_perm(t0, t1, within), __byte_perm(t2, t3, within), of_two),
+                   last = __byte_perm(__byte_perm(t0, t1, within >> 16), __byte_perm(t2, t3, within >> 16),
+                                      of_two >> 16);
+    return __byte_perm(first, last, step % 2 ? 0x7531u : 0x6420u);
+}
 
 } // namespace sac::weights
 

@@ -104,6 +104,7 @@ typedef struct settings {
     int64_t picture_pixels, media_items;
     bool request_methods;
     bool lenient_fields;
+    char *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
     double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */

@@ -224,6 +224,13 @@ const setting settings_table[] = {
      0, 0, NULL, "a request may choose attention methods; a slot then takes a quarter more memory"},
     {"lenient-fields", 0, "serve", false, SETTING_FLAG, offsetof(settings, lenient_fields), COMMAND_SERVE, 0,
      0, NULL, "fields of a request that are not known are named in the answer's 'warnings', not refused"},
+    {"tool-parser", 0, "serve", false, SETTING_TEXT, offsetof(settings, tool_parser), COMMAND_SERVE, 0, 0,
+     "NAME",
+     "how the model writes tool calls: hermes, mistral, llama3, none, auto = as its chat template shows "
+     "(auto)"},
+    {"reasoning-parser", 0, "serve", false, SETTING_TEXT, offsetof(settings, reasoning_parser), COMMAND_SERVE,
+     0, 0, "NAME",
+     "how it marks reasoning: think, magistral, seed, none, auto = as its chat template shows (auto)"},
     {"queue", 0, "serve", false, SETTING_INT, offsetof(settings, queue), COMMAND_SERVE, 0, 100000, "N",
      "requests that may wait; more are refused with 429 (256)"},
     {"client-slots", 0, "serve", false, SETTING_INT, offsetof(settings, client_slots), COMMAND_SERVE, 0, 256,

@@ -17,7 +17,7 @@ static void print_tensors(const sac_model *m) {
         size_t n = 0;
         for (int d = 0; d < t.n_dims && n < sizeof shape; d++)
             n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRId64, d ? " x " : "", t.dim[d]);
-        printf("  %-70s %-5s %16s %10s\n", t.name, t.dtype, shape, report_bytes((double)t.n_bytes));
+        printf("  %-70s %-6s %16s %10s\n", t.name, t.dtype, shape, report_bytes((double)t.n_bytes));
     }
 }
 
@@ -107,6 +107,37 @@ static void print_in_millions(char *text, size_t room, int64_t n) {
                  millions < 1e3 ? millions : millions / 1e3);
 }
 
+/* Of tensors in several types: what each has of the bytes, from a hundredth on, the most first. */
+static void append_types(const sac_model *m, char *text, size_t room) {
+    enum { MOST = 24 };
+    struct {
+        const char *name;
+        double n_bytes;
+    } types[MOST], next;
+    int n = 0;
+    double all = 0;
+    sac_tensor_info t;
+    for (int64_t i = 0; sac_model_get_tensor(m, i, &t); i++) {
+        int k = 0;
+        while (k < n && strcmp(types[k].name, t.dtype)) k++;
+        if (k == MOST) continue;
+        if (k == n) types[n].name = t.dtype, types[n++].n_bytes = 0;
+        types[k].n_bytes += (double)t.n_bytes;
+        all += (double)t.n_bytes;
+        for (; k && types[k].n_bytes > types[k - 1].n_bytes; k--)
+            next = types[k], types[k] = types[k - 1], types[k - 1] = next;
+    }
+    const char *before = " (";
+    for (int k = 0; k < n && n > 1 && types[1].n_bytes >= 0.01 * all; k++, before = ", ") {
+        if (types[k].n_bytes < 0.01 * all) break;
+        size_t used = strlen(text);
+        snprintf(text + used, room - used, "%s%s %.0f %%", before, types[k].name,
+                 100 * types[k].n_bytes / all);
+    }
+    size_t used = strlen(text);
+    if (before[0] == ',') snprintf(text + used, room - used, ")");
+}
+
 static void print_model(const run *r) {
     const sac_model_info *m = &r->info;
     char text[200];
@@ -116,6 +147,7 @@ static void print_model(const run *r) {
     print_in_millions(text, sizeof text, m->n_parameters);
     print_row("parameters", text);
     snprintf(text, sizeof text, "%s, %s", m->dtype, report_bytes((double)m->weight_bytes));
+    append_types(r->model, text, sizeof text);
     print_row("weights", text);
     print_adapters(r->model);
     snprintf(text, sizeof text, "%s%s%.150s", m->chat_format, m->chat_source ? " " : "",

@@ -48,6 +48,8 @@ static serve_config config_of(const run *r) {
     c.n_client_requests = (int)s->client_requests;
     c.request_methods = s->request_methods;
     c.lenient_fields = s->lenient_fields;
+    c.tool_parser = s->tool_parser;
+    c.reasoning_parser = s->reasoning_parser;
     c.session = r->session_config;
     c.sampling = r->sampling;
     c.chat = r->chat;

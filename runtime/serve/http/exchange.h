@@ -2,6 +2,7 @@
 #ifndef SERVE_EXCHANGE_H
 #define SERVE_EXCHANGE_H
 
+#include "job.h"
 #include "state.h"
 
 #include <jansson.h>
@@ -43,6 +44,7 @@ struct serve_route {
     const char *method, *path; /* a path that ends in '*' stands for all that begin so */
     bool open;                 /* needs no API key */
     bool takes_body, takes_upload, is_chat;
+    serve_task task; /* of a route without `run`, whose requests are jobs */
     enum MHD_Result (*run)(serve_exchange *x);
 };
 

@@ -247,6 +247,7 @@ static void resume(void *connection) {
 static enum MHD_Result start_job(serve_exchange *x) {
     serve_job *j = serve_job_create(x->server, x->route->is_chat);
     if (!j) return MHD_NO;
+    j->task = x->route->task;
     j->body = x->body;
     x->body = (serve_buffer){0};
     j->connection = x->connection;

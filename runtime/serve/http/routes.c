@@ -97,6 +97,8 @@ static enum MHD_Result preflight(serve_exchange *x) {
 static const serve_route routes[] = {
     {.method = "POST", .path = "/v1/chat/completions", .takes_body = true, .is_chat = true},
     {.method = "POST", .path = "/v1/completions", .takes_body = true},
+    {.method = "POST", .path = "/tokenize", .takes_body = true, .task = SERVE_TOKENIZE},
+    {.method = "POST", .path = "/detokenize", .takes_body = true, .task = SERVE_DETOKENIZE},
     {.method = "GET", .path = "/v1/models", .run = models},
     {.method = "GET", .path = "/v1/models/*", .run = model},
     {.method = "POST",

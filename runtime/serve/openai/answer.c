@@ -1,20 +1,46 @@
 #define _GNU_SOURCE
 #include "answer.h"
+#include "dialect.h"
+#include "prompts.h"
 #include "request.h"
 #include "state.h"
 #include "tokens.h"
+#include "tools.h"
 #include "utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static void on_part(void *ctx, splitter_kind kind, const char *text, size_t n);
+
+/* Reasoning is told apart wherever the model writes it, calls where some may be made. */
+static void open_splitter(serve_answer *a) {
+    const serve_request *r = a->job->request;
+    const serve_dialect *d = a->job->server->config->dialect;
+    if (!r->is_chat || !d) return;
+    splitter_options o = {.reasoning = d->reasoning,
+                          .begins_inside = r->begins_inside,
+                          .calls = r->tool_choice == SERVE_TOOLS_NONE ? NULL : d->calls,
+                          .knows = serve_tools_know,
+                          .tools = r,
+                          .event = on_part,
+                          .ctx = a};
+    if (!o.reasoning && !o.calls) return;
+    a->message.id_length = o.calls ? o.calls->id_length : 0;
+    a->split = splitter_open(&o);
+    a->failed = !a->split;
+}
+
 void serve_answer_begin(serve_answer *a, serve_job *j) {
     *a = (serve_answer){.job = j};
     if (!j->request->stream) a->choices = json_array();
     if (j->request->logprobs) a->logprobs = json_array();
+    open_splitter(a);
 }
 
 void serve_answer_free(serve_answer *a) {
+    splitter_close(a->split);
+    serve_message_clear(&a->message);
     json_decref(a->logprobs);
     json_decref(a->choices);
     json_decref(a->usage);
@@ -105,7 +131,7 @@ static json_t *entry_json(const serve_tokens *t, int32_t id, float logprob) {
                      token_bytes(t, id));
 }
 
-void serve_answer_token(serve_answer *a, const sac_token_event *token) {
+static void add_logprob(serve_answer *a, const sac_token_event *token) {
     const serve_tokens *t = a->job->server->tokens;
     json_t *entry = entry_json(t, token->id, token->logprob), *top = json_array();
     for (int i = 0; i < token->n_top; i++)
@@ -114,6 +140,13 @@ void serve_answer_token(serve_answer *a, const sac_token_event *token) {
     if (!a->job->request->is_chat) json_object_set_new(entry, "offset", json_integer((json_int_t)a->n_bytes));
     a->n_bytes += token->id >= 0 && token->id < t->n ? t->length[token->id] : 0;
     json_array_append_new(a->logprobs, entry);
+}
+
+void serve_answer_token(serve_answer *a, const sac_token_event *token) {
+    const serve_mark *mark = a->split ? serve_tokens_mark(a->job->server->tokens, token->id) : NULL;
+    if (a->job->request->logprobs) add_logprob(a, token);
+    if (a->split && splitter_is_reasoning(a->split)) a->n_reasoning++;
+    if (mark) splitter_feed(a->split, mark->name, mark->n);
 }
 
 /* A text completion's form: four lists side by side. */
@@ -174,23 +207,58 @@ static json_t *choice_of(serve_answer *a, const char *text, size_t n, const char
     if (!a->job->request->is_chat)
         return json_pack("{s:i, s:s%, s:o, s:s?}", "index", a->choice, "text", text, n, "logprobs",
                          take_logprobs(a), "finish_reason", finish_reason);
-    json_t *delta = n ? json_pack("{s:s%}", "content", text, n) : json_object();
+    json_t *delta = n ? serve_message_delta(&a->message, SPLITTER_TEXT, text, n) : json_object();
     return json_pack("{s:i, s:o, s:o, s:s?}", "index", a->choice, "delta", delta, "logprobs",
                      take_logprobs(a), "finish_reason", finish_reason);
+}
+
+static const serve_prompt *prompt_of(const serve_answer *a) {
+    const serve_request *r = a->job->request;
+    return r->echo ? &r->prompts[a->choice / r->n_choices] : NULL;
+}
+
+static void send_prompt(serve_answer *a) {
+    size_t n = 0;
+    char *text = serve_prompt_text(prompt_of(a), a->job->server->model, &n);
+    if (text) send_chunk(a, choice_of(a, text, n, NULL));
+    free(text);
 }
 
 void serve_answer_start(serve_answer *a) {
     if (!a->job->request->stream || a->has_role) return;
     a->has_role = true;
+    if (a->job->request->echo) send_prompt(a);
     if (a->job->request->is_chat)
         send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", a->choice, "delta", "role",
                                 "assistant", "content", "", "logprobs", "finish_reason"));
 }
 
-void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
-    if (!a->job->request->stream || n == 0) return;
+static void send_delta(serve_answer *a, json_t *delta, const char *finish_reason) {
+    send_chunk(a, json_pack("{s:i, s:o, s:o, s:s?}", "index", a->choice, "delta", delta, "logprobs",
+                            take_logprobs(a), "finish_reason", finish_reason));
+}
+
+static void on_part(void *ctx, splitter_kind kind, const char *text, size_t n) {
+    serve_answer *a = ctx;
+    int n_before = splitter_n_calls(a->split) - (kind == SPLITTER_ARGUMENTS); /* calls before this one */
+    bool is_call = kind == SPLITTER_CALL || kind == SPLITTER_ARGUMENTS;
+    if (is_call && n_before > 0 && !a->job->request->parallel_calls) return;
+    if (kind == SPLITTER_REASONING && !a->job->request->include_reasoning) return;
+    if (!a->job->request->stream) {
+        serve_message_add(&a->message, kind, text, n);
+        return;
+    }
     serve_answer_start(a);
-    send_chunk(a, choice_of(a, utf8, n, NULL));
+    send_delta(a, serve_message_delta(&a->message, kind, text, n), NULL);
+}
+
+void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
+    if (a->split) {
+        splitter_feed(a->split, utf8, n);
+    } else if (a->job->request->stream && n) {
+        serve_answer_start(a);
+        send_chunk(a, choice_of(a, utf8, n, NULL));
+    }
 }
 
 static void finish_stream(serve_answer *a) {
@@ -206,11 +274,24 @@ static void finish_stream(serve_answer *a) {
 
 /* ---------------------------------------------------------------- whole */
 
-static json_t *whole_choice(serve_answer *a, const sac_result *r) {
-    if (!a->job->request->is_chat) return choice_of(a, r->text, r->n_text_bytes, r->finish_reason);
-    return json_pack("{s:i, s:{s:s, s:s%, s:n}, s:o, s:s}", "index", a->choice, "message", "role",
-                     "assistant", "content", r->text, r->n_text_bytes, "refusal", "logprobs",
-                     take_logprobs(a), "finish_reason", r->finish_reason);
+/* A text completion's, behind its prompt where that is wanted. */
+static json_t *whole_text(serve_answer *a, const sac_result *r, const char *finish_reason) {
+    size_t n = 0;
+    char *prompt = prompt_of(a) ? serve_prompt_text(prompt_of(a), a->job->server->model, &n) : NULL;
+    serve_buffer all = {0};
+    serve_buffer_add(&all, prompt, n);
+    serve_buffer_add(&all, r->text, r->n_text_bytes);
+    json_t *choice = choice_of(a, all.n ? all.data : "", all.n, finish_reason);
+    serve_buffer_free(&all);
+    free(prompt);
+    return choice;
+}
+
+static json_t *whole_choice(serve_answer *a, const sac_result *r, const char *finish_reason) {
+    if (!a->job->request->is_chat) return whole_text(a, r, finish_reason);
+    if (!a->split) serve_message_add(&a->message, SPLITTER_TEXT, r->text, r->n_text_bytes);
+    return json_pack("{s:i, s:o, s:o, s:s}", "index", a->choice, "message", serve_message_json(&a->message),
+                     "logprobs", take_logprobs(a), "finish_reason", finish_reason);
 }
 
 static void finish_whole(serve_answer *a) {
@@ -236,20 +317,33 @@ static void add_to(json_t *usage, const char *key, int64_t n) {
 static void count_usage(serve_answer *a, const sac_result *r, double kept_ratio) {
     if (!a->usage) {
         a->usage = usage_json(a->job->request, r, kept_ratio);
-        return;
+    } else {
+        int64_t n_prompt = a->choice % a->job->request->n_choices ? 0 : r->n_prompt_tokens; /* of a new one */
+        add_to(a->usage, "prompt_tokens", n_prompt);
+        add_to(a->usage, "completion_tokens", r->n_tokens);
+        add_to(a->usage, "total_tokens", n_prompt + r->n_tokens);
     }
-    add_to(a->usage, "completion_tokens", r->n_tokens);
-    add_to(a->usage, "total_tokens", r->n_tokens);
+    json_object_set_new(json_object_get(a->usage, "completion_tokens_details"), "reasoning_tokens",
+                        json_integer((json_int_t)a->n_reasoning));
+}
+
+/* A choice that calls tools ends for them, unless it was cut. */
+static const char *reason_of(const serve_answer *a, const sac_result *r) {
+    bool calls = a->split && splitter_n_calls(a->split) > 0 && !strcmp(r->finish_reason, "stop");
+    return calls ? "tool_calls" : r->finish_reason;
 }
 
 void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio) {
     count_usage(a, r, kept_ratio);
+    if (a->split) splitter_finish(a->split);
     if (a->job->request->stream) {
         serve_answer_start(a);
-        send_chunk(a, choice_of(a, "", 0, r->finish_reason));
+        send_chunk(a, choice_of(a, "", 0, reason_of(a, r)));
     } else {
-        json_array_append_new(a->choices, whole_choice(a, r));
+        json_array_append_new(a->choices, whole_choice(a, r, reason_of(a, r)));
     }
+    serve_message_clear(&a->message);
+    if (a->split) splitter_restart(a->split);
     a->choice++;
     a->has_role = false;
     a->n_bytes = 0;

@@ -1,5 +1,6 @@
 #include "conversation.h"
 #include "fields.h"
+#include "tools.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,24 +36,6 @@ static bool take_variables(serve_request *r, const serve_config *c, serve_proble
     return ok;
 }
 
-/* What would change the answer and is not done here. */
-static bool check_others(const serve_request *r, serve_problem *p) {
-    static const char *const refused[] = {"chat_template", "functions", "function_call"};
-    const json_t *choice = json_object_get(r->json, "tool_choice");
-    const char *name = json_string_value(choice);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const json_t *v = json_object_get(r->json, refused[i]);
-        if (v && !json_is_null(v))
-            return serve_refuse(p, 400, refused[i], "unsupported", "'%s' is not taken: %s", refused[i],
-                                i == 0 ? "the server is started with --chat FILE" : "give 'tools'");
-    }
-    if (!choice || json_is_null(choice) || (name && (!strcmp(name, "auto") || !strcmp(name, "none"))))
-        return true;
-    return serve_refuse(
-        p, 400, "tool_choice", "unsupported",
-        "'tool_choice' is taken as 'auto' and 'none' only: which tool is called is the model's choice");
-}
-
 bool serve_conversation_parse(serve_request *r, const serve_config *c, serve_problem *p) {
     bool generation = true, given = json_is_boolean(json_object_get(r->json, "add_generation_prompt"));
     const json_t *own = json_object_get(r->json, "saccade");
@@ -67,7 +50,7 @@ bool serve_conversation_parse(serve_request *r, const serve_config *c, serve_pro
                             "'continue_final_message' and 'add_generation_prompt' cannot both be true");
     r->chat.no_generation_prompt = !generation;
     if (own && !serve_field_bool(own, "parse_special", &r->chat.parse_special, p)) return false;
-    return check_others(r, p) && take_list(r, "tools", &r->chat.tools, p) &&
+    return serve_tools_parse(r, c, p) && take_list(r, "tools", &r->chat.tools, p) &&
            take_list(r, "documents", &r->chat.documents, p) && take_variables(r, c, p);
 }
 
@@ -78,7 +61,7 @@ void serve_conversation_free(serve_request *r) {
     for (size_t i = 0; i < r->n_messages; i++) free((char *)r->messages[i].fields);
 }
 
-bool serve_message_fields(const json_t *message, char **fields, serve_problem *p) {
+bool serve_message_fields(const json_t *message, size_t index, char **fields, serve_problem *p) {
     json_t *rest = NULL;
     const char *key;
     json_t *value;
@@ -89,7 +72,11 @@ bool serve_message_fields(const json_t *message, char **fields, serve_problem *p
         ok = ok && rest && json_object_set(rest, key, value) == 0;
     }
     const char *text = NULL;
-    ok = ok ? !rest || dump(rest, &text, p) : no_memory(p);
+    const json_t *reasoning =
+        json_object_get(rest, "reasoning"); /* vLLM's new name of what templates know by the old one */
+    if (reasoning && !json_object_get(rest, "reasoning_content"))
+        ok = ok && json_object_set(rest, "reasoning_content", (json_t *)(uintptr_t)reasoning) == 0;
+    ok = ok ? !rest || (serve_tools_read_calls(rest, index, p) && dump(rest, &text, p)) : no_memory(p);
     json_decref(rest);
     *fields = (char *)text;
     return ok;

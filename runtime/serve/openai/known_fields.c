@@ -12,7 +12,8 @@ static const char *const honoured[] = {
     "model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "min_p", "top_k",
     "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "n", "best_of", "ignore_eos",
     "min_tokens", "logit_bias", "stop", "logprobs", "stream", "stream_options", "response_format",
-    "media_io_kwargs", "mm_processor_kwargs", "saccade",
+    "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar",
+    "json_schema", "media_io_kwargs", "mm_processor_kwargs", "saccade",
     /* request.c's further settings */
     "min_length", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
     "typical_p", "epsilon_cutoff", "eta_cutoff", "top_h", "max_time", "exponential_decay_length_penalty",
@@ -25,13 +26,15 @@ static const char *const honoured_in_chat[] = {"messages",
                                                "top_logprobs",
                                                "tools",
                                                "tool_choice",
+                                               "parallel_tool_calls",
+                                               "include_reasoning",
                                                "documents",
                                                "chat_template_kwargs",
                                                "add_generation_prompt",
                                                "continue_final_message",
                                                NULL};
 
-static const char *const honoured_in_completions[] = {"prompt", NULL};
+static const char *const honoured_in_completions[] = {"prompt", "echo", NULL};
 
 /* They say who asks, where to keep what, or how fast: no answer depends on them. */
 static const char *const without_effect[] = {"user",
@@ -51,14 +54,8 @@ static const char *const without_effect[] = {"user",
 static const struct {
     const char *name, *off, *instead;
 } not_done[] = {
-    {"guided_choice", "", "give 'response_format' with an enum"},
-    {"guided_json", "", "give 'response_format'"},
-    {"guided_regex", "", "give 'response_format'"},
-    {"guided_grammar", "", "give 'response_format'"},
-    {"guided_decoding_backend", "", "give 'response_format'"},
-    {"structured_outputs", "", "give 'response_format'"},
-    {"grammar", "\"\"", "give 'response_format'"},
-    {"json_schema", "", "give 'response_format'"},
+    {"guided_decoding_backend", "", "there is one machine for all of them"},
+    {"guided_whitespace_pattern", "", "JSON is written as its printers do"},
     {"functions", "", "give 'tools'"},
     {"function_call", "", "give 'tools'"},
     {"chat_template", "", "the server is started with --chat FILE"},
@@ -82,10 +79,10 @@ static const struct {
     {"prediction", "", NULL},
     {"web_search_options", "", NULL},
     {"moderation", "", NULL},
-    {"parallel_tool_calls", "true", "how many tools are called is the model's choice"},
     {"reasoning_effort", "", "give 'chat_template_kwargs', as the model's template names it"},
     {"verbosity", "\"medium\"", NULL},
-    {"include_reasoning", "true", NULL},
+    {"include_reasoning", "true", NULL}, /* of a completion */
+    {"parallel_tool_calls", "true", NULL},
     {"thinking_token_budget", "", NULL},
     {"logprob_token_ids", "", NULL},
     {"return_token_ids", "false", NULL},

@@ -6,6 +6,8 @@
 #include "json_size.h"
 #include "known_fields.h"
 #include "methods.h"
+#include "prompts.h"
+#include "structure.h"
 
 #include <limits.h>
 #include <math.h>
@@ -225,27 +227,6 @@ static bool parse_stream(serve_request *r, serve_problem *p) {
     return true;
 }
 
-static bool parse_format(serve_request *r, serve_problem *p) {
-    const json_t *format = NULL, *schema = NULL;
-    const char *type = "text";
-    if (!serve_field_object(r->json, "response_format", &format, p)) return false;
-    if (!format) return true;
-    if (!serve_field_string(format, "type", &type, p)) return false;
-    if (!strcmp(type, "text")) return true;
-    if (!strcmp(type, "json_object")) {
-        r->json_object = true;
-        return true;
-    }
-    if (strcmp(type, "json_schema"))
-        return serve_refuse(p, 400, "response_format", NULL,
-                            "'response_format' is '%.40s': text, json_object and json_schema are taken",
-                            type);
-    if (!serve_field_object(format, "json_schema", &schema, p)) return false;
-    r->schema = json_object_get(schema, "schema");
-    return json_is_object(r->schema) || json_is_boolean(r->schema) ||
-           serve_refuse(p, 400, "response_format", NULL, "'response_format.json_schema.schema' is missing");
-}
-
 /* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}, "mm_processor_kwargs": {"fps", "max_pixels"}}.
  * num_frames -1 is vLLM's "all". */
 static bool parse_video(serve_request *r, serve_problem *p) {
@@ -285,17 +266,10 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
-static bool parse_prompt(serve_request *r, serve_problem *p) {
-    const json_t *prompt = json_object_get(r->json, "prompt");
-    if (json_is_array(prompt) && json_array_size(prompt) == 1) prompt = json_array_get(prompt, 0);
-    r->prompt = json_string_value(prompt);
-    return (r->prompt && *r->prompt) ||
-           serve_refuse(p, 400, "prompt", NULL, "'prompt' must be one text that is not empty");
-}
-
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
                          size_t n_bytes, serve_problem *p) {
-    *r = (serve_request){.is_chat = is_chat, .sampling = c->sampling};
+    *r = (serve_request){
+        .is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
@@ -304,11 +278,13 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
     if (!parse_controls(r, p) || !check_controls(r, n_vocab, p)) return false;
     if (!parse_logprobs(r, p)) return false;
     if (!parse_stream(r, p)) return false;
-    if (!parse_format(r, p)) return false;
     if (!parse_video(r, p)) return false;
     if (!parse_extras(r, c, p)) return false;
-    if (!is_chat) return parse_prompt(r, p);
-    return serve_conversation_parse(r, c, p) && serve_content_parse(r, c, p);
+    if (!serve_field_bool(r->json, "include_reasoning", &r->include_reasoning, p)) return false;
+    if (is_chat ? !serve_conversation_parse(r, c, p) || !serve_content_parse(r, c, p)
+                : !serve_prompts_parse(r, n_vocab, p))
+        return false;
+    return serve_structure_parse(r, c, p);
 }
 
 void serve_request_free(serve_request *r) {
@@ -317,6 +293,8 @@ void serve_request_free(serve_request *r) {
     free(r->logit_bias);
     sac_controls_free(r->controls);
     free(r->methods);
+    serve_structure_free(r);
+    serve_prompts_free(r);
     json_decref(r->warnings);
     json_decref(r->json);
     *r = (serve_request){0};

@@ -12,7 +12,20 @@ typedef struct serve_media serve_media;
 typedef struct serve_methods serve_methods;
 typedef struct serve_request serve_request;
 
-enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16 };
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16, SERVE_MAX_PROMPTS = 64 };
+
+/* Of a text completion: text as it stands, or token ids. */
+typedef struct serve_prompt {
+    const char *text; /* n bytes; NULL = ids; borrowed */
+    int32_t *ids;     /* [n], owned */
+    size_t n;
+} serve_prompt;
+
+typedef enum serve_tool_choice {
+    SERVE_TOOLS_NONE, /* calls are text: no tools were given, or none are to be called */
+    SERVE_TOOLS_AUTO,
+    SERVE_TOOLS_REQUIRED /* one at least; r->tool_name: this one */
+} serve_tool_choice;
 
 /* A video as it was before frames of it were chosen. */
 typedef struct serve_video_facts {
@@ -46,7 +59,9 @@ struct serve_request {
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
     const char *adapter;   /* that is asked for, of the server's; NULL = the model itself */
-    const char *prompt;    /* of a text completion */
+    serve_prompt *prompts; /* [n_prompts] of a text completion; owned */
+    size_t n_prompts;      /* 1 of a chat */
+    bool echo;             /* of a text completion: the prompt's text stands before the answer's */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;
     size_t n_messages;
@@ -57,16 +72,21 @@ struct serve_request {
     sac_video_options video;
     int64_t image_max_pixels; /* pictures above it are refused; 0 = the server's limit alone */
     sac_sampling sampling;    /* of the first choice; see serve_choice_seed */
-    int n_choices;            /* answers to the one prompt */
+    int n_choices;            /* answers to each prompt, one prompt after the other */
     const char *stop[SERVE_MAX_STOP];
     int min_tokens;
     bool logprobs;
     sac_logit_bias *logit_bias; /* owned */
     sac_controls *controls;     /* owned; NULL = those of the server */
-    const json_t *schema;       /* the answer must match it; NULL = any text */
-    bool json_object;           /* any JSON object */
-    double timeout_s;           /* 0 = the server's */
-    serve_methods *methods;     /* owned */
+    const json_t *tools;        /* as given, checked; NULL = none */
+    serve_tool_choice tool_choice;
+    const char *tool_name;   /* the one that is to be called; NULL = any */
+    bool parallel_calls;     /* several may be called at once */
+    bool include_reasoning;  /* where it is told apart, it is in the answer, too */
+    bool begins_inside;      /* the prompt ends within reasoning */
+    struct grammar *grammar; /* the answer must be of it; owned; NULL = any text */
+    double timeout_s;        /* 0 = the server's */
+    serve_methods *methods;  /* owned */
 };
 
 /* What the body will take once it is parsed, beside its strings; false: too much. */

@@ -5,9 +5,11 @@
 #include "media_store.h"
 #include "request.h"
 #include "slot_methods.h"
+#include "tokenize.h"
 #include "trace.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 /* Waits for a job; NULL when the server ends. */
@@ -80,11 +82,25 @@ static void make_ready(serve_server *s, serve_job *j) {
     hand_on(s, j, &s->ready);
 }
 
+/* What only asks for tokens is answered here. */
+static void count_tokens(serve_server *s, serve_job *j) {
+    serve_problem p = {0};
+    size_t n_tree;
+    char *text = NULL;
+    if (serve_request_size(&n_tree, j->body.data, j->body.n, &p))
+        text = serve_tokenize(s->model, s->config, s->n_ctx, j->task, j->body.data, j->body.n, &p);
+    if (text) serve_job_output(j, text, strlen(text));
+    free(text);
+    serve_job_end(j, p.status ? &p : NULL);
+}
+
 void *serve_parse_run(void *server) {
     serve_server *s = server;
     for (serve_job *j; (j = take_job(s, &s->intake));) {
         serve_problem p = {0};
-        if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p))
+        if (j->task != SERVE_ANSWER)
+            count_tokens(s, j);
+        else if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p))
             refuse(j, &p);
         else if (j->request->n_media)
             hand_on(s, j, &s->media_queue);

@@ -1,4 +1,5 @@
 #include "scheduler.h"
+#include "dialect.h"
 #include "rounds.h"
 #include "status.h"
 #include "tokens.h"
@@ -31,7 +32,8 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
 sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
     SAC_TRY(check_memory(s, err));
     SAC_TRY(sac_model_reserve_workspaces(s->model, n_workspaces(s), err));
-    SAC_TRY(serve_tokens_open(&s->tokens, s->model, err));
+    SAC_TRY(
+        serve_tokens_open(&s->tokens, s->model, s->config->dialect ? s->config->dialect->marks : NULL, err));
     s->slots = calloc((size_t)s->config->n_slots, sizeof *s->slots);
     if (!s->slots) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d slots", s->config->n_slots);
     for (int i = 0; i < s->config->n_slots; i++) {

@@ -59,15 +59,18 @@ static sac_status change_methods(serve_slot *slot, const serve_methods *methods,
     return st;
 }
 
-static sac_input input_of(const serve_request *r) {
+/* Prompts come one after the other, with all choices of each. */
+static sac_input input_of(const serve_request *r, int choice) {
+    const serve_prompt *prompt = r->is_chat ? NULL : &r->prompts[choice / r->n_choices];
     if (r->is_chat) return (sac_input){.messages = r->messages, .n_messages = r->n_messages};
-    return (sac_input){.text = r->prompt, .n_text_bytes = strlen(r->prompt)};
+    if (prompt->ids) return (sac_input){.ids = prompt->ids, .n_ids = prompt->n};
+    return (sac_input){.text = prompt->text, .n_text_bytes = prompt->n};
 }
 
 static sac_status begin_work(serve_slot *slot, sac_error *err) {
     const serve_request *r = slot->job->request;
     sac_sampling sampling = r->sampling;
-    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice);
+    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice % r->n_choices);
     if (!slot->session || !serve_methods_equal(&slot->methods, r->methods))
         SAC_TRY(change_methods(slot, r->methods, err));
     bool observe = slot->places && slot->choice == 0;
@@ -75,7 +78,7 @@ static sac_status begin_work(serve_slot *slot, sac_error *err) {
     sac_session_reset_stats(slot->session);
     SAC_TRY(sac_session_set_chat(slot->session, &r->chat, err));
     SAC_TRY(sac_session_set_adapter(slot->session, r->adapter, err));
-    sac_input input = input_of(r);
+    sac_input input = input_of(r, slot->choice);
     return sac_session_begin_work(slot->session, &input, &sampling, &slot->events, err);
 }
 
@@ -92,10 +95,9 @@ static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
 static bool prepare(serve_slot *slot, serve_problem *p) {
     const serve_request *r = slot->job->request;
     serve_answer_begin(&slot->answer, slot->job);
-    if (r->schema || r->json_object) {
-        slot->constraint = serve_constraint_open(slot->server->tokens, r->schema, p);
-        if (!slot->constraint) return false;
-    }
+    if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
+    if (slot->answer.failed || (r->grammar && !slot->constraint))
+        return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open();
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
     slot->events = serve_slot_events(slot);
@@ -147,7 +149,7 @@ static void finish_choice(serve_slot *slot) {
         slot->answer.places = serve_places_json(slot->places, slot->session);
     serve_slot_count_choice(slot, &result, kept);
     serve_answer_choice(&slot->answer, &result, kept);
-    if (++slot->choice < slot->job->request->n_choices)
+    if (++slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
         begin_choice(slot, slot->turn.ticket, 0); /* where rows are kept nearly nothing is left to run */
     else
         finish(slot);

@@ -37,7 +37,7 @@ static void on_token(void *ctx, const sac_token_event *token) {
                               (double)(now - slot->last_ns) * 1e-9);
     slot->last_ns = now;
     if (slot->constraint) serve_constraint_take(slot->constraint, token->id);
-    if (slot->job->request->logprobs) serve_answer_token(&slot->answer, token);
+    serve_answer_token(&slot->answer, token);
 }
 
 static void on_logits(void *ctx, float *logits, int n_vocab) {

@@ -57,10 +57,10 @@ static void add_messages(serve_trace *t, const serve_request *r, const sac_model
 serve_trace *serve_trace_open(const serve_request *r, const sac_model *model) {
     serve_trace *t = take(r->n_parts);
     if (!t) return NULL;
-    if (r->is_chat)
-        add_messages(t, r, model);
-    else
-        t->n_tokens = weigh_text(model, r->prompt, strlen(r->prompt)); /* compared with no other text */
+    if (r->is_chat) add_messages(t, r, model);
+    for (size_t i = 0; !r->is_chat && i < r->n_prompts; i++) /* compared with no other text */
+        t->n_tokens += r->prompts[i].ids ? (double)r->prompts[i].n
+                                         : weigh_text(model, r->prompts[i].text, r->prompts[i].n);
     return t;
 }
 

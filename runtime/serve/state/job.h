@@ -14,6 +14,12 @@ typedef struct serve_job serve_job;
 typedef struct serve_request serve_request;
 typedef struct serve_trace serve_trace;
 
+typedef enum serve_task {
+    SERVE_ANSWER,
+    SERVE_TOKENIZE, /* the model's tokens of a text or a conversation; nothing is run */
+    SERVE_DETOKENIZE
+} serve_task;
+
 struct serve_job {
     serve_server *server;
     atomic_int n_owners;
@@ -27,6 +33,7 @@ struct serve_job {
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */
     serve_trace *trace;     /* of its conversation, likewise; NULL also without memory */
     bool is_chat;
+    serve_task task;
     const char *
         model; /* the name that the answer goes by: the model's or an adapter's; lives as long as the server */
     atomic_bool cancelled; /* nobody waits any more, its time is up, or the server ends */

@@ -33,6 +33,10 @@ typedef struct serve_config {
     sac_sampling sampling; /* where a request says nothing */
     sac_chat_options chat; /* likewise: variables, parse_special and keep_video_marks */
 
+    const char *tool_parser, *reasoning_parser; /* NULL = "auto": as the chat template shows */
+    const struct serve_dialect
+        *dialect; /* what that comes to, of the server; NULL = answers are text alone */
+
     int max_connections;
     size_t max_body_bytes;   /* of one request */
     size_t max_bodies_bytes; /* of all requests in flight */

@@ -1,0 +1,83 @@
+#include "prompts.h"
+#include "fields.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_IDS = 1 << 22 };
+
+static bool no_memory(serve_problem *p) {
+    return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+}
+
+int32_t *serve_read_ids(const json_t *list, int n_vocab, const char *param, serve_problem *p) {
+    size_t n = json_array_size(list);
+    int32_t *ids = n <= MAX_IDS ? calloc(n + 1, sizeof *ids) : NULL;
+    if (!ids) return no_memory(p), NULL;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < n_vocab) {
+            ids[i] = (int32_t)json_integer_value(v);
+            continue;
+        }
+        free(ids);
+        return serve_refuse(p, 400, param, NULL, "'%s': the %zuth of the token ids is none from 0 to %d",
+                            param, i, n_vocab - 1),
+               NULL;
+    }
+    return ids;
+}
+
+static bool take_prompt(serve_prompt *to, const json_t *v, int n_vocab, serve_problem *p) {
+    if (json_is_string(v) && json_string_length(v) > 0) {
+        *to = (serve_prompt){.text = json_string_value(v), .n = json_string_length(v)};
+        return true;
+    }
+    if (!json_is_array(v) || json_array_size(v) == 0)
+        return serve_refuse(p, 400, "prompt", NULL,
+                            "'prompt' must be a text, a list of token ids, or a list of either, none empty");
+    to->n = json_array_size(v);
+    to->ids = serve_read_ids(v, n_vocab, "prompt", p);
+    return to->ids != NULL;
+}
+
+bool serve_prompts_parse(serve_request *r, int n_vocab, serve_problem *p) {
+    const json_t *prompt = json_object_get(r->json, "prompt"), *first = json_array_get(prompt, 0);
+    bool several = json_is_string(first) || json_is_array(first);
+    size_t n = several ? json_array_size(prompt) : 1;
+    if (n > SERVE_MAX_PROMPTS)
+        return serve_refuse(p, 400, "prompt", NULL, "more than %d prompts", SERVE_MAX_PROMPTS);
+    if (!serve_field_bool(r->json, "echo", &r->echo, p)) return false;
+    if (r->echo && r->logprobs)
+        return serve_refuse(p, 400, "echo", "unsupported",
+                            "'echo' with 'logprobs': log probabilities of a prompt are not given");
+    r->prompts = calloc(n, sizeof *r->prompts);
+    if (!r->prompts) return no_memory(p);
+    r->n_prompts = n;
+    for (size_t i = 0; i < n; i++)
+        if (!take_prompt(&r->prompts[i], several ? json_array_get(prompt, i) : prompt, n_vocab, p))
+            return false;
+    return true;
+}
+
+void serve_prompts_free(serve_request *r) {
+    for (size_t i = 0; r->prompts && i < r->n_prompts; i++) free(r->prompts[i].ids);
+    free(r->prompts);
+    r->prompts = NULL;
+}
+
+char *serve_prompt_text(const serve_prompt *prompt, const sac_model *m, size_t *n_bytes) {
+    size_t n = prompt->n;
+    if (!prompt->ids) {
+        char *copy = malloc(n + 1);
+        if (copy) memcpy(copy, prompt->text, n);
+        *n_bytes = n;
+        return copy;
+    }
+    sac_detokenize_ids(m, prompt->ids, prompt->n, true, NULL, 0, &n, NULL);
+    char *text = malloc(n + 1);
+    if (text && sac_detokenize_ids(m, prompt->ids, prompt->n, true, text, n + 1, n_bytes, NULL) == SAC_OK)
+        return text;
+    free(text);
+    return NULL;
+}
