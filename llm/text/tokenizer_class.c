@@ -2,8 +2,8 @@
  *
  * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer and GemmaTokenizer take vocabulary, merges and the
  * template of added tokens from it and make the rest themselves (models/llama/tokenization_llama.py, models/qwen2/
- * tokenization_qwen2.py, models/gemma/tokenization_gemma.py), so that "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the
- * file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
+ * tokenization_qwen2.py, models/gemma/tokenization_gemma.py), so that "legacy" and "add_prefix_space" of
+ * tokenizer_config.json have an effect and the file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
  * "model_type" of config.json (models/auto/tokenization_auto.py). */
 #include "tokenizer_impl.h"
 
