@@ -29,3 +29,41 @@ sac_status sac_attention_by_segments(const sac_stream *s, const sac_attention_ar
     }
     return SAC_OK;
 }
+
+/* Queries [at, end) without spans; inside: they lie in one that ends before row `limit`. */
+static sac_attention_args stretch(const sac_attention_args *a, int64_t at, int64_t end, int64_t limit, bool inside) {
+    sac_attention_args b = *a;
+    b.spans = NULL;
+    b.n_spans = 0;
+    b.n_q = end - at;
+    b.q = sac_mat_rows(a->q, at, b.n_q);
+    b.o = sac_mat_rows(a->o, at, b.n_q);
+    b.first = a->first + at;
+    if (a->lse) b.lse = a->lse + at * a->n_heads;
+    b.causal = !inside;
+    if (inside && limit < a->n_kv) b.n_kv = limit;
+    if (!inside && b.first + b.n_q < a->n_kv) b.n_kv = b.first + b.n_q;
+    return b;
+}
+
+sac_status sac_attention_by_spans(const sac_stream *s, const sac_attention_args *a,
+                                  sac_status (*fn)(const sac_stream *s, const sac_attention_args *a)) {
+    int64_t at = 0, span = 0;
+    if (!a->causal) { /* all see all */
+        sac_attention_args b = *a;
+        b.n_spans = 0;
+        return fn(s, &b);
+    }
+    while (at < a->n_q) {
+        const int64_t row = a->first + at;
+        while (span < a->n_spans && a->spans[span].first + a->spans[span].n <= row) span++;
+        const sac_row_span *next = span < a->n_spans ? &a->spans[span] : NULL;
+        const bool inside = next && next->first <= row;
+        const int64_t limit = !next ? a->first + a->n_q : inside ? next->first + next->n : next->first;
+        const int64_t end = limit - a->first < a->n_q ? limit - a->first : a->n_q;
+        sac_attention_args b = stretch(a, at, end, limit, inside);
+        SAC_TRY(fn(s, &b));
+        at = end;
+    }
+    return SAC_OK;
+}

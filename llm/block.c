@@ -2,7 +2,13 @@
 
 #include <stddef.h>
 
+/* What a part reads: the hidden rows, normed to r->norm where there is a norm. */
+static sac_mat input_of(const sac_block_rows *r, const float *norm) {
+    return norm ? r->norm : r->hidden;
+}
+
 static sac_status normed(const sac_block_rows *r, const float *norm) {
+    if (!norm) return SAC_OK;
     return r->ops->rmsnorm(
         r->stream, &(sac_rmsnorm_args){.y = r->norm, .x = r->hidden, .w = norm, .eps = r->shape.rms_eps});
 }
@@ -66,6 +72,8 @@ static sac_status adapt(const sac_block_rows *r, const sac_decoder_layer *w, siz
 static sac_status norm_heads(const sac_block_rows *r, sac_mat x, const float *w) {
     const int64_t dim = r->shape.head_dim, n_heads = x.cols / dim;
     if (!w) return SAC_OK;
+    if (r->shape.whole_qk_norm)
+        return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w, r->shape.rms_eps});
     const bool is_dense = x.stride == x.cols || x.rows == 1, by_row = x.rows < n_heads;
     const int64_t n = is_dense ? 1 : by_row ? x.rows : n_heads;
     for (int64_t i = 0; i < n; i++) {
@@ -134,17 +142,18 @@ static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, c
 }
 
 static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(
         r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
-                                                                 .x = r->norm,
+                                                                 .x = x,
                                                                  .y = {r->q, r->k, r->v},
                                                                  .w = {w->q, w->k, w->v},
                                                                  .bias = {w->q_bias, w->k_bias, w->v_bias},
                                                                  .fast = r->fast,
                                                                  .steady = r->steps}));
-    SAC_TRY(ADAPT(r, w, q, r->q, r->norm));
-    SAC_TRY(ADAPT(r, w, k, r->k, r->norm));
-    SAC_TRY(ADAPT(r, w, v, r->v, r->norm));
+    SAC_TRY(ADAPT(r, w, q, r->q, x));
+    SAC_TRY(ADAPT(r, w, k, r->k, x));
+    SAC_TRY(ADAPT(r, w, v, r->v, x));
     SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return norm_heads(r, r->k, w->k_norm);
 }
@@ -201,7 +210,7 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts) {
-    if (r->ops->fuses && r->hidden.rows == 1 && !w->q_norm && !w->k_norm && !has_adapters(r)) {
+    if (r->ops->fuses && r->hidden.rows == 1 && w->attn_norm && !w->q_norm && !w->k_norm && !has_adapters(r)) {
         sac_status st = step_in(r, w, parts);
         if (st != SAC_UNSUPPORTED) return st;
     }
@@ -212,29 +221,33 @@ sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, con
 
 sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decoder_layer *w,
                                         const sac_block_part *part) {
+    const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
-    SAC_TRY(product(r, r->k, r->norm, &w->k, w->k_bias, false));
-    SAC_TRY(product(r, r->v, r->norm, &w->v, w->v_bias, false));
-    SAC_TRY(ADAPT(r, w, k, r->k, r->norm));
-    SAC_TRY(ADAPT(r, w, v, r->v, r->norm));
+    SAC_TRY(product(r, r->k, x, &w->k, w->k_bias, false));
+    SAC_TRY(product(r, r->v, x, &w->v, w->v_bias, false));
+    SAC_TRY(ADAPT(r, w, k, r->k, x));
+    SAC_TRY(ADAPT(r, w, v, r->v, x));
     SAC_TRY(norm_heads(r, r->k, w->k_norm));
     return store_keys(r, 0, part);
 }
 
 sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w,
                              const sac_rotation *rotation, const int32_t *pos) {
+    const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
-    SAC_TRY(product(r, r->q, r->norm, &w->q, w->q_bias, false));
-    SAC_TRY(ADAPT(r, w, q, r->q, r->norm));
+    SAC_TRY(product(r, r->q, x, &w->q, w->q_bias, false));
+    SAC_TRY(ADAPT(r, w, q, r->q, x));
     SAC_TRY(norm_heads(r, r->q, w->q_norm));
     return turn(r, r->q, r->shape.n_heads, rotation, pos);
 }
 
 /* ---------------------------------------------------------------- out */
 
-/* silu(gate) * up of the normalised rows, to r->gate. */
+/* act(gate) * up of the normalised rows, to r->gate. */
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
-    if (r->ops->fuses && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
+    const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU && w->mlp_norm;
+    const sac_mat x = input_of(r, w->mlp_norm);
+    if (r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
         sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
                                                                                  .x = r->hidden,
                                                                                  .norm = w->mlp_norm,
@@ -245,31 +258,62 @@ static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
     }
     SAC_TRY(normed(r, w->mlp_norm));
     SAC_TRY(r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 2,
-                                                                     .x = r->norm,
+                                                                     .x = x,
                                                                      .y = {r->gate, r->up},
                                                                      .w = {w->gate, w->up},
                                                                      .fast = r->fast,
                                                                      .steady = r->steps}));
-    SAC_TRY(ADAPT(r, w, gate, r->gate, r->norm));
-    SAC_TRY(ADAPT(r, w, up, r->up, r->norm));
-    return r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up});
+    SAC_TRY(ADAPT(r, w, gate, r->gate, x));
+    SAC_TRY(ADAPT(r, w, up, r->up, x));
+    return r->ops->swiglu(
+        r->stream,
+        &(sac_swiglu_args){.y = r->gate, .gate = r->gate, .up = r->up, .act = r->shape.gate_act});
+}
+
+/* hidden += what lies in r->norm, scaled. */
+static sac_status add_norm(const sac_block_rows *r) {
+    return r->ops->scale_add(
+        r->stream,
+        &(sac_scale_add_args){.y = r->hidden, .x = r->norm, .factor = r->shape.residual_scale});
+}
+
+/* Whether what a part makes is changed before it is added. */
+static bool adds_apart(const sac_block_rows *r, const float *post_norm) {
+    return post_norm || r->shape.residual_scale != 0;
+}
+
+/* What lies in r->norm, normed before it is added, where the layer has a norm for that. */
+static sac_status post_norm(const sac_block_rows *r, const float *norm) {
+    if (!norm) return SAC_OK;
+    return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){r->norm, r->norm, norm, r->shape.rms_eps});
 }
 
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(gate(r, w));
-    SAC_TRY(product(r, r->hidden, r->gate, &w->down, NULL, true));
-    return ADAPT(r, w, down, r->hidden, r->gate);
-}
-
-sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
-    SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
-    SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
-    return sac_block_mlp(r, w);
+    const bool apart = adds_apart(r, w->mlp_post_norm);
+    sac_mat y = apart ? r->norm : r->hidden;
+    SAC_TRY(product(r, y, r->gate, &w->down, NULL, !apart));
+    SAC_TRY(ADAPT(r, w, down, y, r->gate));
+    if (!apart) return SAC_OK;
+    SAC_TRY(post_norm(r, w->mlp_post_norm));
+    return add_norm(r);
 }
 
 sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(product(r, r->norm, r->q, &w->o, w->o_bias, false));
-    return ADAPT(r, w, o, r->norm, r->q);
+    SAC_TRY(ADAPT(r, w, o, r->norm, r->q));
+    return post_norm(r, w->attn_post_norm);
+}
+
+sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    if (adds_apart(r, w->attn_post_norm)) {
+        SAC_TRY(sac_block_attended(r, w));
+        SAC_TRY(add_norm(r));
+        return sac_block_mlp(r, w);
+    }
+    SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
+    SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
+    return sac_block_mlp(r, w);
 }
 
 sac_status sac_block_head(const sac_block_rows *r, const float *norm, const sac_weight *w, sac_mat y) {

@@ -1,6 +1,8 @@
 /* decoder.c - embeddings in, logits out. */
 #include "decoder_run.h"
 
+#include <math.h>
+
 sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) {
     const sac_decoder_state *s = r->s;
     const sac_decoder_config *c = &r->d->config;
@@ -25,13 +27,23 @@ static sac_status project_logits(const decoder_run *r, int64_t first, int64_t n,
     return sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(out, n, r->d->config.vocab));
 }
 
+void sac_decoder_end_logits(const sac_decoder *d, float *logits, int64_t n) {
+    const float cap = d->config.logit_softcap, divisor = d->config.logit_divisor;
+    for (int64_t i = 0; i < n && divisor > 0; i++) logits[i] /= divisor;
+    for (int64_t i = 0; i < n && cap > 0; i++) logits[i] = cap * tanhf(logits[i] / cap);
+}
+
 sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *out) {
     sac_decoder_state *s = r->s;
     SAC_TRY(sac_stream_use(r->stream)); /* a callback may have been in between */
     SAC_TRY(project_logits(r, row, 1, s->device ? s->device_logits : out));
-    if (!s->device) return SAC_OK;
-    SAC_TRY(s->device->download(r->stream, out, s->device_logits, decoder_floats(1, r->d->config.vocab)));
-    return s->device->stream_sync(r->stream, NULL);
+    if (s->device) {
+        SAC_TRY(
+            s->device->download(r->stream, out, s->device_logits, decoder_floats(1, r->d->config.vocab)));
+        SAC_TRY(s->device->stream_sync(r->stream, NULL));
+    }
+    sac_decoder_end_logits(r->d, out, r->d->config.vocab);
+    return SAC_OK;
 }
 
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
@@ -41,6 +53,7 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
         SAC_TRY(sac_decoder_fetch_logits(&r, first + i, out + i * d->config.vocab));
     for (int64_t i = 0; i < n && !s->device; i += s->chunk)
         SAC_TRY(project_logits(&r, first + i, decoder_min(n - i, s->chunk), out + i * d->config.vocab));
+    if (!s->device) sac_decoder_end_logits(d, out, n * d->config.vocab);
     return SAC_OK;
 }
 
@@ -56,8 +69,8 @@ sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const s
     for (int64_t i = 0; i < n; i += s->chunk) {
         int64_t rows = decoder_min(n - i, s->chunk);
         SAC_TRY(decoder_upload(&r, s->device_ids, ids + i, (size_t)rows * sizeof *ids));
-        SAC_TRY(ops->embed(stream, &(sac_embed_args){decoder_hidden_rows(&r, first + i, rows), d->embed,
-                                                     s->device ? s->device_ids : ids + i}));
+        SAC_TRY(decoder_embed(d, ops, stream, decoder_hidden_rows(&r, first + i, rows),
+                              s->device ? s->device_ids : ids + i));
     }
     return SAC_OK;
 }

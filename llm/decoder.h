@@ -20,13 +20,41 @@
 #include "rope.h"
 #include "window_sums.h"
 
+enum { SAC_DECODER_MAX_LAYERS = 1024 };
+
+/* Some of a decoder's layers. */
+typedef struct sac_layer_set {
+    uint64_t bits[SAC_DECODER_MAX_LAYERS / 64];
+} sac_layer_set;
+
+static inline bool sac_layer_set_has(const sac_layer_set *s, int layer) {
+    return s->bits[layer / 64] >> (layer % 64) & 1;
+}
+static inline void sac_layer_set_add(sac_layer_set *s, int layer) {
+    s->bits[layer / 64] |= (uint64_t)1 << (layer % 64);
+}
+
 typedef struct sac_decoder_config {
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
     int64_t max_position;   /* trained context */
     int64_t sliding_window; /* 0 = none */
+    bool some_slide;        /* the window is of the layers in `sliding` alone; otherwise of all */
+    sac_layer_set sliding;
     float rms_eps;
     bool tied_head;
     sac_rope_config rope;
+    bool two_ropes; /* the layers in `second` are turned by second_rope, which is not dynamic (Gemma 3, SmolLM3) */
+    sac_layer_set second;
+    sac_rope_config second_rope;
+    bool whole_qk_norm;      /* norms of queries and keys are of all heads together (OLMo 2) */
+    float residual_scale;    /* of what a part of a layer makes, before it is added; 0: 1 (Granite) */
+    float logit_divisor;     /* 0: 1 (Granite) */
+    sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
+    float embed_scale;       /* of the embeddings of tokens; 0: 1 */
+    float attention_scale;   /* of queries times keys; 0: 1 / sqrt(head_dim) */
+    float softcap;           /* of scores, see sac_attention_args; 0: none */
+    float logit_softcap;     /* c: logits l become c tanh(l / c); 0: none */
+    bool sees_spans;         /* the rows of a picture see one another, in a prompt */
     int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
                    arXiv:2406.04334): see sac_decoder_deep */
 } sac_decoder_config;
@@ -52,9 +80,9 @@ typedef struct sac_decoder_options {
     bool fast;                                /* bf16 products allowed */
     bool measure_mass;                        /* methods are compared with dense attention: slow */
     bool own_numbers;                         /* rows may be numbered otherwise than by their place */
-    int n_ahead;                              /* drafted tokens that a step may run behind its own */
     sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
+    int n_ahead;              /* drafted tokens that a step may run behind its own */
 } sac_decoder_options;
 
 /* What runs of a sequence: a prompt, from its first piece to its logits, or the token of a step. */
@@ -75,13 +103,13 @@ typedef struct sac_decoder_state {
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
     sac_dtype dtype;          /* of activations, as the options have it */
     float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
+    float *second_cos_sin;    /* the same for layers that have a table of their own */
     int64_t n_cos_sin;        /* rows of it that are made */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
     float *logits;            /* [vocab] of the last token that was run */
-    float
-        *ahead_logits; /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h); NULL without */
-    float *device_cos_sin; /* the same memory as cos_sin on the CPU */
+    float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), or NULL */
+    float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
@@ -147,6 +175,11 @@ size_t sac_decoder_loan_bytes(const sac_decoder_loan *l);
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 /* What it would return. */
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
+
+/* Whether the layer attends to a window only. */
+static inline bool sac_decoder_slides(const sac_decoder_config *c, int layer) {
+    return c->sliding_window && (!c->some_slide || sac_layer_set_has(&c->sliding, layer));
+}
 
 /* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
  * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies

@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_decoder_config *c,
+                                   const sac_kv_choice *kv, sac_error *err) {
     if (s->device)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft on %s: rows of several tokens are rounded otherwise there than those "
@@ -23,7 +24,7 @@ sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_kv_choi
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft and decode policy %s: it would learn from refused tokens; use dense",
                         s->decode.policy->name);
-    if (s->rope.scaling == SAC_ROPE_DYNAMIC)
+    if (s->rope.scaling == SAC_ROPE_DYNAMIC || (c->two_ropes && c->second_rope.scaling == SAC_ROPE_DYNAMIC))
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "a draft and dynamic rope scaling: how a row is turned depends on the length of the sequence");
@@ -51,8 +52,11 @@ static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, in
     sac_decoder_state *s = r->s;
     int64_t past;
     sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
-    sac_block_part part = {
-        .n = n, .rotation = decoder_rotation(s), .pos = s->device_positions + first, .kv = kv, .first = past};
+    sac_block_part part = {.n = n,
+                           .rotation = decoder_rotation(r, layer),
+                           .pos = s->device_positions + first,
+                           .kv = kv,
+                           .first = past};
     sac_mat q = decoder_as(rows->q, sac_block_query_type(rows->q.dtype, kv.dtype));
     SAC_TRY(sac_block_in(rows, &r->d->layers[layer], &part, 1));
     SAC_TRY(attend(r, layer, first, n, q, kv, past));
@@ -68,9 +72,11 @@ static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, in
     SAC_TRY(sac_stream_use(r->stream));
     SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
     for (int64_t i = past; i < past + n; i++) s->positions[i] = (int32_t)i;
-    SAC_TRY(r->ops->embed(r->stream, &(sac_embed_args){.y = rows.hidden, .table = r->d->embed, .ids = ids}));
+    SAC_TRY(decoder_embed(r->d, r->ops, r->stream, rows.hidden, ids));
     for (int layer = 0; layer < r->d->config.n_layers; layer++) SAC_TRY(run_layer(r, &rows, layer, past, n));
-    return sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab));
+    SAC_TRY(sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab)));
+    sac_decoder_end_logits(r->d, s->ahead_logits, n * vocab);
+    return SAC_OK;
 }
 
 /* The row of the last pass becomes the last of the sequence. */

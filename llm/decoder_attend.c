@@ -8,6 +8,7 @@
 sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, sac_mat q,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen) {
     sac_decoder_state *s = r->s;
+    const sac_decoder_config *c = &r->d->config;
     return (sac_layer_attention){
         .ops = r->ops,
         .stream = r->stream,
@@ -19,8 +20,9 @@ sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer,
         .position = s->positions + first,
         .n_before = first, /* a call's hidden rows begin at its first token's number */
         .n_seen = n_seen,
-        .scale = 1.0f / sqrtf((float)s->shape.head_dim),
-        .rotation = decoder_rotation(s),
+        .scale = c->attention_scale > 0 ? c->attention_scale : 1.0f / sqrtf((float)s->shape.head_dim),
+        .window = sac_decoder_slides(c, layer) ? c->sliding_window : 0,
+        .rotation = decoder_rotation(r, layer),
         .visual = s->visual,
         .n_visual = s->n_visual,
         .window_sums = s->window_sums.window ? &s->window_sums : NULL,
@@ -157,7 +159,7 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
         q.dtype = sac_block_query_type(q.dtype, kv.dtype);
         g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
         g->part[i] = (sac_block_part){.n = n,
-                                      .rotation = decoder_rotation(s),
+                                      .rotation = decoder_rotation(&g->r[i], layer),
                                       .pos = s->device_positions + first,
                                       .kv = kv,
                                       .first = past};

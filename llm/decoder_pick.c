@@ -13,11 +13,11 @@ static int64_t even_part(int64_t n, int64_t most) {
     return n_parts ? (n + n_parts - 1) / n_parts : 1;
 }
 
-/* A bias of o would have to go to the tokens without outputs, too. */
+/* A bias of o would have to go to the tokens without outputs, too; what is added is not scaled on that way. */
 bool sac_decoder_picks_queries(const sac_prefill_work *w) {
     const sac_prefill *p = &w->s->prefill;
     return p->policy->picks_queries && p->policy->picks_queries(p->p) && w->n > 1 &&
-           !sac_prefill_is_short(p, w->n_seen) && !w->d->layers[w->layer].o_bias;
+           !sac_prefill_is_short(p, w->n_seen) && !w->d->layers[w->layer].o_bias && w->d->config.residual_scale == 0;
 }
 
 /* Hidden rows and positions of the listed tokens, side by side; positions are moved as rows of one number. */
@@ -37,7 +37,7 @@ static sac_status make_some(const sac_prefill_work *w, sac_mat q, const int32_t 
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_state *s = w->s;
     sac_block_rows x = sac_decoder_rows(&r, w->past + (rows ? 0 : first), q.rows);
-    sac_rotation rotation = decoder_rotation(s);
+    sac_rotation rotation = decoder_rotation(&r, w->layer);
     x.q = decoder_as(q, s->dtype);
     if (rows) {
         SAC_TRY(pick_rows(w, rows + first, x.norm));

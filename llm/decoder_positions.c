@@ -19,15 +19,26 @@ void sac_decoder_count_on(sac_decoder_state *s) {
     forget_rotations(s, s->cache.n_rows);
 }
 
+/* Rows [first, n_total) of a table. */
+static sac_status upload_rotations(const decoder_run *r, int rot_dim, float *to, const float *from, int64_t first,
+                                   int64_t n_total) {
+    const size_t row = (size_t)rot_dim;
+    return decoder_upload(r, to + (size_t)first * row, from + (size_t)first * row,
+                          (size_t)(n_total - first) * row * sizeof(float));
+}
+
 sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int64_t n_total) {
     sac_decoder_state *s = r->s;
     int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
     if (first >= n_total) return SAC_OK;
     sac_rope_fill(&s->rope, &s->numbers, first, n_total - first, n_total, s->cos_sin);
     s->n_cos_sin = n_total;
-    size_t row = (size_t)s->rope.rot_dim;
-    return decoder_upload(r, s->device_cos_sin + (size_t)first * row, s->cos_sin + (size_t)first * row,
-                          (size_t)(n_total - first) * row * sizeof(float));
+    SAC_TRY(upload_rotations(r, s->rope.rot_dim, s->device_cos_sin, s->cos_sin, first, n_total));
+    const sac_decoder_config *c = &r->d->config;
+    if (!c->two_ropes) return SAC_OK;
+    sac_rope_fill(&c->second_rope, &s->numbers, first, n_total - first, n_total, s->second_cos_sin);
+    return upload_rotations(r, c->second_rope.rot_dim, s->device_second_cos_sin, s->second_cos_sin, first,
+                            n_total);
 }
 
 sac_status sac_decoder_upload_positions(const decoder_run *r, int64_t first, int64_t n) {

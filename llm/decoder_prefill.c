@@ -31,7 +31,7 @@ static sac_status chunk_in(sac_prefill_work *w) {
     int64_t n = chunk_rows(w);
     sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
     sac_block_part part = {.n = n,
-                           .rotation = decoder_rotation(w->s),
+                           .rotation = decoder_rotation(&r, w->layer),
                            .pos = w->s->device_positions + w->past + w->at,
                            .kv = w->kv,
                            .first = w->kv_past + w->at};

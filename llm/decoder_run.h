@@ -48,18 +48,38 @@ static inline sac_mat decoder_as(sac_mat m, sac_dtype t) {
 }
 
 static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
-    return (sac_block_shape){c->n_heads, c->n_kv_heads, c->head_dim, c->rms_eps};
+    return (sac_block_shape){.n_heads = c->n_heads,
+                             .n_kv_heads = c->n_kv_heads,
+                             .head_dim = c->head_dim,
+                             .rms_eps = c->rms_eps,
+                             .gate_act = c->gate_act,
+                             .whole_qk_norm = c->whole_qk_norm,
+                             .residual_scale = c->residual_scale};
 }
 
 /* Hidden rows [first, first + n) of the sequence, at most a chunk, with its scratch. */
 sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n);
 
-static inline sac_rotation decoder_rotation(const sac_decoder_state *s) {
-    return (sac_rotation){.cos_sin = s->device_cos_sin,
-                          .rot_dim = s->rope.rot_dim,
-                          .interleaved = s->rope.interleaved,
-                          .factor = sac_rope_attention_factor(&s->rope)};
+static inline sac_rotation decoder_rotation(const decoder_run *r, int layer) {
+    const sac_decoder_state *s = r->s;
+    const sac_decoder_config *c = &r->d->config;
+    const bool own = c->two_ropes && sac_layer_set_has(&c->second, layer);
+    const sac_rope_config *rope = own ? &c->second_rope : &s->rope;
+    return (sac_rotation){.cos_sin = own ? s->device_second_cos_sin : s->device_cos_sin,
+                          .rot_dim = rope->rot_dim,
+                          .interleaved = rope->interleaved,
+                          .factor = sac_rope_attention_factor(rope)};
 }
+
+/* Embeddings of ids, which ops read where they lie, to rows y. */
+static inline sac_status decoder_embed(const sac_decoder *d, const sac_ops *ops, const sac_stream *stream,
+                                       sac_mat y, const int32_t *ids) {
+    return ops->embed(stream, &(sac_embed_args){
+                                  .y = y, .table = d->embed, .ids = ids, .scale = d->config.embed_scale});
+}
+
+/* Logits [n] as they come of the head, on the host: divided and capped where the model does that. */
+void sac_decoder_end_logits(const sac_decoder *d, float *logits, int64_t n);
 
 /* To the device's copy of something; on the CPU there is no copy. */
 static inline sac_status decoder_upload(const decoder_run *r, void *to, const void *from, size_t n_bytes) {

@@ -18,6 +18,8 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .chunk = o->chunk,
         .max_position = c->max_position,
         .window = c->sliding_window,
+        .sees_spans = c->sees_spans,
+        .softcap = c->softcap,
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
         .controller = d->controller,
@@ -53,10 +55,41 @@ static sac_dtype query_type(const sac_decoder_state *s, const sac_kv_choice *kv)
     return sac_block_query_type(s->dtype, kv->format->dtype);
 }
 
+/* Models that only some methods know. */
+static sac_status check_model(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const sac_decode_policy *d = s->decode.policy;
+    const char *prefill = s->prefill.policy == &sac_prefill_dense ? NULL : s->prefill.policy->name,
+               *decode = d == &sac_decode_dense ? NULL : d->name, *packed = kv->format->packing ? kv->format->name : NULL;
+    if (s->shape.softcap > 0 && s->device)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "this model caps the scores of attention, and no kernel of a device does: run on the CPU");
+    if (s->shape.softcap > 0 && (prefill || decode || packed))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%s %s does not know scores of attention that are capped, as this model's are: only dense "
+                        "attention over plain rows does",
+                        prefill  ? "prefill policy"
+                        : decode ? "decode policy"
+                                 : "KV format",
+                        prefill ? prefill : decode ? decode : packed);
+    if (!s->shape.sees_spans) return SAC_OK;
+    if (prefill)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy %s lets no token see a later one, and in this model the rows of a picture "
+                        "see one another: use dense",
+                        prefill);
+    if (d->rebuild && d->max_rebuild(s->decode.p) > 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s computes old tokens again one by one, and in this model the rows of a "
+                        "picture see one another: use r=0",
+                        d->name);
+    return SAC_OK;
+}
+
 /* Combinations that make no sense, with the reason. */
 static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
     const sac_decode_policy *d = s->decode.policy;
     SAC_TRY(check_kernels(s, kv, err));
+    SAC_TRY(check_model(s, kv, err));
     if (kv->format->packing && d != &sac_decode_dense)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s reads plain rows and KV format %s packs them: use one of the two",
@@ -116,13 +149,16 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
+    if (c->two_ropes && c->second_rope.scaling != SAC_ROPE_NONE && strncmp(s->rope_line, "ntk", 3) == 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "position scheme ntk stretches one base, and this model's layers are turned by two: use model");
     s->shape = attention_shape(d, o, &s->rope, s->device);
     SAC_TRY_GOTO(st, sac_kv_choice_parse(&kv, o->kv ? o->kv : default_kv(s), &s->shape, err), fail);
     s->shape.dtype = query_type(s, &kv);
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
-    if (s->n_ahead) SAC_TRY_GOTO(st, sac_decoder_check_ahead(s, &kv, err), fail);
+    if (s->n_ahead) SAC_TRY_GOTO(st, sac_decoder_check_ahead(s, c, &kv, err), fail);
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
@@ -154,6 +190,10 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
     sac_buffer table = sac_take_both(m, decoder_floats(s->n_ctx, c->rope.rot_dim));
     s->positions = positions.host, s->device_positions = positions.device;
     s->cos_sin = table.host, s->device_cos_sin = table.device;
+    if (c->two_ropes) {
+        table = sac_take_both(m, decoder_floats(s->n_ctx, c->second_rope.rot_dim));
+        s->second_cos_sin = table.host, s->device_second_cos_sin = table.device;
+    }
     ADD_TO(rope_bytes);
     if (!s->device) s->logits = sac_take_host(m, decoder_floats(1, c->vocab));
     if (s->n_ahead) s->ahead_logits = sac_take_host(m, decoder_floats(1 + s->n_ahead, c->vocab));

@@ -30,8 +30,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     sac_mat own = decoder_hidden_rows(r, past + n, 1);
     SAC_TRY(sac_decoder_prepare_step_positions(r, past, n));
     if (s->device) *s->step_id = id;
-    SAC_TRY(r->ops->embed(
-        r->stream, &(sac_embed_args){.y = own, .table = r->d->embed, .ids = s->device ? s->step_id : &id}));
+    SAC_TRY(decoder_embed(r->d, r->ops, r->stream, own, s->device ? s->step_id : &id));
     if (decode->inputs) SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, own, past));
     decoder_steps t = {.d = r->d, .states = &s, .n = 1, .rows_each = n + 1};
     t.rows = sac_decoder_rows(r, past, n + 1);
@@ -72,8 +71,7 @@ static sac_status start(const decoder_run *r, sac_mat x, sac_error *err) {
 static sac_status embed(const decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids) {
     const sac_block_rows *r = &t->rows;
     if (b->device) SAC_TRY(b->device->upload(r->stream, b->ids, ids, (size_t)t->n * sizeof *ids));
-    return r->ops->embed(
-        r->stream, &(sac_embed_args){.y = r->hidden, .table = t->d->embed, .ids = b->device ? b->ids : ids});
+    return decoder_embed(t->d, r->ops, r->stream, r->hidden, b->device ? b->ids : ids);
 }
 
 static sac_status run_together(const decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids,
@@ -96,7 +94,9 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
             SAC_TRY(b->device->download(stream, t->states[i]->logits, b->logits + i * vocab, n_bytes));
         else
             memcpy(t->states[i]->logits, b->logits + i * vocab, n_bytes);
-    return b->device ? b->device->stream_sync(stream, err) : SAC_OK;
+    if (b->device) SAC_TRY(b->device->stream_sync(stream, err));
+    for (int64_t i = 0; i < t->n; i++) sac_decoder_end_logits(t->d, t->states[i]->logits, (int64_t)vocab);
+    return SAC_OK;
 }
 
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,

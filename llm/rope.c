@@ -52,6 +52,7 @@ static double llama3_frequency(const sac_rope_config *c, double f) {
 }
 
 static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total) {
+    if (c->scaling == SAC_ROPE_NONE) return 0;
     double theta = c->theta;
     if (c->scaling == SAC_ROPE_DYNAMIC && (double)n_total > c->original_max_position) {
         double grown = c->factor * (double)n_total / c->original_max_position - (c->factor - 1);
@@ -67,7 +68,8 @@ static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total)
         return (float)(f / c->factor * (1 - keep) + f * keep);
     }
     case SAC_ROPE_DEFAULT:
-    case SAC_ROPE_DYNAMIC: break;
+    case SAC_ROPE_DYNAMIC:
+    case SAC_ROPE_NONE: break;
     }
     return f;
 }

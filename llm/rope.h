@@ -15,6 +15,7 @@ typedef enum sac_rope_scaling {
     SAC_ROPE_DYNAMIC, /* NTK-aware: the base grows with the length beyond original_max_position */
     SAC_ROPE_YARN,    /* Peng et al., arXiv:2309.00071 */
     SAC_ROPE_LLAMA3,  /* Llama-3.1's smooth split by wavelength */
+    SAC_ROPE_NONE,    /* nothing is turned */
 } sac_rope_scaling;
 
 typedef struct sac_rope_config {

@@ -14,6 +14,7 @@ static const sac_weight_slot decoder_slots[] = {
     PART("head", head, true),
     PART("final_norm", final_norm, false),
     LAYER(attn_norm, false),
+    LAYER(attn_post_norm, false),
     LAYER(q, true),
     LAYER(k, true),
     LAYER(v, true),
@@ -25,6 +26,7 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(q_norm, false),
     LAYER(k_norm, false),
     LAYER(mlp_norm, false),
+    LAYER(mlp_post_norm, false),
     LAYER(gate, true),
     LAYER(up, true),
     LAYER(down, true),
@@ -142,8 +144,8 @@ static sac_status take(binder *b, const char *name, size_t n_bytes, void **out) 
     return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
 }
 
-static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const sac_adapted *adapted,
-                              const float **out) {
+static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t,
+                              const sac_adapted *adapted, const float **out) {
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
                         t->name, t->dtype_name);
@@ -155,9 +157,11 @@ static sac_status bind_vector(binder *b, const sac_checkpoint_tensor *t, const s
     if (!b->fill) return SAC_OK;
     *out = values;
     if (adapted->n_loras)
-        return sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
-                              b->err);
-    to_f32(values, t, n);
+        SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
+                               b->err));
+    else
+        to_f32(values, t, n);
+    for (int64_t i = 0; i < n && row->plus_one && !b->s->gguf; i++) ((float *)values)[i] += 1.0f;
     return SAC_OK;
 }
 
@@ -173,6 +177,25 @@ static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
     return SAC_OK;
 }
 
+/* A copy with rows and columns exchanged, which the file has the other way round. */
+static sac_status transpose(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
+    sac_tensor *t = &w->tensor;
+    void *copy = NULL;
+    if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras)
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
+                                                 "adapter", name);
+    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
+    const int64_t rows = t->dim[0], cols = t->dim[1];
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
+    for (int64_t i = 0; b->fill && i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            memcpy((uint8_t *)copy + (size_t)(j * rows + i) * element,
+                   (const uint8_t *)t->data + (size_t)(i * cols + j) * element, element);
+    if (b->fill) t->data = copy;
+    t->dim[0] = cols, t->dim[1] = rows;
+    return SAC_OK;
+}
+
 /* The sum of the matrix and what adapters add to it, in the matrix's type. */
 static sac_status merge(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
     void *sum = NULL;
@@ -185,12 +208,15 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
     return SAC_OK;
 }
 
-static sac_status bind_matrix(binder *b, const part *p, const sac_checkpoint_tensor *t,
-                              const sac_adapted *adapted, bool is_of_layer, sac_weight *out) {
+static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
+                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, bool is_of_layer,
+                              sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !is_of_layer))
+    if (row->transposed)
+        SAC_TRY(transpose(b, t->name, adapted, &w));
+    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !is_of_layer))
         SAC_TRY(merge(b, t->name, adapted, &w));
     else { /* what adapters add to a quantised matrix of a layer is kept apart (kept_adapters.h) */
         SAC_TRY(bind_tensor(b, t->name, &w.tensor));
@@ -219,6 +245,8 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         {"newline", b->c->image_newline},
         {"norm_bias", b->c->projector_norm_bias},
         {"qk_norm", b->c->qk_norm},
+        {"post_norms", b->c->post_norms},
+        {"pre_norms", !b->c->no_pre_norms},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},
@@ -266,8 +294,8 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, t, &adapted, sl->in_layer && p == &b->parts[DECODER], to)
-                         : bind_vector(b, t, &adapted, to);
+    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, sl->in_layer && p == &b->parts[DECODER], to)
+                         : bind_vector(b, row, t, &adapted, to);
 }
 
 /* Every slot of every layer, once. */

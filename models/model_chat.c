@@ -31,6 +31,7 @@ sac_status sac_load_placeholders(sac_load_context *l) {
     const sac_loaded_model *m = l->m;
     char image[256] = "<image>", video[256] = "";
     placeholder_text(m, m->image_token, image);
+    if (l->config.begin_is_mark) snprintf(image, sizeof image, "%s", l->config.media_begin);
     if (m->video_token != m->image_token) placeholder_text(m, m->video_token, video);
     if (l->config.video_mark) {
         const char *named = sac_chat_templates_token(m->templates, "video_token");

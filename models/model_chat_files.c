@@ -147,15 +147,22 @@ static sac_status find_tokens(sac_load_context *l) {
 /* The ids of the tokens around pictures and frames, where the family has them, by the names that tokenizer_config.json
  * gives them, or the family's own. */
 sac_status sac_load_media_tokens(sac_load_context *l) {
+    const bool fixed = l->config.begin_is_mark;
     const struct {
         const char *key, *usual;
         int32_t *id;
-    } tokens[] = {{"start_image_token", l->config.media_begin, &l->m->vision_start},
-                  {"end_image_token", l->config.media_end, &l->m->vision_end}};
+    } tokens[] = {
+        {fixed ? "boi_token" : "start_image_token", l->config.media_begin, &l->m->vision_start},
+        {fixed ? "eoi_token" : "end_image_token", l->config.media_end, &l->m->vision_end},
+    };
     for (size_t i = 0; i < SAC_COUNT(tokens); i++) {
         if (!tokens[i].usual) continue;
         const char *text = sac_chat_templates_token(l->m->templates, tokens[i].key);
         if (!text) text = tokens[i].usual;
+        if (fixed && strcmp(text, tokens[i].usual) != 0)
+            return sac_fail(l->err, SAC_UNSUPPORTED,
+                            "%s/tokenizer_config.json: \"%s\" is \"%.60s\"; only %s is supported", l->text_path,
+                            tokens[i].key, text, tokens[i].usual);
         *tokens[i].id = sac_token_find(l->m->tokenizer, text, strlen(text));
         if (*tokens[i].id < 0)
             return sac_fail(

@@ -113,7 +113,7 @@ static sac_status sum_weights(duo *s, const sac_layer_attention *a) {
                                               .n_kv = n,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window}));
+                                              .window = a->window}));
     return sac_fetch(a, s->sums, (size_t)s->n_kv_heads * (size_t)n * sizeof(float));
 }
 

@@ -92,7 +92,7 @@ static sac_status sum_attention(fastv *s, const sac_layer_attention *a) {
                                               .n_kv = a->kv.n_rows,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window});
+                                              .window = a->window});
 }
 
 /* All tokens but the visual ones that are not among the best; the last in any case. */

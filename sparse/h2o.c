@@ -109,7 +109,7 @@ static sac_status sum_weights(h2o *s, const sac_layer_attention *a) {
                                                                         .n_kv = a->kv.n_rows,
                                                                         .n_heads = a->shape->n_heads,
                                                                         .scale = a->scale,
-                                                                        .window = a->shape->window});
+                                                                        .window = a->window});
 }
 
 /* ---------------------------------------------------------------- a prompt */

@@ -187,7 +187,7 @@ static sac_status attend_remote(infllm *s, const sac_layer_attention *chunk, int
 }
 
 static sac_status attend_window(infllm *s, const sac_layer_attention *chunk) {
-    int64_t window = chunk->shape->window;
+    int64_t window = chunk->window;
     return chunk->ops->attention(
         chunk->stream, &(sac_attention_args){.o = chunk->q,
                                              .q = chunk->q,

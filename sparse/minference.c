@@ -196,7 +196,7 @@ static sac_status sum_weights(minference *m, const sac_layer_attention *a) {
                                                              .n_kv = n,
                                                              .n_heads = m->n_heads,
                                                              .scale = a->scale,
-                                                             .window = a->shape->window,
+                                                             .window = a->window,
                                                              .diagonals = m->diagonals,
                                                              .n_diagonals = n});
 }
@@ -338,7 +338,7 @@ static sac_status attend_blocks(const minference *m, const sac_layer_attention *
                                                               .n_heads = m->n_heads,
                                                               .scale = a->scale,
                                                               .causal = true,
-                                                              .window = a->shape->window,
+                                                              .window = a->window,
                                                               .list_block = BLOCK});
 }
 

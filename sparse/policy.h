@@ -33,7 +33,9 @@ typedef struct sac_attention_shape {
     int n_layers, n_heads, n_kv_heads, head_dim, hidden;
     int64_t n_ctx, chunk; /* tokens of the session; rows of a linear layer at a time */
     int64_t max_position; /* trained length */
-    int64_t window;       /* the model's own sliding window, 0 = none */
+    int64_t window;       /* the model's own sliding window, of all layers or of some; 0 = none */
+    bool sees_spans;      /* the rows of a picture see one another (Gemma 3) */
+    float softcap;        /* of scores, see sac_attention_args */
     bool measure_mass;    /* room to compare choices with dense attention */
     bool
         fixed_rotation; /* a key is turned by its row alone; false: frequencies change with the length, or rows
@@ -60,9 +62,7 @@ typedef struct sac_layer_stats {
 } sac_layer_stats;
 
 /* A stretch of visual tokens of the prompt: positions [first, first + n). */
-typedef struct sac_visual_span {
-    int64_t first, n;
-} sac_visual_span;
+typedef sac_row_span sac_visual_span;
 
 /* Who wants to see which tokens a layer kept (positions, ascending); NULL fn = nobody. */
 typedef struct sac_kept_observer {
@@ -103,6 +103,7 @@ typedef struct sac_layer_attention {
     int64_t n_before;        /* tokens of the sequence before this call's */
     int64_t n_seen;          /* tokens of the sequence, all of this call's included */
     float scale;
+    int64_t window; /* of this layer; 0 = none */
     sac_rotation rotation;
     const sac_visual_span *visual;
     int n_visual;

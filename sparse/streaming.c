@@ -101,7 +101,7 @@ static void take_prefill(void *state, const double *p, const sac_attention_shape
 
 /* The last tokens of queries whose windows begin after the sinks. */
 static sac_status attend_recent(streaming *s, const sac_layer_attention *chunk) {
-    int64_t window = chunk->shape->window;
+    int64_t window = chunk->window;
     return chunk->ops->attention(
         chunk->stream, &(sac_attention_args){.o = chunk->q,
                                              .q = chunk->q,

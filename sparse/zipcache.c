@@ -63,7 +63,7 @@ static sac_status choose(zipcache *z, const sac_layer_attention *a) {
                                                                          .n_kv = a->kv.n_rows,
                                                                          .n_heads = a->shape->n_heads,
                                                                          .scale = a->scale,
-                                                                         .window = a->shape->window}));
+                                                                         .window = a->window}));
     SAC_TRY(sac_fetch(a, z->sums, sums_bytes));
     float *sums = z->sums.host;
     for (int set = 0; set < z->n_sets; set++)

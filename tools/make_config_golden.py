@@ -109,7 +109,33 @@ INTERN_VL = {"text": {**TEXT_KEYS, **FAMILY["qwen2"]},
                      "image_seq_length": [7], "tie_word_embeddings": [False, "-"]},
              "processor": {**PROCESSOR_KEYS, "min_patches": [1, 2, 5, "-"], "max_patches": [1, 2, 3, 6, 11, 20, "-"],
                            "crop_to_patches": [True, False], "do_pad": [True]}}
-LATER = {"internvl": INTERN_VL,
+GEMMA_TEXT = {**{k: v for k, v in TEXT_KEYS.items() if not k.startswith("rope") and k not in ("hidden_act", "num_hidden_layers", "tie_word_embeddings")},
+              "hidden_activation": ["gelu", "gelu_pytorch_tanh", "silu", "-"], "hidden_act": ["silu", "gelu"],
+              "query_pre_attn_scalar": [7, 64, "-"], "sliding_window": [2, 6, 30, "-"], "attention_bias": [False],
+              "use_bidirectional_attention": [False], "cache_implementation": ["hybrid"]}
+GEMMA3_TEXT = {**GEMMA_TEXT, "sliding_window_pattern": [1, 2, 5, "-"], "rope_local_base_freq": [40.0, "-"],
+               "rope_scaling": [None, {"rope_type": "linear", "factor": 4.0}, {"rope_type": "default"}, {"factor": 3.0, "type": "linear"}],
+               "rope_theta": [300.0, "-"],
+               "rope_parameters": [{"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0}},
+                                   {"sliding_attention": {"rope_type": "default", "rope_theta": 90.0}},
+                                   {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
+                                    "sliding_attention": {"rope_type": "linear", "factor": 3.0}}]}
+GEMMA = {"gemma2": {"text": {**GEMMA_TEXT, "attn_logit_softcapping": [None, 1.0, "-"], "final_logit_softcapping": [None, 2.0, "-"],
+                             "layer_types": [["full_attention"] * 3, ["full_attention", "full_attention", "sliding_attention"]],
+                             "rope_theta": [300.0], "rope_parameters": [dict(r, rope_theta=2000.0) for r in ROPE if "rope_type" in r]}},
+         "gemma3_text": {"text": {**GEMMA3_TEXT, "final_logit_softcapping": [None, 2.0, "-"],
+                                  "layer_types": [["full_attention", "sliding_attention", "sliding_attention", "full_attention"]]}},
+         "gemma3": {"text": GEMMA3_TEXT, "vision": SIGLIP_VISION, "top": {"boi_token_index": [3], "eoi_token_index": [3]},
+                    "processor": {**PROCESSOR_KEYS, "pan_and_scan_min_crop_size": [10]}}}
+PLAIN_TEXT = {k: v for k, v in TEXT_KEYS.items() if k not in ("tie_word_embeddings", "num_hidden_layers")}
+KIN_OF_LLAMA = {
+    "granite": {"text": {**PLAIN_TEXT, "attention_bias": [False], "mlp_bias": [False], "embedding_multiplier": [3.0, "-"],
+                         "attention_multiplier": [0.1, "-"], "residual_multiplier": [0.3, "-"], "logits_scaling": [4.0, "-"]}},
+    "olmo2": {"text": {**PLAIN_TEXT, "attention_bias": [False]}},
+    "smollm3": {"text": {**PLAIN_TEXT, "attention_bias": [False], "no_rope_layers": [[1, 1], [0, 0], [1, 0], "-"], "no_rope_layer_interval": [1, 2],
+                         "use_sliding_window": [True, False], "sliding_window": [3, 9, None],
+                         "layer_types": [["full_attention"] * 2]}}}
+LATER = {**GEMMA, **KIN_OF_LLAMA, "internvl": INTERN_VL,
          "internvl_rms": {"text": {k: v for k, v in INTERN_VL["text"].items() if k != "tie_word_embeddings"},
                           "vision": INTERN_VL["vision"], "top": {**INTERN_VL["top"], "tie_word_embeddings": ["-"]},
                           "processor": {k: v for k, v in INTERN_VL["processor"].items() if k not in PROCESSOR_KEYS}}}

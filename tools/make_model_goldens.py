@@ -560,6 +560,44 @@ class SmolVLM(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class Gemma3(TextModel):
+    """Gemma 3, prompts and pictures by its processor; pan and scan as preprocessor_config.json says, in whose place the
+    processor would put its own."""
+
+    def __init__(self, path):
+        from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer, Gemma3Processor
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        self.processor = Gemma3Processor(AutoImageProcessor.from_pretrained(path, backend="pil"), AutoTokenizer.from_pretrained(path),
+                                         template, read_json(path, "processor_config.json")["image_seq_length"])
+        self.tokenizer = tokenizer_of(path)
+        self.pan = {k: v for k, v in read_json(path, "preprocessor_config.json").items() if "pan_and_scan" in k and v is not None}
+
+    def inputs(self, case):
+        if "text" in case:
+            return {"input_ids": torch.tensor([super().prompt(case)[0]])}
+        kind = lambda p: {"type": "text", "text": p["text"]} if "text" in p else {"type": "image"}
+        parts = [p for m in case["messages"] for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        chat = [{"role": m["role"], "content": [kind(p) for p in m["parts"]]} for m in case["messages"]]
+        is_plain = case["chat_format"] == "plain"
+        text = ("".join("<start_of_image>" if p is IMAGE_MARK else p for p in render(case, joined=True)) if is_plain else
+                self.processor.apply_chat_template(chat, add_generation_prompt=True))
+        batch = self.processor(text=[text], images=[pictures] if pictures else None, return_tensors="pt",
+                               add_special_tokens=is_plain, **(self.pan if pictures else {}))
+        return {k: batch[k] for k in ("input_ids", "pixel_values", "token_type_ids") if k in batch}
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        return ids, ids.count(self.model.config.image_token_id)
+
+    def first(self, ids, case):
+        out = self.model(use_cache=True, **self.inputs(case))
+        return out.logits[0, -1].float(), out.past_key_values
+
+
 def open_picture(file):
     return Image.open(os.path.join(FOLDER, file)).convert("RGB")
 
@@ -709,7 +747,19 @@ SMOL = [
         {"role": "user", "parts": [image("square.png"), question("What is it?")]},
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), FRAMES]}]},
 ]
+GEMMA = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "tall", "square", "long")],
+    chat_case("text around", question("This"), image("tall.png"), question("and this"), image("long.png"), question("."), chat_format=None),
+    chat_case("three pictures", image("small.png"), image("square.png"), image("wide.png"), question("Which is wider?"),
+              chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
+]
 CASES = {
+    "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
     "SmolVLMForConditionalGeneration": SMOL,
     "Idefics3ForConditionalGeneration": SMOL,
@@ -757,6 +807,8 @@ def open_model(path):
         return InternVL(path)
     if architecture.startswith(("SmolVLM", "Idefics3")):
         return SmolVLM(path)
+    if architecture == "Gemma3ForConditionalGeneration":
+        return Gemma3(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
     if architecture == "LLaVA-OneVision, flat":

@@ -82,7 +82,9 @@ def draw(shapes, seed, tied):
     out = {}
     for name, shape in shapes:
         x = torch.randn(shape, generator=g)
-        if "norm" in name or "ln" in name.split(".")[-1]:
+        if is_around_one(name, shapes):  # a norm after a part is louder, which drowns the token itself as below
+            x = 0.2 * x + (2 if "post_" in name else 0)
+        elif "norm" in name or "ln" in name.split(".")[-1]:
             x = 0.2 * x + (1 if name.endswith("weight") else 0)
         elif name.endswith("bias"):
             x = 0.3 * x
@@ -96,6 +98,12 @@ def draw(shapes, seed, tied):
             x = x * gain / math.sqrt(np.prod(shape[1:]))
         out[name] = x
     return out
+
+
+def is_around_one(name, shapes):
+    """Gemma's norms, but not its tower's, are kept as what is added to 1."""
+    is_gemma = any("pre_feedforward_layernorm" in n for n, _ in shapes)
+    return is_gemma and "norm" in name and "vision_tower" not in name
 
 
 def tensor_shapes(config):
@@ -260,6 +268,33 @@ def smolvlm(vision, model_type="smolvlm", **keys):
             "image_token_id": IMAGE, "tie_word_embeddings": False, "vocab_size": VOCAB, **keys}
 
 
+GEMMA_TOKENS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+GEMMA_CONTROL = ["<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>", "<image_soft_token>"]
+GEMMA_VOCAB = 160
+GEMMA_CHAT = """{{ bos_token }}{%- set first = '' -%}
+{%- if messages[0].role == 'system' -%}{%- set first = messages[0].content[0].text + '\n\n' -%}{%- set messages = messages[1:] -%}{%- endif -%}
+{%- for m in messages -%}
+{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + (first if loop.first else '') }}
+{%- for part in m.content -%}{{ '<start_of_image>' if part.type == 'image' else part.text | trim }}{%- endfor -%}
+{{ '<end_of_turn>\n' }}{%- endfor -%}{{ '<start_of_turn>model\n' if add_generation_prompt }}
+"""
+
+
+def gemma_text(model_type, architecture, **keys):
+    return {"architectures": [architecture], "model_type": model_type, "vocab_size": GEMMA_VOCAB, "hidden_size": 24,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 12, "num_hidden_layers": 4, "intermediate_size": 18,
+            "rms_norm_eps": 1e-6, "max_position_embeddings": 1024, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, **keys}
+
+
+def gemma3(text, vision, **keys):
+    text = gemma_text("gemma3_text", "", **{"head_dim": 16, "intermediate_size": 40, **text})
+    text.pop("architectures")
+    return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": text,
+            "vision_config": siglip(**vision), "image_token_index": GEMMA_VOCAB - 1, "boi_token_index": GEMMA_VOCAB - 3,
+            "eoi_token_index": GEMMA_VOCAB - 2, **keys}
+
+
+TINY = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=20)
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
 
 # name: config.json, type of the stored weights, style of the tensor names, further options
@@ -340,6 +375,29 @@ MODELS = {
         "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
     "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
     "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
+    "gemma3": (gemma3({"sliding_window": 7, "sliding_window_pattern": 3, "query_pre_attn_scalar": 10, "rope_theta": 5000.0,
+                       "rope_local_base_freq": 100.0, "rope_scaling": {"rope_type": "linear", "factor": 2.5}},
+                      {"image_size": 24, "patch_size": 4}, mm_tokens_per_image=9), "bf16", "old", {}),
+    "gemma3_pan": (gemma3({"sliding_window": 5, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+                           "num_hidden_layers": 3, "attention_bias": True, "tie_word_embeddings": False, "rope_parameters": {
+                               "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+                               "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 20000.0}}},
+                          {"image_size": 22, "patch_size": 5, "vision_use_head": False}, mm_tokens_per_image=4,
+                          tie_word_embeddings=False), "f16", "v5",
+                   {"pan": {"do_pan_and_scan": True, "pan_and_scan_min_crop_size": 9, "pan_and_scan_max_num_crops": 3,
+                            "pan_and_scan_min_ratio_to_activate": 1.25}}),
+    "gemma3_text": (gemma_text("gemma3_text", "Gemma3ForCausalLM", sliding_window=16, sliding_window_pattern=2,
+                               final_logit_softcapping=4.0, query_pre_attn_scalar=20, rope_local_base_freq=300.0), "bf16", "v5", {}),
+    "gemma2": (gemma_text("gemma2", "Gemma2ForCausalLM", sliding_window=16, attn_logit_softcapping=2.0, num_hidden_layers=3,
+                          final_logit_softcapping=5.0, query_pre_attn_scalar=10, hidden_act="gelu_pytorch_tanh"), "f16", "v5", {}),
+    "granite": (text_config("granite", "GraniteForCausalLM", **TINY, rms_norm_eps=1e-5, rope_theta=10000.0,
+                            max_position_embeddings=512, embedding_multiplier=1.7, attention_multiplier=0.51, residual_multiplier=0.67,
+                            logits_scaling=0.8, tie_word_embeddings=False), "bf16", "v5", {}),
+    "olmo2": (text_config("olmo2", "Olmo2ForCausalLM", **TINY, rms_norm_eps=1e-5,
+                          rope_theta=5000.0, max_position_embeddings=512, pad_token_id=0), "f16", "v5", {}),
+    "smollm3": (text_config("smollm3", "SmolLM3ForCausalLM", **TINY, rms_norm_eps=1e-6, rope_theta=2e4,
+                            max_position_embeddings=512, no_rope_layers=[0, 1], pad_token_id=0, use_sliding_window=True,
+                            sliding_window=20, tie_word_embeddings=False), "bf16", "v5", {}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
@@ -420,7 +478,9 @@ def write_checkpoint(name, seed):
     write_json(folder, "config.json", config)
     tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
     save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
-    if "scale_factor" in config:
+    if config["model_type"].startswith("gemma"):
+        write_gemma_files(folder, config, options)
+    elif "scale_factor" in config:
         write_smolvlm_files(folder, config, options)
     elif "depth" in config.get("vision_config", {}):
         vision = config["vision_config"]
@@ -493,6 +553,54 @@ def write_squeezing_processor(folder, config, options):
     write_json(folder, "preprocessor_config.json", {"image_processor_type": kind, **common, **tiles})
     if options.get("video"):
         write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "LlavaOnevisionVideoProcessor", **common})
+
+
+def make_gemma_tokenizer():
+    """As published: spaces are a character of their own, several newlines one token, no merges across control tokens."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    t.normalizer = normalizers.Replace(" ", "\u2581")
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    letters = [chr(c) for c in range(33, 127)] + ["\n", "\u2581"]
+    words = ["\n\n", "\n\n\n", "\n\n\n\n", "th", "ow", "\u2581th", "\u2581w", "er", "in", "ou", "ow", "se", "\u2581o", "ha", "wh", "at",
+             "\u2581th\u2581", "us", "er\u2581", "as", "re", "me", "is"]
+    data = json.loads(t.to_str())
+    vocab = {s: i for i, s in enumerate(GEMMA_TOKENS)}
+    merges = []
+    for s in letters + words:
+        vocab.setdefault(s, len(vocab))
+    for w in words:
+        merges += [[w[:i], w[i:]] for i in range(len(w) - 1, 0, -1) if w[:i] in vocab and w[i:] in vocab and [w[:i], w[i:]] not in merges][:1]
+    n_plain = GEMMA_VOCAB - len(GEMMA_CONTROL)
+    while len(vocab) < n_plain:
+        vocab[f"<0x{len(vocab) - len(letters):02X}>"] = len(vocab)
+    data["model"].update(vocab=vocab, merges=merges)
+    t = Tokenizer.from_str(json.dumps(data))
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in GEMMA_TOKENS + GEMMA_CONTROL])
+    t.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", 2)])
+    assert t.get_vocab_size() == GEMMA_VOCAB and t.token_to_id("<image_soft_token>") == GEMMA_VOCAB - 1
+    return t
+
+
+def write_gemma_files(folder, config, options):
+    make_gemma_tokenizer().save(os.path.join(folder, "tokenizer.json"), pretty=False)
+    named = {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
+    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>", "eos_token": "<eos>",
+                                                 "pad_token": "<pad>", "unk_token": "<unk>", "extra_special_tokens": named})
+    if "vision_config" not in config:
+        return
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(GEMMA_CHAT)
+    side = config["vision_config"]["image_size"]
+    pan = dict.fromkeys(("do_pan_and_scan", "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops",
+                         "pan_and_scan_min_ratio_to_activate"))
+    write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "Gemma3ImageProcessor", "processor_class": "Gemma3Processor", "do_convert_rgb": None,
+        "do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3, "resample": 2, "image_seq_length": config["mm_tokens_per_image"],
+        "size": {"height": side, "width": side}, **pan, **options.get("pan", {})})
+    write_json(folder, "processor_config.json", {"processor_class": "Gemma3Processor", "image_seq_length": config["mm_tokens_per_image"]})
 
 
 def write_smolvlm_files(folder, config, options):

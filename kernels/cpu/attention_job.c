@@ -22,7 +22,7 @@ void sac_attention_sees(const sac_attention_args *a, const attention_keys *keys,
                         int64_t *first, int64_t *end) {
     int64_t position = a->first + query;
     *first = a->window ? first_after(keys, position - a->window) : 0;
-    *end = a->causal ? first_after(keys, position) : keys->n;
+    *end = a->causal ? first_after(keys, sac_max_i64(position, sac_span_end(a, position) - 1)) : keys->n;
     if (*end < *first) *end = *first;
 }
 

@@ -94,6 +94,17 @@ static void tile_open(attention_tile *tile, const attention_state *st, int64_t r
     }
 }
 
+/* c tanh(s / c) of scores in units of log2, in place. */
+static void cap_scores(const attention_state *st, const attention_tile *tile) {
+    const float cap = st->job->a->softcap * 1.44269504f;
+    const vf to = vf_set1(cap), by = vf_set1(1 / cap);
+    for (int64_t r = 0; r < tile->n; r++)
+        for (int64_t j = tile->first / VF * VF; j < tile->end; j += VF) {
+            float *s = st->scores + r * SCORE_STRIDE + j;
+            vf_store(s, vf_mul(vf_tanh(vf_mul(vf_load(s), by)), to));
+        }
+}
+
 /* Largest of the scores that row r sees. Rows that see all of [begin, end) go without masks. */
 static float row_top(const attention_tile *tile, const float *s, int64_t r, int64_t begin) {
     vf m[2] = {vf_set1(-FLT_MAX), vf_set1(-FLT_MAX)};
@@ -215,6 +226,7 @@ static void attention_task_fn(void *ctx, int64_t task, int thread) {
             tile_open(&tile, &st, row, key0, n);
             if (tile.first == tile.end) continue;
             (few ? scores_dot : scores_packed)(&st, &tile);
+            if (st.job->a->softcap > 0) cap_scores(&st, &tile);
             softmax(&st, &tile, rescale);
             (few ? mix_direct : mix_packed)(&st, &tile, rescale);
         }

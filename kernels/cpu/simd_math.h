@@ -62,6 +62,12 @@ SAC_INLINE vf vf_gelu(vf x) {
     return vf_select_negative(x, vf_mul(x, tail), vf_fnma(x, tail, x));
 }
 
+/* 1 - 2 / (1 + e^2x): exact to one ulp of 1, which is what a sum of logits can tell. */
+SAC_INLINE vf vf_tanh(vf x) {
+    vf one = vf_set1(1.0f);
+    return vf_sub(one, vf_div(vf_set1(2.0f), vf_add(one, vf_exp(vf_add(x, x)))));
+}
+
 /* tanh(u) = 2 sigmoid(2u) - 1 turns 0.5 x (1 + tanh u) into x sigmoid(2u). */
 SAC_INLINE vf vf_gelu_tanh(vf x) {
     vf cubic = vf_fma(vf_mul(vf_mul(x, x), x), vf_set1(0.044715f), x);

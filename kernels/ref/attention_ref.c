@@ -18,7 +18,9 @@ static void assert_attention(const sac_attention_args *a) {
     assert(a->q.cols == (int64_t)a->n_heads * kv->head_dim && a->o.cols == a->q.cols);
     assert(sac_ref_is_kv(kv) || (sac_ref_is_kv_pages(kv) && a->n_batch == 1));
     assert(a->n_heads % kv->n_heads == 0);
-    assert(a->n_batch == 1 || (!a->lists && !a->lse));
+    assert(a->n_batch == 1 || (!a->lists && !a->lse && !a->n_spans));
+    assert(!a->n_spans || (!a->lists && a->spans));
+    assert(a->softcap >= 0);
     assert(a->lists ? sac_ref_is_lists(a->lists, kv, a->n_heads)
                     : (a->n_batch - 1) * kv_batch_rows(a) + a->n_kv <= kv->n_rows);
     assert((size_t)kv->head_dim * sizeof(double) <= SAC_THREAD_SCRATCH_BYTES);
@@ -28,7 +30,7 @@ static void assert_attention(const sac_attention_args *a) {
 
 static bool sees(const sac_attention_args *a, int64_t query, int64_t key_row) {
     int64_t position = a->first + query;
-    if (a->causal && key_row > position) return false;
+    if (a->causal && key_row > position && key_row >= sac_span_end(a, position)) return false;
     return a->window == 0 || key_row > position - a->window;
 }
 
@@ -51,6 +53,7 @@ static void attend(const sac_attention_args *a, int64_t batch, int64_t query, in
         double score = 0;
         for (int c = 0; c < d; c++) score += (double)q[c] * (double)sac_ref_load(kv->dtype, kv->k, at + c);
         score *= (double)a->scale;
+        if (a->softcap > 0) score = (double)a->softcap * tanh(score / (double)a->softcap);
         double new_max = score > max ? score : max;
         double rescale = exp(max - new_max), p = exp(score - new_max);
         sum = sum * rescale + p;
@@ -84,7 +87,7 @@ sac_status sac_ref_attention_blocks(const sac_stream *s, const sac_attention_arg
 static sac_status attend_segments(const sac_stream *s, const sac_attention_args *a) {
     int64_t end = a->segment_start[a->n_segments];
     assert(a->segment_start[0] >= 0 && end <= a->q.rows && end <= a->o.rows && end <= a->kv.n_rows);
-    assert(!a->causal && !a->window && !a->lists && !a->lse && !a->kv.pages);
+    assert(!a->causal && !a->window && !a->lists && !a->lse && !a->kv.pages && !a->n_spans && a->softcap == 0);
     (void)end;
     return sac_attention_by_segments(s, a, sac_ref_attention);
 }

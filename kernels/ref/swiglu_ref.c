@@ -4,11 +4,12 @@ sac_status sac_ref_swiglu(const sac_stream *s, const sac_swiglu_args *a) {
     (void)s;
     assert(sac_ref_is_mat(a->y) && sac_ref_is_mat(a->gate) && sac_ref_is_mat(a->up));
     assert(sac_ref_same_shape(a->y, a->gate) && sac_ref_same_shape(a->y, a->up));
+    const sac_activation act = sac_gate_activation(a->act);
     for (int64_t i = 0; i < a->y.rows; i++) {
         const float *gate = sac_mat_row_f32(a->gate, i), *up = sac_mat_row_f32(a->up, i);
         float *y = sac_mat_row_f32(a->y, i);
         for (int64_t c = 0; c < a->y.cols; c++)
-            y[c] = (float)(sac_ref_activation(SAC_ACT_SILU, (double)gate[c]) * (double)up[c]);
+            y[c] = (float)(sac_ref_activation(act, (double)gate[c]) * (double)up[c]);
     }
     return SAC_OK;
 }

@@ -159,6 +159,21 @@ static const sac_chat_format formats[] = {
      .text_after = " ",
      .media_after = "\n",
      .markers = LIST("ASSISTANT:")},
+    {.name = "gemma",
+     .source = "Gemma 2 and 3 instruct",
+     .begin = "<bos>",
+     .system_after = "\n\n",
+     .user_before = "<start_of_turn>user\n",
+     .user_after = "<end_of_turn>\n",
+     .assistant_before = "<start_of_turn>model\n",
+     .assistant_after = "<end_of_turn>\n",
+     .generation = "<start_of_turn>model\n",
+     .system = SAC_SYSTEM_FIRST,
+     .trim = SAC_TRIM_USER | SAC_TRIM_ASSISTANT,
+     .alternates = true,
+     .media_in_place = true,
+     .stops = LIST("<end_of_turn>"),
+     .markers = LIST("<start_of_turn>", "<end_of_turn>")},
     {.name = "plain", .source = "base models: text as it is", .media_after = "\n", .media_in_place = true},
 };
 
@@ -166,7 +181,7 @@ static const char *const names[] = {
     "saccade",    "chatml",  "chatml-plain",  "chatml-qwen2.5", "chatml-smollm2",
     "llama-2",    "llama-3", "llava-mistral", "mistral",        "mistral-v1",
     "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          "qwen2-vl",
-    "qwen3-vl",   NULL};
+    "qwen3-vl",   "gemma",   NULL};
 _Static_assert(SAC_COUNT(names) == SAC_COUNT(formats) + 1, "every format has its name in the list");
 
 const char *const *sac_chat_names(void) {

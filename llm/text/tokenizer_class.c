@@ -1,9 +1,9 @@
 /* tokenizer_class.c - what the tokenizer classes of transformers 5 change of a tokenizer.json.
  *
- * Most classes take the file as it is. LlamaTokenizer and Qwen2Tokenizer take vocabulary, merges and the template of
- * added tokens from it and make the rest themselves (models/llama/tokenization_llama.py, models/qwen2/
- * tokenization_qwen2.py), so that "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the
- * file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
+ * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer and GemmaTokenizer take vocabulary, merges and the
+ * template of added tokens from it and make the rest themselves (models/llama/tokenization_llama.py, models/qwen2/
+ * tokenization_qwen2.py, models/gemma/tokenization_gemma.py), so that "legacy" and "add_prefix_space" of
+ * tokenizer_config.json have an effect and the file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
  * "model_type" of config.json (models/auto/tokenization_auto.py). */
 #include "tokenizer_impl.h"
 
@@ -21,6 +21,8 @@ static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", 
 
 /* Model types whose class it is where no file names one. */
 static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl"};
+
+static const char *const of_gemma[] = {"gemma", "gemma2", "gemma3", "gemma3_text"};
 
 /* Classes that take it so; LlamaTokenizer where the file is byte-level. */
 static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};
@@ -45,8 +47,12 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
         is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
+    bool is_gemma = is_class(name, "GemmaTokenizer");
+    for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++) is_gemma |= strcmp(type, of_gemma[i]) == 0;
     if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
         *out = SAC_CLASS_QWEN2;
+    else if (is_gemma)
+        *out = SAC_CLASS_GEMMA;
     else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
         *out = SAC_CLASS_LLAMA;
     for (size_t i = 0; *out == SAC_CLASS_FILE && name && i < SAC_COUNT(of_the_file); i++)
@@ -58,6 +64,7 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
 static const char *name_of(sac_tokenizer_class kind) {
     return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
            : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
+           : kind == SAC_CLASS_GEMMA ? "GemmaTokenizer"
                                      : "tokenizer.json";
 }
 
@@ -92,11 +99,28 @@ static sac_status apply_qwen2(sac_tokenizer *t, bool prefix, sac_error *err) {
     return SAC_OK;
 }
 
+/* models/gemma: as LlamaTokenizer without a space in front; the token for what is unknown is the file's. */
+static sac_status apply_gemma(sac_tokenizer *t, sac_error *err) {
+    static const char metaspace[] = "\xe2\x96\x81";
+    sac_step *step;
+    SAC_TRY(sac_steps_new(&t->normalize, &step, err));
+    step->kind = SAC_STEP_REPLACE;
+    SAC_TRY(sac_step_set_text(step, metaspace, sizeof metaspace - 1, err));
+    SAC_TRY(sac_regex_compile(&step->regex, " ", 1, true, err));
+    SAC_TRY(sac_steps_add_split(&t->split, " ", 1, true, SAC_SPLIT_MERGED_WITH_PREVIOUS, false, err));
+    t->bpe.byte_fallback = t->bpe.fuse_unk = true;
+    t->decoder =
+        (sac_decoder){.replace = {{.from = "\xe2\x96\x81", .to = " ", .from_bytes = 3, .to_bytes = 1}},
+                      .n_replaces = 1,
+                      .byte_fallback = true};
+    return SAC_OK;
+}
+
 static sac_status read_settings(const sac_tokenizer_json *files, bool *splits_special, bool *prefix,
                                 bool *legacy, sac_error *err) {
     if (!files->config) return SAC_OK;
     SAC_TRY(sac_json_get_bool(files->config, "split_special_tokens", splits_special, err));
-    if (files->kind == SAC_CLASS_FILE) return SAC_OK;
+    if (files->kind == SAC_CLASS_FILE || files->kind == SAC_CLASS_GEMMA) return SAC_OK;
     SAC_TRY(sac_json_get_bool(files->config, "add_prefix_space", prefix, err));
     return files->kind == SAC_CLASS_LLAMA ? sac_json_get_bool(files->config, "legacy", legacy, err) : SAC_OK;
 }
@@ -113,7 +137,9 @@ sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json 
             "\"tokenizer_class\" means %s, but tokenizer.json holds a Unigram model: give --tokenizer file "
             "to take tokenizer.json as it is",
             t->kind);
-    t->bpe.ignore_merges = t->bpe.wants_unk = false;
+    t->bpe.ignore_merges = false;
+    if (files->kind == SAC_CLASS_GEMMA) return apply_gemma(t, err);
+    t->bpe.wants_unk = false;
     t->bpe.unk_id = -1;
     return files->kind == SAC_CLASS_LLAMA ? apply_llama(t, prefix, legacy, err) : apply_qwen2(t, prefix, err);
 }

@@ -50,8 +50,11 @@ typedef struct sac_model_config {
     const sac_family *text_family; /* whose tensors the decoder has: the family itself when it is text only */
     char default_chat[32];         /* of the family's YAML */
     sac_decoder_config decoder;
+    const char *gate_key; /* of the gate's activation; NULL: "hidden_act", which must be SiLU's */
     bool qkv_bias, o_bias;
     bool qk_norm;         /* of each head of queries and keys */
+    bool no_pre_norms;    /* none before a part of a layer */
+    bool post_norms;      /* of what each part of a layer makes, before it is added */
     bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
     bool axes_take_turns; /* see sac_rope_config */
     double video_fps;     /* that the family's own code samples when nothing is asked for; 0: every frame */
@@ -69,6 +72,7 @@ typedef struct sac_model_config {
      * to number, and of what a template writes for a video, where the tokenizer's files name no others. NULL in other
      * layouts. */
     const char *media_begin, *media_end, *video_mark;
+    bool begin_is_mark; /* media_begin is what a template writes for a picture, and a family's texts have these very names */
     bool image_newline;
     bool video_newline; /* one behind the frames of a video */
     /* The chat template of every conversation with a video, and of all where the folder has none; it writes "<video>" for
@@ -94,7 +98,9 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
                         .in = in,
                         .joins = joins,
                         .norm_eps = c->tower.norm_eps,
-                        .hidden = is_patch && !c->merger->narrows ? joins * in : c->decoder.hidden,
+                        .hidden = !is_patch || c->merger->narrows ? c->decoder.hidden
+                                  : c->merger->pools              ? in
+                                                                  : joins * in,
                         .n_deep = c->decoder.n_deep,
                         .out = c->decoder.hidden,
                         .act = c->projector_act};
@@ -110,6 +116,10 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
  * text_config / vision_config). */
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
+/* "layer_types": which layers slide; nothing changes without it. c->decoder has its layers and their window. */
+sac_status sac_config_read_layer_types(sac_model_config *c, const json_t *object, sac_error *err);
+/* The layers of the set slide; where it is empty, the decoder has no window. */
+void sac_config_slide(sac_model_config *c, const sac_layer_set *set);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
 /* `fallback`: the layer where the key is missing. */
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,

@@ -139,6 +139,14 @@ sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err)
     return sac_config_check_positive("norm epsilon", (double)d->rms_eps, err);
 }
 
+static sac_status read_gate(sac_model_config *c, const json_t *object, sac_error *err) {
+    const char *act = "silu";
+    if (c->gate_key) return sac_config_read_activation(&c->decoder.gate_act, object, c->gate_key, err);
+    SAC_TRY(sac_json_get_string(object, "hidden_act", &act, err));
+    if (strcmp(act, "silu") == 0 || strcmp(act, "swish") == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" is \"%.30s\"; only silu is supported", act);
+}
+
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err) {
     sac_decoder_config *d = &c->decoder;
     SAC_TRY(sac_config_get_int(object, "num_hidden_layers", 1, SAC_CONFIG_MAX_LAYERS, &d->n_layers, err));
@@ -161,10 +169,7 @@ sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sa
     if (!d->head_dim) d->head_dim = d->hidden / d->n_heads;
     SAC_TRY(sac_config_get_int(object, "head_dim", 1, SAC_CONFIG_MAX_HEAD_DIM, &d->head_dim, err));
     SAC_TRY(sac_json_get_bool(object, "tie_word_embeddings", &c->tied_head, err));
-    const char *act = "silu";
-    SAC_TRY(sac_json_get_string(object, "hidden_act", &act, err));
-    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" is \"%.30s\"; only silu is supported", act);
+    SAC_TRY(read_gate(c, object, err));
     SAC_TRY(sac_config_read_rope(c, object, err));
     SAC_TRY(sac_config_check_decoder(d, err));
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, object, d->vocab, err);

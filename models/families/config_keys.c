@@ -137,10 +137,22 @@ static sac_status walk_inner(const walk *outer, const json_t *object, const char
     return walk_object(&w, inner);
 }
 
+/* One for each kind of layer, where the family has them so. */
+static sac_status walk_ropes(const walk *w, const json_t *parameters) {
+    static const char *const kinds[] = {"full_attention", "sliding_attention"};
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%srope_parameters.", w->prefix);
+    walk inner = *w;
+    inner.prefix = prefix;
+    for (size_t i = 0; i < SAC_COUNT(kinds); i++) SAC_TRY(walk_inner(&inner, parameters, kinds[i], "rope"));
+    return SAC_OK;
+}
+
 static sac_status walk_language(walk *w, const json_t *object) {
     SAC_TRY(walk_object(w, object));
     SAC_TRY(walk_inner(w, object, "rope_scaling", "rope"));
-    return walk_inner(w, object, "rope_parameters", "rope");
+    SAC_TRY(walk_inner(w, object, "rope_parameters", "rope"));
+    return walk_ropes(w, json_object_get(object, "rope_parameters"));
 }
 
 /* text_config is read by the text model's own family; one that is in no list, by the one text family that there is.

@@ -20,6 +20,12 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,
     &sac_family_smolvlm,
+    &sac_family_gemma2,
+    &sac_family_gemma3_text,
+    &sac_family_gemma3,
+    &sac_family_granite,
+    &sac_family_olmo2,
+    &sac_family_smollm3,
     NULL,
 };
 

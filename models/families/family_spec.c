@@ -51,13 +51,23 @@ static sac_status each_pair(const reader *r, const yaml_node_t *n, pair_fn fn, v
     return SAC_OK;
 }
 
+/* The one value that the key may have. */
+static sac_status flag_of(const reader *r, const yaml_node_t *n, const char *only, bool *out) {
+    const char *text = NULL;
+    SAC_TRY(text_of(r, n, &text));
+    *out = strcmp(text, only) == 0;
+    return *out ? SAC_OK : bad(r, n, "no such value");
+}
+
 static sac_status tensor_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
     sac_spec_tensor *t = into;
     if (strcmp(key, "names") == 0) return list_of(r, value, &t->names);
     if (strcmp(key, "shape") == 0) return list_of(r, value, &t->shape);
     if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
     if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
-    return bad(r, value, "unknown key of a tensor (names, shape, gguf, when)");
+    if (strcmp(key, "plus") == 0) return flag_of(r, value, "1", &t->plus_one);
+    if (strcmp(key, "transposed") == 0) return flag_of(r, value, "true", &t->transposed);
+    return bad(r, value, "unknown key of a tensor (names, shape, gguf, when, plus, transposed)");
 }
 
 static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {

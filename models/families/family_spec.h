@@ -15,8 +15,9 @@
  *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer
  *       gguf: blk.{i}.attn_q.weight
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
- *       when: qkv_bias                                           bound only if that
- * flag is set
+ *       when: qkv_bias                                           bound only if that flag is set
+ *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
+ *       transposed: true                                         a matrix [inputs][outputs]
  *   mmproj:                        its vision half as a GGUF file of its own
  *     projectors: [mlp]            clip.projector_type
  *     needs: clip.vision.image_grid_pinpoints   only of files that have this key, before other families
@@ -53,6 +54,7 @@ typedef struct sac_spec_list {
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
     sac_spec_list names, shape;
+    bool plus_one, transposed;
 } sac_spec_tensor;
 
 typedef struct sac_spec_prefix {

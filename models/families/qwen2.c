@@ -1,7 +1,6 @@
 /* qwen2.c - Qwen2 and Qwen2.5: Llama with biases on queries, keys and values. */
+#include "config_values.h"
 #include "family.h"
-
-#include <string.h>
 
 static void defaults(sac_model_config *c) {
     c->text_family = &sac_family_qwen2;
@@ -19,21 +18,6 @@ static void defaults(sac_model_config *c) {
     c->qkv_bias = true;
 }
 
-/* Layers from max_window_layers on slide, unless layer_types lists them one by one. */
-static int sliding_layers(const sac_model_config *c, const json_t *config, int64_t max_window_layers) {
-    const json_t *types = json_object_get(config, "layer_types");
-    if (!json_is_array(types)) {
-        int64_t n = c->decoder.n_layers - max_window_layers;
-        return n < 0 ? 0 : (int)n;
-    }
-    int n = 0;
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        n += type && strcmp(type, "sliding_attention") == 0;
-    }
-    return n;
-}
-
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     SAC_TRY(sac_config_read_decoder(c, config, err));
     bool slides = false;
@@ -42,13 +26,12 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     SAC_TRY(sac_json_get_int(config, "sliding_window", 1, INT32_MAX, &window, err));
     SAC_TRY(sac_json_get_int(config, "max_window_layers", 0, INT32_MAX, &max_window_layers, err));
     if (!slides || json_is_null(json_object_get(config, "sliding_window"))) return SAC_OK;
-    int n = sliding_layers(c, config, max_window_layers);
-    if (n != 0 && n != c->decoder.n_layers)
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "\"use_sliding_window\" in %d of %d layers (\"max_window_layers\"); all or none are supported", n,
-            c->decoder.n_layers);
-    if (n) c->decoder.sliding_window = window;
+    sac_layer_set from = {{0}}; /* unless layer_types lists them one by one */
+    for (int i = 0; i < c->decoder.n_layers; i++)
+        if (i >= max_window_layers) sac_layer_set_add(&from, i);
+    c->decoder.sliding_window = window;
+    if (sac_config_has(config, "layer_types")) return sac_config_read_layer_types(c, config, err);
+    sac_config_slide(c, &from);
     return SAC_OK;
 }
 

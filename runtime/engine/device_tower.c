@@ -91,7 +91,7 @@ static sac_status merge(sac_session *s, const sac_media *m, int n, sac_mat featu
 static sac_status convert(sac_session *s, sac_mat y, sac_mat wide) {
     if (!y.data) return SAC_OK;
     sac_weight table = sac_weight_of((sac_tensor){wide.data, SAC_DTYPE_F32, 2, {y.rows, y.cols}});
-    return s->device_ops.embed(&s->device_stream, &(sac_embed_args){y, table, s->device_vision.every_row});
+    return s->device_ops.embed(&s->device_stream, &(sac_embed_args){.y = y, .table = table, .ids = s->device_vision.every_row});
 }
 
 /* To y in the decoder's type. */

@@ -146,6 +146,15 @@ static void place_span(placer *p, sac_prompt_span *span) {
         place(p, sac_media_token(p->s, m), sac_media_identity(p->s, (size_t)span->media, before + t));
 }
 
+/* Rows that see one another are run together, or kept together. */
+static void keep_whole_spans(placer *p) {
+    const sac_session *s = p->s;
+    if (!s->model->loaded.decoder.config.sees_spans) return;
+    for (int i = 0; i < s->n_spans; i++)
+        if (s->spans[i].first < p->n_equal && p->n_equal < s->spans[i].first + s->spans[i].n)
+            p->n_equal = s->spans[i].first;
+}
+
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
 static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err) {
     sac_session *s = p->s;
@@ -161,6 +170,7 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
     }
     /* The last token is always run: its logits are wanted. */
     if (p->n_equal > prompt->n_tokens - 1) p->n_equal = prompt->n_tokens - 1;
+    keep_whole_spans(p);
     if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p->n_held, prompt->n_tokens)) p->n_equal = 0;
     return SAC_OK;
 }

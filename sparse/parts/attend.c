@@ -48,7 +48,7 @@ static void read_lists(const sac_choice_lists *of, sac_row_lists *lists, sac_att
 
 /* A view that lacks the sequence's last rows. */
 static sac_status attend_far_and_near(const sac_layer_attention *a, const sac_choice_view *v) {
-    if (a->shape->window) return SAC_UNSUPPORTED;
+    if (a->window) return SAC_UNSUPPORTED;
     return a->ops->choice_attend(a->stream, &(sac_choice_attend_args){.q = a->q,
                                                                       .far = v->kv,
                                                                       .src = a->kv,

@@ -176,7 +176,7 @@ static sac_status attend(sac_vote_chunks *s, const sac_layer_attention *part, in
                                                                     .n_heads = part->shape->n_heads,
                                                                     .scale = part->scale,
                                                                     .causal = true,
-                                                                    .window = part->shape->window});
+                                                                    .window = part->window});
 }
 
 sac_status sac_vote_chunks_attend(sac_vote_chunks *s, const sac_layer_attention *a, int64_t first,

@@ -82,7 +82,7 @@ static sac_status sum_weights(sac_window_choice *s, const sac_layer_attention *a
                                               .n_kv = a->kv.n_rows,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window}));
+                                              .window = a->window}));
     return sac_fetch(a, s->sums, (size_t)s->n_sets * (size_t)a->kv.n_rows * sizeof(float));
 }
 

@@ -31,7 +31,7 @@ sac_status sac_window_sums_find(const sac_layer_attention *a) {
                                               .n_kv = n,
                                               .n_heads = a->shape->n_heads,
                                               .scale = a->scale,
-                                              .window = a->shape->window,
+                                              .window = a->window,
                                               .diagonals = w->diagonals,
                                               .n_diagonals = w->diagonals ? a->shape->n_ctx : 0});
 }

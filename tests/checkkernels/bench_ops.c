@@ -197,8 +197,8 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     switch ((int)op) {
     case CHECK_rmsnorm: c->rmsnorm = (sac_rmsnorm_args){y, x, w, 1e-6f}; break;
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, w, w, 1e-6f}; break;
-    case CHECK_swiglu: c->swiglu = (sac_swiglu_args){y, x, x}; break;
-    case CHECK_scale_add: c->scale_add = (sac_scale_add_args){y, x, w}; break;
+    case CHECK_swiglu: c->swiglu = (sac_swiglu_args){.y = y, .gate = x, .up = x}; break;
+    case CHECK_scale_add: c->scale_add = (sac_scale_add_args){.y = y, .x = x, .scale = w}; break;
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_blend_rows:
         c->blend_rows = (sac_blend_rows_args){
@@ -238,7 +238,7 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     }
     default: {
         sac_tensor table = {bench_copies(b, SAC_DTYPE_BF16, rows, n, false), SAC_DTYPE_BF16, 2, {rows, n}};
-        c->embed = (sac_embed_args){y, sac_weight_of(table), index};
+        c->embed = (sac_embed_args){.y = y, .table = sac_weight_of(table), .ids = index};
         b->bytes = 6.0 * (double)(rows * n);
         break;
     }

@@ -90,12 +90,39 @@ static const struct pages_shape {
     {{1, 3, 129, -1, 4, 2, 72, true, false, 0, 3}, 1},
     {{1, 1, 40, -1, 7, 1, 64, true, false, 0, 0}, 100},
 };
+/* Spans that begin and end inside a tile of queries, before the first query and behind the last, longer than a window,
+ * of one row, next to one another; and capped scores, of few queries and of many. */
+static const sac_row_span one_span[] = {{3, 9}}, whole[] = {{0, 200}},
+                          several[] = {{0, 1}, {5, 40}, {45, 3}, {90, 130}, {260, 40}};
+#define SPANS(s) s, SAC_COUNT(s)
+static const struct spans_shape {
+    check_attention_shape shape;
+    const sac_row_span *spans;
+    int64_t n_spans;
+    float softcap;
+    int page_rows;
+    bool lse;
+} spans_shapes[] = {
+    {{1, 16, 16, 0, 2, 1, 24, true, false, 0, 0}, SPANS(one_span), 0, 0, true},
+    {{1, 16, 16, 0, 2, 1, 12, true, false, 4, 0}, SPANS(one_span), 0, 0, true},
+    {{1, 150, 300, 100, 4, 2, 64, true, false, 0, 0}, SPANS(several), 0, 0, true},
+    {{1, 300, 300, 0, 4, 2, 80, true, false, 60, 0}, SPANS(several), 0, 0, false},
+    {{1, 3, 260, 95, 6, 2, 64, true, false, 0, 0}, SPANS(several), 3, 0, false},
+    {{1, 1, 200, 7, 4, 1, 256, true, false, 0, 0}, SPANS(whole), 0, 0, true},
+    {{1, 200, 200, 0, 6, 2, 64, true, false, 33, 0}, SPANS(whole), 0.5f, 16, false},
+    {{1, 1, 1100, -1, 6, 2, 64, true, false, 0, 0}, NULL, 0, 2, 0, true},
+    {{1, 97, 200, -1, 2, 2, 24, true, false, 50, 0}, NULL, 0, 0.7f, 0, true},
+    {{1, 5, 20, 0, 2, 2, 12, true, false, 0, 0}, NULL, 0, 1, 0, false},
+    {{3, 64, 64, 0, 4, 4, 64, false, false, 0, 0}, NULL, 0, 30, 0, false},
+    {{1, 40, 300, -1, 4, 4, 80, true, false, 0, 1}, NULL, 0, 1.5f, 0, false},
+};
+#define N_SPANS ((int)SAC_COUNT(spans_shapes))
 #define N_PAGES    ((int)SAC_COUNT(pages_shapes))
 #define N_PLAIN    ((int)SAC_COUNT(shapes))
 #define N_LISTS    ((int)SAC_COUNT(lists_shapes))
 #define N_CHUNKS   ((int)SAC_COUNT(chunk_shapes))
 #define N_SEGMENTS ((int)SAC_COUNT(segments_shapes))
-#define N_SHAPES   (N_PLAIN + N_LISTS + N_CHUNKS + N_SEGMENTS + N_PAGES)
+#define N_SHAPES   (N_PLAIN + N_LISTS + N_CHUNKS + N_SEGMENTS + N_PAGES + N_SPANS)
 
 /* A score of s is wrong by eps (4 + sqrt d) |q| |k| scale, so is the logarithm of its weight; the output, an
  * average of v, moves by twice that times max|v|, and by eps (4 + sqrt n) max|v| for its own sums. */
@@ -111,7 +138,7 @@ static void allow_attention(check_case *c, double k_norm, double v_max) {
                 continue;
             }
             double q_norm = check_norm((const float *)a->q.data + r * a->q.stride + col, d);
-            double score = q_norm * k_norm * (double)a->scale;
+            double score = q_norm * k_norm * (double)a->scale + (double)a->softcap;
             allowed[r * cols + col] =
                 EPS * v_max * (4 + sqrt((double)a->n_kv) + 2 * (4 + sqrt((double)d)) * score) + 1e-40;
             if (n_lse) lse[r * a->n_heads + col / d] = EPS * (8 + 2 * (4 + sqrt((double)d)) * score);
@@ -152,7 +179,8 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
                      : sh->n_batch > 1 || x->segments ? q_rows
                                                       : sh->n_kv;
     int64_t n_valid = n_rows; /* a batch's spare rows are ordinary numbers */
-    if (a->causal && sh->n_batch == 1 && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
+    if (a->causal && sh->n_batch == 1 && !x->n_spans && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
+    a->spans = x->spans, a->n_spans = x->n_spans, a->softcap = x->softcap;
     check_kv_shape kv = {.dtype = t,
                          .n_heads = sh->n_kv_heads,
                          .head_dim = sh->head_dim,
@@ -181,6 +209,8 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     c->same_bits = true;
     allow_attention(c, k_norm, v_max);
     char lists[48] = "";
+    if (x->n_spans || x->softcap > 0)
+        snprintf(lists, sizeof lists, " spans=%lld cap=%g", (long long)x->n_spans, (double)x->softcap);
     if (x->segments) snprintf(lists, sizeof lists, " segments=%lld", (long long)a->n_segments);
     if (x->page_rows) snprintf(lists, sizeof lists, " pages of %d", x->page_rows);
     if (a->lists)
@@ -198,11 +228,12 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     if (i >= N_SHAPES * 3) return false;
     int number = i % N_SHAPES;
     int list = number - N_PLAIN, chunk = list - N_LISTS, segments = chunk - N_CHUNKS,
-        pages = segments - N_SEGMENTS;
+        pages = segments - N_SEGMENTS, spans = pages - N_PAGES;
     bool own = chunk >= 0 && segments < 0;
     const struct lists_shape *more = list >= 0 && chunk < 0 ? &lists_shapes[list] : NULL;
     const check_attention_shape *sh = more            ? &more->shape
                                       : own           ? &chunk_shapes[chunk]
+                                      : spans >= 0    ? &spans_shapes[spans].shape
                                       : pages >= 0    ? &pages_shapes[pages].shape
                                       : segments >= 0 ? &segments_shapes[segments].shape
                                                       : &shapes[number];
@@ -211,7 +242,15 @@ bool check_make_attention(check_case *c, int i, bool quick) {
     check_attention_extra extra = {.own = own,
                                    .segments =
                                        segments >= 0 && pages < 0 ? segments_shapes[segments].length : NULL,
-                                   .page_rows = pages >= 0 ? pages_shapes[pages].page_rows : 0};
+                                   .page_rows = pages >= 0 && spans < 0 ? pages_shapes[pages].page_rows : 0};
+    if (spans >= 0) {
+        const struct spans_shape *x = &spans_shapes[spans];
+        extra = (check_attention_extra){.spans = x->spans,
+                                        .n_spans = x->n_spans,
+                                        .softcap = x->softcap,
+                                        .page_rows = x->page_rows,
+                                        .lse = x->lse};
+    }
     if (more)
         extra = (check_attention_extra){
             .n_lists = more->n_lists, .lse = more->lse, .list_block = more->list_block};

@@ -100,13 +100,25 @@ static void make_rope(check_case *c, const row_case *r, int i) {
              a->back ? " back" : "");
 }
 
+/* Of GELU by tanh(u), x / (1 + e^-2u): u is wrong by some eps of itself; the reference's 1 + tanh u cancels. */
+static double gelu_tanh_error(double x) {
+    double u = 0.7978845608 * (x + 0.044715 * x * x * x);
+    return fabs(x) * (EPS * 8 * fabs(u) * fmin(1, exp(2 * u)) + 0x1p-51);
+}
+
 static void make_swiglu(check_case *c, const row_case *r) {
     sac_swiglu_args *a = &c->swiglu;
     a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
     a->gate = r->in_place ? a->y : check_mat(c, false, r->rows, r->cols, 2 * r->gap, r->misalign, r->v);
     a->up = r->in_place && r->rows % 2 ? a->y : check_mat(c, false, r->rows, r->cols, 0, r->misalign, r->v);
+    a->act = check_rand_int(c, 0, 2) ? SAC_ACT_NONE : SAC_ACT_GELU_TANH;
     double *allowed = check_allow(c, r->rows * r->cols);
-    for (int64_t i = 0; i < r->rows * r->cols; i++) allowed[i] = 1e-37 * 1e4; /* e^-g beyond f32 gives 0 */
+    for (int64_t i = 0; i < r->rows * r->cols; i++) {
+        const double gate = (double)sac_mat_row_f32(a->gate, i / r->cols)[i % r->cols],
+                     up = (double)sac_mat_row_f32(a->up, i / r->cols)[i % r->cols];
+        allowed[i] = 1e-37 * 1e4; /* e^-g beyond f32 gives 0 */
+        if (a->act == SAC_ACT_GELU_TANH) allowed[i] += gelu_tanh_error(gate) * fabs(up);
+    }
     c->relative = 8 * EPS;
 }
 
@@ -203,10 +215,13 @@ static void make_scale_add(check_case *c, const row_case *r) {
     a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
     a->x = check_mat(c, false, r->rows, r->cols, 0, r->misalign, r->v);
     a->scale = vector(c, r->cols);
+    const int plain = (int)check_rand_int(c, 0, 2);
+    if (!plain) a->scale = NULL, a->factor = check_rand_int(c, 0, 1) ? 0 : -0.3f;
+    const double factor = a->factor != 0 ? (double)a->factor : 1;
     double *allowed = check_allow(c, r->rows * r->cols);
     for (int64_t i = 0; i < r->rows; i++)
         for (int64_t j = 0; j < r->cols; j++)
-            allowed[i * r->cols + j] = EPS * fabs((double)sac_mat_row_f32(a->x, i)[j] * (double)a->scale[j]);
+            allowed[i * r->cols + j] = EPS * fabs((double)sac_mat_row_f32(a->x, i)[j] * (a->scale ? (double)a->scale[j] : factor));
     c->relative = EPS;
 }
 
@@ -285,6 +300,7 @@ static void make_embed(check_case *c, const row_case *r, int i) {
     int32_t *ids = check_buffer_add(c, false, SAC_DTYPE_F32, 1, r->rows, r->rows, 4);
     for (int64_t row = 0; row < r->rows; row++) ids[row] = (int32_t)check_rand_int(c, 0, vocab - 1);
     a->ids = ids;
+    a->scale = check_rand_int(c, 0, 1) ? 0 : 5.5f;
     c->exact = true;
     snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " %s", sac_dtype_name(t));
 }

@@ -171,6 +171,9 @@ typedef struct check_attention_extra {
     bool own;           /* batches of n_q queries, each with n_kv keys of its own */
     int64_t list_block; /* queries that share n_lists lists; 0 = all */
     bool uneven;        /* lists are so */
+    const sac_row_span *spans; /* n_spans of them */
+    int64_t n_spans;
+    float softcap;
     int page_rows;      /* keys and values in pages of so many rows; 0 = not */
     const int
         *segments; /* lengths of problems of their own, up to a -1; the shape's n_batch is 1, and its n_q

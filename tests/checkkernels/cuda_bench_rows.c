@@ -130,11 +130,11 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_rmsnorm: c->rmsnorm = (sac_rmsnorm_args){y, x, floats(b, n), 1e-6f}; break;
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, floats(b, n), floats(b, n), 1e-6f}; break;
     case CHECK_swiglu:
-        c->swiglu = (sac_swiglu_args){y, x, mat(b, rows, n)};
+        c->swiglu = (sac_swiglu_args){.y = y, .gate = x, .up = mat(b, rows, n)};
         b->bytes = 3 * moved;
         break;
     case CHECK_scale_add:
-        c->scale_add = (sac_scale_add_args){y, x, floats(b, n)};
+        c->scale_add = (sac_scale_add_args){.y = y, .x = x, .scale = floats(b, n)};
         b->bytes = 3 * moved;
         break;
     case CHECK_gather_rows:

@@ -272,7 +272,10 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     }
     if (c->op == CHECK_linear_group) *absolute += 1.2 * u; /* a bias */
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
-    if (c->op == CHECK_gate_up_step) *absolute += 10 * u;
+    if (c->op == CHECK_gate_up_step) { /* so are both factors' token */
+        *relative = 2.02 * u;
+        *absolute += 10 * u;
+    }
     if (c->op == CHECK_attention_many) *absolute += 2 * u;
     if (c->op == CHECK_choice_attend) *absolute += 3 * u; /* and of the query that is turned */
     if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */

@@ -91,6 +91,22 @@ static sac_status swiglu_one_past(const sac_stream *s, const sac_swiglu_args *a)
     return st;
 }
 
+static sac_status swiglu_always_silu(const sac_stream *s, const sac_swiglu_args *a) {
+    sac_swiglu_args b = *a;
+    b.act = SAC_ACT_NONE;
+    return ref().swiglu(s, &b);
+}
+static sac_status embed_unscaled(const sac_stream *s, const sac_embed_args *a) {
+    sac_embed_args b = *a;
+    b.scale = 0;
+    return ref().embed(s, &b);
+}
+static sac_status scale_add_no_factor(const sac_stream *s, const sac_scale_add_args *a) {
+    sac_scale_add_args b = *a;
+    b.factor = 0;
+    return ref().scale_add(s, &b);
+}
+
 static sac_status layernorm_in_gap(const sac_stream *s, const sac_layernorm_args *a) {
     sac_status st = ref().layernorm(s, a);
     if (a->y.stride > a->y.cols && a->y.rows > 1) sac_mat_row_f32(a->y, 0)[a->y.stride - 1] = 0;
@@ -156,6 +172,22 @@ static sac_status attention_wrong_head(const sac_stream *s, const sac_attention_
 static sac_status attention_sees_next(const sac_stream *s, const sac_attention_args *a) {
     sac_attention_args b = *a;
     b.first++;
+    return ref().attention(s, &b);
+}
+
+static sac_status attention_no_spans(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.n_spans = 0;
+    return ref().attention(s, &b);
+}
+static sac_status attention_last_span(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.n_spans = a->n_spans ? a->n_spans - 1 : 0;
+    return ref().attention(s, &b);
+}
+static sac_status attention_no_cap(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.softcap = 0;
     return ref().attention(s, &b);
 }
 
@@ -344,6 +376,12 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("other_type", convert_rows, convert_other_type)                                                        \
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \
     X("sees_next_key", attention, attention_sees_next)                                                       \
+    X("always_silu", swiglu, swiglu_always_silu)                                                             \
+    X("unscaled", embed, embed_unscaled)                                                                     \
+    X("no_factor", scale_add, scale_add_no_factor)                                                           \
+    X("no_spans", attention, attention_no_spans)                                                             \
+    X("last_span", attention, attention_last_span)                                                           \
+    X("no_cap", attention, attention_no_cap)                                                                 \
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \

@@ -278,7 +278,7 @@ static void gate_is_of_parts(property_test *p) {
     p->t->gate_up_step(p->s, a);
     sac_mat x = norm_of(p, a->x, a->norm, a->eps), gate = product_of(p, x, a->gate, NULL),
             up = product_of(p, x, a->up, NULL);
-    p->t->swiglu(p->s, &(sac_swiglu_args){gate, gate, up});
+    p->t->swiglu(p->s, &(sac_swiglu_args){.y = gate, .gate = gate, .up = up});
     for (int64_t i = 0; i < a->y.rows; i++)
         for (int64_t j = 0; j < a->y.cols; j++)
             expect_near(p, "gate", (double)sac_mat_row_f32(a->y, i)[j], (double)sac_mat_row_f32(gate, i)[j],

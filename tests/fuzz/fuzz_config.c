@@ -29,10 +29,10 @@ static sac_status read_generation(const json_t *object, sac_error *err) {
 }
 
 /* What is accepted has plans for pictures of any shape, of no more tiles than it says. */
-static sac_status read_preprocessor(const json_t *object, sac_error *err) {
+static sac_status read_processor(const sac_dialect *dialect, const json_t *object, sac_error *err) {
     static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}};
     const sac_processor_model model = {
-        .dialect = &sac_dialect_smolvlm, .image_size = 32, .patch_size = 4, .merge_size = 4, .video = object};
+        .dialect = dialect, .image_size = 32, .patch_size = 4, .merge_size = 4, .video = object};
     sac_processor_config c;
     sac_visual_plan p;
     SAC_TRY(sac_processor_read(&c, object, &model, err));
@@ -46,6 +46,14 @@ static sac_status read_preprocessor(const json_t *object, sac_error *err) {
     }
     sac_processor_free(&c);
     return SAC_OK;
+}
+
+static sac_status read_tiles(const json_t *object, sac_error *err) {
+    return read_processor(&sac_dialect_smolvlm, object, err);
+}
+
+static sac_status read_crops(const json_t *object, sac_error *err) {
+    return read_processor(&sac_dialect_gemma3, object, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -62,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         st = sac_json_parse(&object, text, size - 1, &err);
         if (st == SAC_OK) {
             st = (data[0] == 'g'   ? read_generation
-                  : data[0] == 'p' ? read_preprocessor
+                  : data[0] == 'p' ? read_tiles
+                  : data[0] == 'q' ? read_crops
                                    : read_config)(object, &err);
             json_decref(object);
         }

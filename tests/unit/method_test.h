@@ -199,6 +199,7 @@ static inline sac_layer_attention case_tokens(layer_case *c, int64_t n) {
                                  .n_before = c->n,
                                  .n_seen = c->n + n,
                                  .scale = 1.0f / sqrtf((float)s->head_dim),
+                                 .window = s->window,
                                  .rotation = c->rotation,
                                  .visual = c->visual,
                                  .n_visual = c->n_visual,

@@ -270,6 +270,7 @@ static sac_layer_attention step_tokens(layer_case *c, const int32_t *position, i
                                  .n_before = c->n,
                                  .n_seen = c->n + 1,
                                  .scale = 1.0f / sqrtf((float)sh->head_dim),
+                                 .window = sh->window,
                                  .rotation = c->rotation,
                                  .stats = &c->stats};
 }

@@ -95,7 +95,11 @@ static void small_models_give_the_same_bits(void **state) {
                                           "gguf_qwen3_f32/f32.gguf",
                                           "gguf_llama_q4_k/q4_k.gguf",
                                           "packed_ct_w4",
-                                          "packed_gptq_4"};
+                                          "packed_gptq_4",
+                                          "gemma2",
+                                          "gemma3_text",
+                                          "granite",
+                                          "olmo2"};
     static const char *const kvs[] = {"f32", "f16", "bf16"};
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;

@@ -114,6 +114,15 @@ static void config_model_type_decides(void **state) {
          "mistral", 0},
         {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]}",
          "mistral", 4096},
+        {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":28}", "qwen2", 4096},
+        {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":32}", "qwen2", 0},
+        {"{\"model_type\":\"gemma3_text\",\"sliding_window_pattern\":1}", "gemma3_text", 0},
+        {"{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"sliding_attention\"],\"sliding_window_pattern\":1}",
+         "gemma3_text", 4096},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+         "\"sliding_attention\"]}",
+         "mistral", 4096},
     };
     static sac_model_config c;
     sac_error err;
@@ -125,6 +134,8 @@ static void config_model_type_decides(void **state) {
 }
 
 #define LLAMA(keys)  "{\"model_type\":\"llama\"," keys "}"
+#define GEMMA(keys)  "{\"model_type\":\"gemma3_text\"," keys "}"
+#define GEMMA3(keys) "{\"model_type\":\"gemma3\"," keys "}"
 #define QWEN2(keys)  "{\"model_type\":\"qwen2\"," keys "}"
 #define LLAVA(keys)  "{\"model_type\":\"llava\"," keys "}"
 #define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
@@ -146,10 +157,30 @@ static void config_refuses(void **state) {
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},
         {LLAVA("\"text_config\":{\"is_causal\":false}"), "text_config: \"is_causal\" is false"},
         {LLAVA("\"image_token_index\":7,\"is_causal\":false"), "\"is_causal\" is false"},
-        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
-         "\"sliding_attention\"]}",
-         "slides in 1 of 2 layers"},
+        {"{\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"layer_types\":[\"chunked_attention\"]}",
+         "layer 0 is \"chunked_attention\""},
         {"{\"model_type\":\"mistral\",\"layer_types\":[\"full_attention\"]}", "lists 1 layers of 32"},
+        {GEMMA("\"sliding_window\":null"), "\"sliding_window\" is null"},
+        {GEMMA("\"sliding_window\":0"), "sliding_window"},
+        {GEMMA("\"sliding_window_pattern\":0"), "sliding_window_pattern"},
+        {GEMMA("\"layer_types\":[\"full_attention\"]"), "lists 1 layers of 26"},
+        {GEMMA("\"query_pre_attn_scalar\":0"), "query_pre_attn_scalar"},
+        {GEMMA("\"query_pre_attn_scalar\":\"big\""), "query_pre_attn_scalar"},
+        {GEMMA("\"hidden_activation\":\"relu\""), "\"hidden_activation\" is \"relu\""},
+        {GEMMA("\"rope_parameters\":{\"rope_theta\":5}"), "neither \"full_attention\""},
+        {GEMMA("\"rope_parameters\":{\"sliding_attention\":3}"), "sliding_attention"},
+        {GEMMA("\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":\"dynamic\",\"factor\":2}}"),
+         "sliding layers: rope type \"dynamic\""},
+        {GEMMA("\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":\"linear\"}}"), "needs a \"factor\""},
+        {GEMMA("\"rope_local_base_freq\":-1"), "rope_theta"},
+        {GEMMA("\"final_logit_softcapping\":-3"), "final_logit_softcapping"},
+        {GEMMA3("\"text_config\":{\"final_logit_softcapping\":30.0}"), "final_logit_softcapping"},
+        {GEMMA3("\"text_config\":{\"model_type\":\"llama\"}"), "llama"},
+        {GEMMA3("\"mm_tokens_per_image\":15"), "mm_tokens_per_image"},
+        {GEMMA3("\"mm_tokens_per_image\":0"), "mm_tokens_per_image"},
+        {GEMMA3("\"vision_config\":{\"image_size\":896}"), "mm_tokens_per_image"},
+        {GEMMA3("\"mm_tokens_per_image\":196,\"image_token_index\":300000"), "image_token_index"},
+        {GEMMA3("\"vision_config\":{\"model_type\":\"clip_vision_model\"}"), "not supported under gemma3"},
         {LLAMA("\"hidden_size\":0"), "\"hidden_size\" is 0"},
         {LLAMA("\"hidden_size\":\"big\""), "\"hidden_size\" must be an integer"},
         {LLAMA("\"hidden_size\":99999999999"), "\"hidden_size\" is 99999999999"},
@@ -176,7 +207,6 @@ static void config_refuses(void **state) {
         {ROPE("\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":1"), "above 1"},
         {"{\"model_type\":\"llama\",\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}",
          "more than 2"},
-        {QWEN2("\"use_sliding_window\":true,\"max_window_layers\":28"), "in 4 of 32 layers"},
         {"{\"model_type\":\"mistral\",\"sliding_window\":0}", "\"sliding_window\" is 0"},
         {LLAVA("\"text_config\":{\"model_type\":\"gemma\"}"),
          "model_type \"gemma\" is not supported under llava"},

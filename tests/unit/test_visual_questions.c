@@ -1,5 +1,6 @@
 /* A picture alone, one of several and a video's frames: LLaVA-OneVision cuts them in three ways, InternVL has tokens of its
- * own around them, SmolVLM texts between tiles. Each is the same for every size of chunks, from files and prepared, after a
+ * own around them, SmolVLM texts between tiles; in Gemma 3 a picture's rows see one another, across windows and chunks.
+ * Each is the same for every size of chunks, from files and prepared, after a
  * prefix that is used again, out of the cache, in batches, and with methods that choose or drop rows. */
 #include "saccade/saccade.h"
 #include "status.h"
@@ -131,6 +132,16 @@ static int open_smolvlm(void **state) {
     return open_folder(FOLDER "smolvlm", NULL, 327);
 }
 
+static int open_gemma3(void **state) {
+    (void)state;
+    return open_folder(FOLDER "gemma3", NULL, 160);
+}
+
+static int open_gemma3_pan(void **state) {
+    (void)state;
+    return open_folder(FOLDER "gemma3_pan", NULL, 160);
+}
+
 static int close_model(void **state) {
     (void)state;
     sac_model_free(model);
@@ -143,10 +154,17 @@ static const char *const prefills[] = {"dense", "zipvl:min=0,recent=4,random=4,t
 static const char *const decodes[] = {"dense", "tokenselect:init=2,local=8,k=16",
                                       "adore:sigma=attention,m=24,r=2"};
 
+/* Those that let no token see a later one are refused where the rows of a picture do; none of these drops rows of a window. */
+static bool sees_spans(void) {
+    sac_model_info info;
+    sac_model_get_info(model, &info);
+    return strcmp(info.family, "gemma3") == 0;
+}
+
 static void every_chunk_size(void **state) {
     float whole[MOST_VOCAB], part[MOST_VOCAB];
     (void)state;
-    for (size_t p = 0; p < SAC_COUNT(prefills); p++)
+    for (size_t p = 0; p < (sees_spans() ? 1 : SAC_COUNT(prefills)); p++)
         for (int kind = 0; kind < N_KINDS; kind++) {
             ask_new(512, prefills[p], NULL, kind, false, whole);
             for (int chunk = 1; chunk <= 64; chunk = chunk * 4 + 1) {
@@ -198,7 +216,7 @@ static void in_a_batch(void **state) {
     assert_ok(sac_batch_create(&b, model, N, &err), err);
     for (int i = 0; i < N; i++) {
         bool done = false;
-        const char *decode = decodes[(size_t)i % SAC_COUNT(decodes)];
+        const char *decode = decodes[(size_t)i % (sees_spans() ? 2 : SAC_COUNT(decodes))];
         sac_session *one = session(512, NULL, decode);
         about(&q[i], i, "What happens?", i % 2);
         assert_ok(sac_session_begin(one, &q[i].message, 1, &o, NULL, &err), err);
@@ -238,13 +256,79 @@ static void a_reducer_is_refused(void **state) {
     assert_non_null(strstr(err.text, "hired"));
 }
 
+/* Which methods a model of layers that slide and of pictures that see themselves does not take, and why. */
+static void methods_are_refused_by_name(void **state) {
+    static const struct {
+        const char *prefill, *decode, *kv, *rope, *says;
+    } bad[] = {
+        {"zipvl:min=0", NULL, NULL, NULL, "zipvl"},
+        {"streaming:start=4,recent=40", NULL, NULL, NULL, "prefill policy streaming lets no token see a later one"},
+        {"minference:pattern=block_sparse,blocks=2", NULL, NULL, NULL, "minference"},
+        {"tokenselect:init=2,local=8,k=16,chunk=8", NULL, NULL, NULL, "tokenselect"},
+        {"selfextend:group=4,window=200", NULL, NULL, NULL, "selfextend"},
+        {"infllm:init=16,local=64,block=16,topk=2,repr=2,chunk=64", NULL, NULL, NULL, "infllm"},
+        {"fastv", NULL, NULL, NULL, "fastv"},
+        {NULL, "adore:m=24,r=2", NULL, NULL, "adore"},
+        {NULL, "snapkv:cap=40", NULL, NULL, "sliding window of"},
+        {NULL, "h2o:heavy=8,recent=8", NULL, NULL, "sliding window of"},
+        {NULL, NULL, "kivi", NULL, "sliding window of"},
+        {NULL, NULL, NULL, "ntk:factor=4", "ntk"},
+    };
+    static const char *const good[] = {"quest:budget=32,page=8", "tokenselect:init=2,local=8,k=16", "twilight:p=0.9",
+                                       "streaming:start=4,recent=40", "doublesparse:k=24",
+                                       "infllm:init=4,local=24,block=8,topk=2,repr=2,chunk=8",
+                                       "selfextend:group=2,window=24", "duo:start=4,recent=24,heads=prompt"};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        sac_session_config c;
+        sac_error err;
+        sac_session *s;
+        sac_session_config_default(&c);
+        c.n_ctx = 512;
+        if (bad[i].prefill) c.prefill = bad[i].prefill;
+        if (bad[i].decode) c.decode = bad[i].decode;
+        if (bad[i].kv) c.kv = bad[i].kv;
+        if (bad[i].rope) c.rope = bad[i].rope;
+        if (sac_session_create(&s, model, &c, &err) != SAC_UNSUPPORTED || !strstr(err.text, bad[i].says))
+            fail_msg("case %zu: %s", i, err.text);
+    }
+    float logits[MOST_VOCAB];
+    for (size_t i = 0; i < SAC_COUNT(good); i++) ask_new(16, NULL, good[i], 1, false, logits);
+}
+
+/* Rows of a picture that a new question cuts are run again together: a picture's first rows may be those of another. */
+static void a_cut_picture_is_run_again(void **state) {
+    float want[MOST_VOCAB], found[MOST_VOCAB];
+    sac_session *s = session(16, NULL, NULL);
+    sac_error err;
+    (void)state;
+    question q;
+    int64_t n_prompt, n_reusable;
+    ask_new(16, NULL, NULL, 1, false, want);
+    ask(s, 0, "What happens?", false, found);
+    assert_ok(sac_session_n_reusable(s, about(&q, 1, "What happens?", false), 1, &n_prompt, &n_reusable, &err), err);
+    question_free(&q);
+    assert_in_range(n_reusable, 1, n_prompt - 1);
+    ask(s, 1, "What happens?", false, found);
+    same(want, found, "behind another", 1);
+    sac_session_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_chunk_size),      cmocka_unit_test(prepared_as_from_files),
         cmocka_unit_test(after_other_questions), cmocka_unit_test(in_a_batch),
         cmocka_unit_test(a_reducer_is_refused),
     };
+    const struct CMUnitTest gemma[] = {
+        cmocka_unit_test(every_chunk_size),      cmocka_unit_test(prepared_as_from_files),
+        cmocka_unit_test(after_other_questions), cmocka_unit_test(in_a_batch),
+        cmocka_unit_test(a_reducer_is_refused),  cmocka_unit_test(methods_are_refused_by_name),
+        cmocka_unit_test(a_cut_picture_is_run_again),
+    };
     return cmocka_run_group_tests_name("onevision", tests, open_onevision, close_model) ||
            cmocka_run_group_tests_name("internvl", tests, open_internvl, close_model) ||
-           cmocka_run_group_tests_name("smolvlm", tests, open_smolvlm, close_model);
+           cmocka_run_group_tests_name("smolvlm", tests, open_smolvlm, close_model) ||
+           cmocka_run_group_tests_name("gemma3", gemma, open_gemma3, close_model) ||
+           cmocka_run_group_tests_name("gemma3_pan", gemma, open_gemma3_pan, close_model);
 }

@@ -20,6 +20,8 @@
  *           two frames of a video make a tile.
  *   smolvlm SmolVLM, Idefics3: a picture in whole tiles, then the whole in one, each behind a text; frames are a tile each,
  *           behind their times.
+ *   gemma3  Gemma 3: the picture squeezed into one tile, and crops of it behind; frames are a tile each. Tiles stand
+ *           between two tokens, and crops behind texts.
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
@@ -28,7 +30,7 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl) X(smolvlm)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)
 
 struct sac_dialect {
     const char *name; /* in reports */

@@ -45,6 +45,7 @@ static const processor_class classes[] = {
     {.name = "LlavaOnevisionImageProcessor", .dialect = &sac_dialect_onevision, .squeeze = 384},
     {.name = "SiglipImageProcessor", .squeeze = 224, .half = true},
     {.name = "SmolVLMImageProcessor", .dialect = &sac_dialect_smolvlm, .half = true},
+    {.name = "Gemma3ImageProcessor", .dialect = &sac_dialect_gemma3, .half = true},
 };
 
 /* "...Fast" and "...Pil" are the same class. */

@@ -48,7 +48,7 @@ static sac_status add(const run *r, sac_mat h, sac_mat n, sac_mat x, const sac_w
                       const float *scale) {
     if (!scale) return linear(r, h, x, w, bias, SAC_ACT_NONE, true);
     SAC_TRY(linear(r, n, x, w, bias, SAC_ACT_NONE, false));
-    return r->ops->scale_add(r->stream, &(sac_scale_add_args){h, n, scale});
+    return r->ops->scale_add(r->stream, &(sac_scale_add_args){.y = h, .x = n, .scale = scale});
 }
 
 static sac_mat mat(const run *r, void *data, int64_t rows, int64_t cols) {

@@ -126,7 +126,7 @@ static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
     SAC_TRY(linear(r, up, n, &w->up, w->up_bias, gated ? SAC_ACT_NONE : c->act, false));
     if (gated) {
         SAC_TRY(linear(r, gate, n, &w->gate, w->gate_bias, SAC_ACT_NONE, false));
-        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){up, gate, up}));
+        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = up, .gate = gate, .up = up}));
     }
     return linear(r, h, up, &w->down, w->down_bias, SAC_ACT_NONE, true);
 }

@@ -152,7 +152,8 @@ static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
 extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
-    if (a->kv.pages) return SAC_UNSUPPORTED; /* no kernel reads through a table */
+    if (a->kv.pages || a->softcap > 0) return SAC_UNSUPPORTED; /* no kernel reads through a table, or caps scores */
+    if (a->n_spans) return sac_attention_by_spans(s, a, sac_cuda_attention);
     if (a->segment_start) return sac_attention_by_segments(s, a, sac_cuda_attention);
     if (attention_is_half(a) && attention_fits_int(a)) {
         const int from_queries = tuning_of(s->device).hopper_queries;

@@ -88,7 +88,8 @@ static bool is_step(const sac_attention_args *a) {
     bool all = !a->lists && a->n_kv >= 1 && (a->causal ? a->first >= 0 && a->first < a->n_kv : !a->window);
     bool listed = a->lists && !a->uneven && !a->list_block && a->n_kv >= 1 &&
                   (a->lists->n_lists == 1 || a->lists->n_lists == a->kv.n_heads);
-    return a->n_q == 1 && a->n_batch == 1 && !a->kv.pages && !a->lse && (all || listed) && attention_is_half(a) &&
+    return a->n_q == 1 && a->n_batch == 1 && !a->kv.pages && !a->lse && !a->n_spans &&
+           a->softcap == 0 && (all || listed) && attention_is_half(a) &&
            attention_fits_int(a);
 }
 static bool is_alike(const sac_attention_args *a, const sac_attention_args *b) {

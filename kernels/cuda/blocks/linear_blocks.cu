@@ -110,7 +110,7 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
 
 extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a) {
     const sac_tensor *w = &a->table.tensor;
-    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols)) return SAC_UNSUPPORTED;
+    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols) || a->scale != 0) return SAC_UNSUPPORTED;
     const unpack_job j = {w->data,
                           sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
                           a->ids,

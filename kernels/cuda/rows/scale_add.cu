@@ -1,11 +1,11 @@
-/* scale_add.cu - y += x, each column of x times its scale. */
+/* scale_add.cu - y += x, each column of x times its scale, or all times one factor. */
 #include "rows.cuh"
 
 namespace sac::rows {
 
 template <typename T, int V>
 static __global__ void scale_add_kernel(T *y, const T *x, const float *scale, int64_t rows, int64_t n,
-                                        int64_t y_stride, int64_t x_stride) {
+                                        int64_t y_stride, int64_t x_stride, float factor) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     if (at >= n) return;
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -13,7 +13,7 @@ static __global__ void scale_add_kernel(T *y, const T *x, const float *scale, in
         load<V>(sum, y + row * y_stride + at);
         load<V>(e, x + row * x_stride + at);
 #pragma unroll
-        for (int i = 0; i < V; i++) sum[i] += e[i] * scale[at + i];
+        for (int i = 0; i < V; i++) sum[i] += e[i] * (scale ? scale[at + i] : factor);
         store<V>(y + row * y_stride + at, sum);
     }
 }
@@ -26,7 +26,7 @@ extern "C" sac_status sac_cuda_scale_add(const sac_stream *s, const sac_scale_ad
     BY_DTYPE(a->y.dtype,
              return launch(s, {g.blocks, g.threads}, wide ? scale_add_kernel<T, 8> : scale_add_kernel<T, 1>,
                            (T *)a->y.data, (const T *)a->x.data, a->scale, a->y.rows, a->y.cols, a->y.stride,
-                           a->x.stride));
+                           a->x.stride, a->factor != 0 ? a->factor : 1.0f));
     return SAC_OK;
 }
 

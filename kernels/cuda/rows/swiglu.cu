@@ -1,11 +1,12 @@
-/* swiglu.cu - y = silu(gate) * up. */
+/* swiglu.cu - y = act(gate) * up. */
 #include "rows.cuh"
 
 namespace sac::rows {
 
 template <typename T, int V>
 static __global__ void swiglu_kernel(T *y, const T *gate, const T *up, int64_t rows, int64_t n,
-                                     int64_t y_stride, int64_t gate_stride, int64_t up_stride) {
+                                     int64_t y_stride, int64_t gate_stride, int64_t up_stride,
+                                     sac_activation act) {
     int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     start_next();
     wait_for_last();
@@ -15,7 +16,7 @@ static __global__ void swiglu_kernel(T *y, const T *gate, const T *up, int64_t r
         load<V>(g, gate + row * gate_stride + at);
         load<V>(u, up + row * up_stride + at);
 #pragma unroll
-        for (int i = 0; i < V; i++) g[i] = activate_as<T>(SAC_ACT_SILU, g[i]) * u[i];
+        for (int i = 0; i < V; i++) g[i] = activate_as<T>(act, g[i]) * u[i];
         store<V>(y + row * y_stride + at, g);
     }
 }
@@ -28,7 +29,8 @@ extern "C" sac_status sac_cuda_swiglu(const sac_stream *s, const sac_swiglu_args
     BY_DTYPE(a->y.dtype,
              return launch(s, early({g.blocks, g.threads}), wide ? swiglu_kernel<T, 8> : swiglu_kernel<T, 1>,
                            (T *)a->y.data, (const T *)a->gate.data, (const T *)a->up.data, a->y.rows,
-                           a->y.cols, a->y.stride, a->gate.stride, a->up.stride));
+                           a->y.cols, a->y.stride, a->gate.stride, a->up.stride,
+                           sac_gate_activation(a->act)));
     return SAC_OK;
 }
 

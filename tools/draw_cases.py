@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Draws checkpoints, processors, pictures and conversations of a family, and compares with transformers.
+
+    tools/draw_cases.py --family smolvlm --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
+
+Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3).
+
+Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
+golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
+of each case, and logits behind them. Prints how many cases agree; ends with 1 if any does not. Needs what
+make_tiny_models.py needs, torchvision and num2words."""
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+from PIL import Image
+
+import make_model_goldens as goldens
+import make_tiny_models as tiny
+
+MOST_TOKENS = 600  # of a prompt: in test_parity's context of 1024 all frames of a video then have room
+WORDS = ["owl", "What is this?", "and", " two\n\nlines", "it\n", "was it there: ", "\n\nmouse"]
+
+
+def draw_smolvlm_config(rng):
+    patch, scale = rng.randint(2, 7), rng.randint(1, 5)
+    side = scale * rng.randint(1, max(1, (14 if rng.random() < 0.7 else 31) // scale))
+    tile = patch * side + rng.randrange(patch)
+    kind = rng.choice(["smolvlm", "smolvlm", "idefics3"])
+    config = tiny.smolvlm({"image_size": tile, "patch_size": patch, "num_attention_heads": rng.choice([1, 2, 3])}, kind,
+                          scale_factor=scale, tie_word_embeddings=rng.random() < 0.5)
+    options = {"longest": rng.randint(1, 5 * tile), "splits": rng.random() < 0.75}
+    if rng.random() < 0.4:
+        options["video"] = rng.randint(1, 3 * tile)
+    return config, options
+
+
+def write_smolvlm(folder, rng, seed):
+    config, options = draw_smolvlm_config(rng)
+    write_weights(folder, config, seed)
+    tiny.write_smolvlm_files(folder, config, options)
+    path = os.path.join(folder, "preprocessor_config.json")
+    content = goldens.read_json(path)
+    if not config["model_type"] == "idefics3" and rng.random() < 0.3:
+        content.pop("video_sampling")
+    if rng.random() < 0.15 and "video" not in options:
+        content["resample"] = rng.choice([2, 3])
+    tiny.write_json(folder, "preprocessor_config.json", content)
+
+
+def write_weights(folder, config, seed, style="v5"):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    tiny.write_json(folder, "config.json", config)
+    tensors = tiny.draw(tiny.tensor_shapes(config), seed, config.get("tie_word_embeddings", True))
+    tiny.save(folder, {tiny.rename(k, style): v.contiguous() for k, v in tensors.items()})
+
+
+def draw_rope(rng, theta):
+    kind = rng.choice(["default", "default", "linear", "linear", "yarn", "llama3"])
+    rope = {"rope_type": kind, "rope_theta": theta}
+    if kind != "default":
+        rope["factor"] = rng.choice([2.0, 3.5, 8.0])
+    if kind == "llama3":
+        rope.update(low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
+    if kind == "yarn":
+        rope["original_max_position_embeddings"] = 128
+    return rope
+
+
+def draw_gemma_ropes(rng):
+    """As transformers 4 and as transformers 5 spells them, with keys left out."""
+    full, sliding = rng.choice([300.0, 20000.0, 1e6]), rng.choice([50.0, 1e4])
+    if rng.random() < 0.5:
+        keys = {"rope_theta": full, "rope_local_base_freq": sliding, "rope_scaling": rng.choice([None, {"rope_type": "linear", "factor": 8.0}])}
+        return {k: v for k, v in keys.items() if rng.random() < 0.8}
+    both = {"full_attention": draw_rope(rng, full), "sliding_attention": draw_rope(rng, sliding)}
+    if rng.random() < 0.2:
+        both.pop("sliding_attention")
+        return {"rope_parameters": both, "rope_local_base_freq": sliding}
+    return {"rope_parameters": both}
+
+
+def draw_gemma_text(rng, kind):
+    """No window of 1: transformers then keeps all rows of its cache, [-0:], for steps."""
+    heads = rng.choice([1, 2, 3, 4])
+    n, window = rng.randint(1, 6), rng.choice([2, 3, 5, 9, 17, 40, 200])
+    keys = {"num_hidden_layers": n, "num_attention_heads": heads, "num_key_value_heads": rng.choice([k for k in (1, 2, 3, 4) if heads % k == 0]),
+            "head_dim": rng.choice([6, 8, 12, 16, 24]), "sliding_window": window, "query_pre_attn_scalar": rng.choice([4, 10, 16, 100]),
+            "hidden_activation": rng.choice(["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", "silu"]),
+            "attention_bias": rng.random() < 0.3}
+    if rng.random() < 0.5:
+        keys["layer_types"] = [rng.choice(["full_attention", "sliding_attention"]) for _ in range(n)]
+    if kind == "gemma2":
+        caps = {"attn_logit_softcapping": rng.choice([None, 1.0, 3.0]), "final_logit_softcapping": rng.choice([None, 2.0, 10.0])}
+        return {**keys, **{k: v for k, v in caps.items() if rng.random() < 0.8},
+                **rng.choice([{}, {"rope_theta": 300.0}, {"rope_parameters": draw_rope(rng, 500.0)}])}
+    if rng.random() < 0.7:
+        keys["sliding_window_pattern"] = rng.randint(1, 6)
+    return {**keys, **draw_gemma_ropes(rng)}
+
+
+def write_gemma(folder, rng, seed):
+    kind = rng.choice(["gemma2", "gemma3_text"])
+    config = tiny.gemma_text(kind, "Gemma2ForCausalLM" if kind == "gemma2" else "Gemma3ForCausalLM", **draw_gemma_text(rng, kind))
+    config["tie_word_embeddings"] = rng.random() < 0.6
+    if kind != "gemma2" and rng.random() < 0.4:
+        config["final_logit_softcapping"] = 3.0
+    write_weights(folder, config, seed)
+    tiny.write_gemma_files(folder, config, {})
+
+
+def write_gemma3(folder, rng, seed):
+    patch, side, square = rng.randint(2, 6), rng.randint(1, 5), rng.randint(1, 4)
+    vision = {"image_size": patch * side * square + rng.randrange(patch), "patch_size": patch,
+              "num_attention_heads": rng.choice([1, 2, 3]), "layer_norm_eps": rng.choice([1e-6, 1e-3])}
+    tied = rng.random() < 0.6
+    config = tiny.gemma3({**draw_gemma_text(rng, "gemma3_text"), "tie_word_embeddings": tied}, vision,
+                         mm_tokens_per_image=side * side, tie_word_embeddings=tied)
+    options = {"pan": {"do_pan_and_scan": True, "pan_and_scan_min_crop_size": rng.choice([1, 5, 20, 60]),
+                       "pan_and_scan_max_num_crops": rng.randint(1, 6),
+                       "pan_and_scan_min_ratio_to_activate": rng.choice([0.5, 1.0, 1.2, 1.5, 3.0])}} if rng.random() < 0.6 else {}
+    write_weights(folder, config, seed, rng.choice(["v5", "old", "v4.52"]))
+    tiny.write_gemma_files(folder, config, options)
+    content = goldens.read_json(folder, "preprocessor_config.json")
+    content["resample"] = rng.choice([2, 2, 2, 3, 1])
+    if rng.random() < 0.2:
+        content.pop("resample")
+    tiny.write_json(folder, "preprocessor_config.json", content)
+
+
+def draw_gemma_case(rng, folder, k):
+    words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
+    return {"name": f"case {k}", "text": "".join(words)}
+
+
+def draw_gemma3_case(rng, folder, k):
+    """No system text before pictures alone: the template puts it into the question."""
+    case = draw_case(rng, folder, k)
+    for m in case["messages"]:
+        m["parts"] = [{"image": p["frames"][0]} if "frames" in p else p for p in m["parts"]]
+    return case if rng.random() < 0.85 else draw_gemma_case(rng, folder, k)
+
+
+def draw_side(rng):
+    return int(2 ** rng.uniform(0, 9)) if rng.random() < 0.8 else rng.choice([1, 2, 3, 1500])
+
+
+def draw_picture(rng, folder, n, size=None):
+    w, h = size or (draw_side(rng), draw_side(rng))
+    g = np.random.default_rng(rng.randrange(1 << 30))
+    path = os.path.join(folder, f"picture{n}.png")
+    Image.fromarray(g.integers(0, 256, (h, w, 3), dtype=np.uint8)).save(path)
+    return os.path.relpath(path, goldens.FOLDER)
+
+
+def draw_case(rng, folder, k):
+    """Videos of a conversation have one number of frames: transformers says the largest of each."""
+    parts, n_frames = [], rng.randint(1, 5)
+    for i in range(rng.randint(1, 4)):
+        what = rng.random()
+        if what < 0.45:
+            parts.append({"image": draw_picture(rng, folder, f"{k}_{i}")})
+        elif what < 0.6:
+            size = draw_side(rng), draw_side(rng)
+            frames = [draw_picture(rng, folder, f"{k}_{i}_{j}", size) for j in range(n_frames)]
+            parts.append({"frames": frames})
+        else:
+            parts.append({"text": rng.choice(WORDS)})
+    turns = [{"role": "user", "parts": parts}]
+    if rng.random() < 0.3:
+        turns += [{"role": "assistant", "parts": [{"text": "owls."}]},
+                  {"role": "user", "parts": [{"text": rng.choice(WORDS[:4])}]}]
+    if rng.random() < 0.2:
+        turns.insert(0, {"role": "system", "parts": [{"text": "Be short."}]})
+    return {"name": f"case {k}", "messages": turns, "chat_format": None}
+
+
+FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case)}
+
+
+def make_folder(family, folder, rng, seed, n_cases):
+    write_folder, draw = FAMILIES[family]
+    write_folder(folder, rng, seed)
+    model, cases = goldens.open_model(folder), []
+    while len(cases) < n_cases:
+        case = draw(rng, folder, len(cases))
+        try:
+            ids, _ = model.prompt(case)
+        except Exception as e:  # transformers does not take the picture or the conversation
+            name = os.path.basename(folder)
+            print(f"{name}: not taken by transformers: {type(e).__name__}: {str(e)[:100]}", flush=True)
+            continue
+        if len(ids) <= MOST_TOKENS:
+            cases.append(case)
+    cases, values = goldens.golden(folder, cases)
+    head = {"model": folder, "cases": cases}
+    tiny.write_json(folder, "golden.json", head)
+    values.tofile(os.path.join(folder, "golden.bin"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", default="smolvlm", choices=sorted(FAMILIES))
+    parser.add_argument("--test", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--folders", type=int, default=40)
+    parser.add_argument("--cases", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=1)
+    a = parser.parse_args()
+    goldens.N_TOKENS, n_right, n_wrong = 3, 0, 0
+    for i in range(a.folders):
+        rng = random.Random(a.seed * 1000003 + i)
+        folder = os.path.join(os.path.abspath(a.work), f"drawn{i}")
+        make_folder(a.family, folder, rng, a.seed * 1000 + i, a.cases)
+        done = subprocess.run([os.path.abspath(a.test), folder], cwd=goldens.ROOT, capture_output=True, text=True)
+        if done.returncode == 0:
+            n_right += a.cases
+            shutil.rmtree(folder)
+        else:
+            n_wrong += 1
+            print(f"{folder} (kept):\n{done.stdout[-600:]}{done.stderr[-600:]}", flush=True)
+    print(f"{n_right} cases agree, {n_wrong} folders hold one that does not")
+    return 1 if n_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
