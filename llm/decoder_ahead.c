@@ -7,33 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_decoder_config *c,
-                                   const sac_kv_choice *kv, sac_error *err) {
-    if (s->device)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "a draft on %s: rows of several tokens are rounded otherwise there than those "
-                        "of one; run on the CPU, or without a draft",
-                        s->device->name);
-    if (kv->format->packing)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "a draft and KV format %s: it packs rows, and those of refused tokens could not be "
-                        "taken back; use "
-                        "f32, f16 or bf16",
-                        kv->format->name);
-    if (s->decode.policy != &sac_decode_dense)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "a draft and decode policy %s: it would learn from refused tokens; use dense",
-                        s->decode.policy->name);
-    if (s->rope.scaling == SAC_ROPE_DYNAMIC || (c->two_ropes && c->second_rope.scaling == SAC_ROPE_DYNAMIC))
-        return sac_fail(
-            err, SAC_UNSUPPORTED,
-            "a draft and dynamic rope scaling: how a row is turned depends on the length of the sequence");
-    if (s->shape.measure_mass)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "a draft and measure_mass: refused tokens would be measured too");
-    return SAC_OK;
-}
-
 static sac_status attend(const decoder_run *r, int layer, int64_t first, int64_t n, sac_mat q, sac_kv_view kv,
                          int64_t past) {
     sac_decoder_state *s = r->s;

@@ -4,11 +4,6 @@
 
 #include "decoder.h"
 
-/* UNSUPPORTED, in words, where rows behind the end of the sequence could not be forgotten or would not have a step's
- * bits. */
-sac_status sac_decoder_check_ahead(const sac_decoder_state *s, const sac_decoder_config *c,
-                                   const sac_kv_choice *kv, sac_error *err);
-
 /* Token ids[0] after `past` cached ones, as sac_decoder_step, and n - 1 <= n_ahead drafted ones behind it. The sequence
  * is longer by ids[0] alone, and s->logits are its; keys and values of the others lie behind its end, where the
  * next step writes over them. past + n <= n_ctx. Every row has the bits that steps one by one would give it. */

@@ -1,5 +1,4 @@
 /* decoder_state.c - a sequence: its choices, its memory, what may be kept of it. */
-#include "decoder_ahead.h"
 #include "decoder_run.h"
 
 #include <stdio.h>
@@ -133,6 +132,34 @@ static const char *default_kv(const sac_decoder_state *s) {
     return s->device ? sac_dtype_name(s->dtype) : "f16";
 }
 
+/* Rows run ahead must be forgotten where they are refused, and have a step's bits (decoder_ahead.h). */
+static sac_status check_ahead(const sac_decoder_state *s, const sac_decoder_config *c,
+                                   const sac_kv_choice *kv, sac_error *err) {
+    if (s->device)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft on %s: rows of several tokens are rounded otherwise there than those "
+                        "of one; run on the CPU, or without a draft",
+                        s->device->name);
+    if (kv->format->packing)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and KV format %s: it packs rows, and those of refused tokens could not be "
+                        "taken back; use "
+                        "f32, f16 or bf16",
+                        kv->format->name);
+    if (s->decode.policy != &sac_decode_dense)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and decode policy %s: it would learn from refused tokens; use dense",
+                        s->decode.policy->name);
+    if (s->rope.scaling == SAC_ROPE_DYNAMIC || (c->two_ropes && c->second_rope.scaling == SAC_ROPE_DYNAMIC))
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "a draft and dynamic rope scaling: how a row is turned depends on the length of the sequence");
+    if (s->shape.measure_mass)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and measure_mass: refused tokens would be measured too");
+    return SAC_OK;
+}
+
 sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, const sac_decoder_options *o,
                                   sac_error *err) {
     const sac_decoder_config *c = &d->config;
@@ -158,7 +185,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     SAC_TRY_GOTO(st, sac_prefill_open(&s->prefill, o->prefill ? o->prefill : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
-    if (s->n_ahead) SAC_TRY_GOTO(st, sac_decoder_check_ahead(s, c, &kv, err), fail);
+    if (s->n_ahead) SAC_TRY_GOTO(st, check_ahead(s, c, &kv, err), fail);
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);

@@ -1,7 +1,6 @@
 #include "ahead.h"
 
 #include "decoder_ahead.h"
-#include "step.h"
 
 /* How long drafts are. On a CPU a row more costs up to a whole step, so refused rows have to be paid for: each accepted
  * token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
@@ -18,18 +17,21 @@ static void forget(sac_ahead *a) {
     a->n = a->at = 0;
 }
 
-bool sac_ahead_take(sac_session *s) {
+bool sac_ahead_has(sac_session *s) {
     sac_ahead *a = &s->ahead;
     if (!a->n) return false;
     if (a->at == a->n || a->ids[a->at + 1] != s->answer[s->reply.result.n_tokens - 1]) {
         forget(a);
         return false;
     }
-    sac_step_pending(s);
+    return true;
+}
+
+void sac_ahead_take(sac_session *s) {
+    sac_ahead *a = &s->ahead;
     sac_decoder_accept(&s->decoder, ++a->at);
     s->reply.result.n_accepted_tokens++;
     if (a->credit < RICH) a->credit += A_ROW;
-    return true;
 }
 
 /* Tokens that may be drafted: as many as the answer and the context have room for, and as were earned. */

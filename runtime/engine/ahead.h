@@ -8,9 +8,10 @@
 /* An answer begins. */
 void sac_ahead_start(sac_session *s);
 
-/* If the pending token (s->reply.pending) was drafted and run, it is written to the sequence, and its logits are the
- * decoder's. Otherwise what was run ahead is forgotten. */
-bool sac_ahead_take(sac_session *s);
+/* Whether the pending token (s->reply.pending) was drafted and run. Otherwise what was run ahead is forgotten. */
+bool sac_ahead_has(sac_session *s);
+/* It becomes the last of the sequence, and its logits are the decoder's; to be written by sac_step_pending before. */
+void sac_ahead_take(sac_session *s);
 
 /* Runs `id`, which sac_step_pending has written at row `past`, and what is drafted behind it. */
 sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *err);

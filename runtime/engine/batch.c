@@ -1,7 +1,6 @@
 /* Steps of several sessions together. */
 #include "batch.h"
 
-#include "ahead.h"
 #include "clock.h"
 #include "workspace.h"
 
@@ -174,7 +173,7 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
-        if (items[i].status != SAC_OK || !s->reply.pending || sac_ahead_take(s)) continue;
+        if (items[i].status != SAC_OK || !s->reply.pending || sac_step_take_ahead(s)) continue;
         if (sac_decoder_can_batch(&s->decoder))
             b->places[n_together++] = i;
         else

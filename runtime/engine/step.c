@@ -317,9 +317,16 @@ int32_t sac_step_pending(sac_session *s) {
     return id;
 }
 
+bool sac_step_take_ahead(sac_session *s) {
+    if (!sac_ahead_has(s)) return false;
+    sac_step_pending(s);
+    sac_ahead_take(s);
+    return true;
+}
+
 sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
-    if (sac_ahead_take(s)) return SAC_OK;
+    if (sac_step_take_ahead(s)) return SAC_OK;
     SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
     sac_status st = sac_ahead_run(s, past, sac_step_pending(s), err);
     sac_session_give_back(s);

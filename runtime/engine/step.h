@@ -11,6 +11,9 @@ void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns);
 /* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. */
 int32_t sac_step_pending(sac_session *s);
 
+/* Where that token was run ahead (ahead.h) it is written and its logits are there: nothing is to be run. */
+bool sac_step_take_ahead(sac_session *s);
+
 /* Runs that token, unless it was run ahead (ahead.h). Borrows a workspace. */
 sac_status sac_step_run(sac_session *s, sac_error *err);
 
