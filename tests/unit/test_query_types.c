@@ -147,9 +147,16 @@ typedef struct sequence {
 } sequence;
 
 static sac_decoder make_decoder(sac_decoder_layer layers[LAYERS]) {
-    sac_decoder d = {
-        .config = {LAYERS, HIDDEN, HEADS, KV_HEADS, DIM, WIDE, VOCAB, 4096, 0, 1e-6f, false, {0}},
-        .layers = layers};
+    sac_decoder d = {.config = {.n_layers = LAYERS,
+                                .hidden = HIDDEN,
+                                .n_heads = HEADS,
+                                .n_kv_heads = KV_HEADS,
+                                .head_dim = DIM,
+                                .intermediate = WIDE,
+                                .vocab = VOCAB,
+                                .max_position = 4096,
+                                .rms_eps = 1e-6f},
+                     .layers = layers};
     sac_rope_config_default(&d.config.rope, DIM);
     memset(layers, 0, LAYERS * sizeof *layers);
     return d;
