@@ -40,6 +40,14 @@ def fixed_cases():
             config = {"tokenizer_class": name} if name else {}
             for base in ("sentencepiece", "qwen2"):
                 yield base, {"config.json": {"model_type": model_type}, "tokenizer_config.json": config}
+    for model_type in ("llama", "smollm3", "granite"):
+        for prefix in (True, False):
+            yield "digits", {"config.json": {"model_type": model_type},
+                             "tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": prefix}}
+    for model_type, name in (("olmo2", "GPT2Tokenizer"), ("smolvlm", "GPT2TokenizerFast"), ("idefics3", "GPT2TokenizerFast"), ("gemma3", None),
+                             ("gemma3", "GemmaTokenizer"), ("gemma2", "GemmaTokenizerFast")):
+        yield ("sentencepiece" if model_type.startswith("gemma") else "gpt2"), {
+            "config.json": {"model_type": model_type}, "tokenizer_config.json": {"tokenizer_class": name} if name else {}}
     llama = {"config.json": {"model_type": "llama"}}
     for base in ("sentencepiece", "metaspace"):
         for legacy in (True, False, None):

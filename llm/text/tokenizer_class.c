@@ -1,10 +1,10 @@
 /* tokenizer_class.c - what the tokenizer classes of transformers 5 change of a tokenizer.json.
  *
- * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer and GemmaTokenizer take vocabulary, merges and the
- * template of added tokens from it and make the rest themselves (models/llama/tokenization_llama.py, models/qwen2/
- * tokenization_qwen2.py, models/gemma/tokenization_gemma.py), so that "legacy" and "add_prefix_space" of
- * tokenizer_config.json have an effect and the file's own normaliser, splits and decoder have none. Which class it is goes by "tokenizer_class" and the
- * "model_type" of config.json (models/auto/tokenization_auto.py). */
+ * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer, GemmaTokenizer and GPT2Tokenizer take vocabulary,
+ * merges and the template of added tokens from it and make the rest themselves (models/NAME/tokenization_NAME.py), so that
+ * "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the file's own normaliser, splits and decoder
+ * have none. Which class it is goes by "tokenizer_class" and the "model_type" of config.json
+ * (models/auto/tokenization_auto.py). */
 #include "tokenizer_impl.h"
 
 #include "json.h"
@@ -17,7 +17,8 @@
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* Model types for which the file is taken as it is, whatever the class is called. */
-static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", "llava_next"};
+static const char *const as_the_file_says[] = {"mistral", "ministral", "llava",  "llava_next",
+                                               "granite", "olmo2",     "smolvlm"};
 
 /* Model types whose class it is where no file names one. */
 static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl"};
@@ -48,11 +49,14 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
         is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
     bool is_gemma = is_class(name, "GemmaTokenizer");
-    for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++) is_gemma |= strcmp(type, of_gemma[i]) == 0;
+    for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++)
+        is_gemma |= strcmp(type, of_gemma[i]) == 0;
     if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
         *out = SAC_CLASS_QWEN2;
     else if (is_gemma)
         *out = SAC_CLASS_GEMMA;
+    else if (is_class(name, "GPT2Tokenizer"))
+        *out = SAC_CLASS_GPT2;
     else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
         *out = SAC_CLASS_LLAMA;
     for (size_t i = 0; *out == SAC_CLASS_FILE && name && i < SAC_COUNT(of_the_file); i++)
@@ -65,6 +69,7 @@ static const char *name_of(sac_tokenizer_class kind) {
     return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
            : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
            : kind == SAC_CLASS_GEMMA ? "GemmaTokenizer"
+           : kind == SAC_CLASS_GPT2  ? "GPT2Tokenizer"
                                      : "tokenizer.json";
 }
 
@@ -94,6 +99,13 @@ static sac_status apply_qwen2(sac_tokenizer *t, bool prefix, sac_error *err) {
     SAC_TRY(sac_steps_add_split(&t->split, QWEN2_PATTERN, strlen(QWEN2_PATTERN), false, SAC_SPLIT_ISOLATED,
                                 false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, false, err));
+    t->bpe.byte_fallback = t->bpe.fuse_unk = false;
+    t->decoder = (sac_decoder){.byte_level = true};
+    return SAC_OK;
+}
+
+static sac_status apply_gpt2(sac_tokenizer *t, bool prefix, sac_error *err) {
+    SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, true, err));
     t->bpe.byte_fallback = t->bpe.fuse_unk = false;
     t->decoder = (sac_decoder){.byte_level = true};
     return SAC_OK;
@@ -141,5 +153,6 @@ sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json 
     if (files->kind == SAC_CLASS_GEMMA) return apply_gemma(t, err);
     t->bpe.wants_unk = false;
     t->bpe.unk_id = -1;
-    return files->kind == SAC_CLASS_LLAMA ? apply_llama(t, prefix, legacy, err) : apply_qwen2(t, prefix, err);
+    if (files->kind == SAC_CLASS_LLAMA) return apply_llama(t, prefix, legacy, err);
+    return files->kind == SAC_CLASS_GPT2 ? apply_gpt2(t, prefix, err) : apply_qwen2(t, prefix, err);
 }

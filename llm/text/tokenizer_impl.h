@@ -236,7 +236,13 @@ static inline bool sac_is_name(const char *text, size_t n_bytes, const char *nam
 /* ---- the small files of a folder, each NULL when there is none (tokenizer_class.c, tokenizer_load_added.c) ---- */
 
 /* transformers 5 makes anew what tokenizer.json says of normalising, splitting and decoding, for these classes. */
-typedef enum sac_tokenizer_class { SAC_CLASS_FILE, SAC_CLASS_LLAMA, SAC_CLASS_QWEN2, SAC_CLASS_GEMMA } sac_tokenizer_class;
+typedef enum sac_tokenizer_class {
+    SAC_CLASS_FILE,
+    SAC_CLASS_LLAMA,
+    SAC_CLASS_QWEN2,
+    SAC_CLASS_GEMMA,
+    SAC_CLASS_GPT2
+} sac_tokenizer_class;
 
 typedef struct sac_tokenizer_json {
     struct json_t *added_tokens; /* of tokenizer.json, a list */

@@ -135,16 +135,20 @@ static void find_special(finder *l) {
 
 /* Defaults of a class stand where a file does not say the key, null counting as said. */
 static sac_status name_defaults(finder *l, sac_error *err) {
-    static const char *const of_llama[][2] = {
-        {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
-    static const char *const of_qwen2[][2] = {
-        {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
-    sac_tokenizer_class kind = l->files->kind;
-    if (kind == SAC_CLASS_FILE) return SAC_OK;
-    for (size_t i = 0; i < 3; i++) {
-        const char *const *row = kind == SAC_CLASS_LLAMA ? of_llama[i] : of_qwen2[i];
-        if (json_object_get(l->files->config, row[0]) || json_object_get(map_of(l), row[0])) continue;
-        if (json_object_set_new(l->out->named, row[0], json_string(row[1])) != 0)
+    static const char end[] = "<|endoftext|>";
+    static const char *const of_class[][6][2] = {
+        [SAC_CLASS_LLAMA] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}},
+        [SAC_CLASS_QWEN2] = {{"eos_token", end}, {"unk_token", end}, {"pad_token", end}},
+        [SAC_CLASS_GEMMA] = {{"bos_token", "<bos>"},
+                             {"eos_token", "<eos>"},
+                             {"unk_token", "<unk>"},
+                             {"pad_token", "<pad>"},
+                             {"mask_token", "<mask>"}},
+        [SAC_CLASS_GPT2] = {{"bos_token", end}, {"eos_token", end}, {"unk_token", end}}};
+    if (l->files->kind == SAC_CLASS_FILE) return SAC_OK;
+    for (const char *const(*row)[2] = of_class[l->files->kind]; (*row)[0]; row++) {
+        if (json_object_get(l->files->config, (*row)[0]) || json_object_get(map_of(l), (*row)[0])) continue;
+        if (json_object_set_new(l->out->named, (*row)[0], json_string((*row)[1])) != 0)
             return sac_fail(err, SAC_NO_MEMORY, "no memory for the names of tokens");
     }
     return SAC_OK;
