@@ -19,11 +19,13 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     SAC_TRY(sac_place_vector(p, &l->attn_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->mlp_norm, c->hidden));
+    SAC_TRY(sac_place_vector(p, &l->attn_post_norm, c->hidden));
+    SAC_TRY(sac_place_vector(p, &l->mlp_post_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->q_bias, q));
     SAC_TRY(sac_place_vector(p, &l->k_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->v_bias, kv));
-    SAC_TRY(sac_place_vector(p, &l->q_norm, c->head_dim));
-    SAC_TRY(sac_place_vector(p, &l->k_norm, c->head_dim));
+    SAC_TRY(sac_place_vector(p, &l->q_norm, c->whole_qk_norm ? q : c->head_dim));
+    SAC_TRY(sac_place_vector(p, &l->k_norm, c->whole_qk_norm ? kv : c->head_dim));
     return sac_place_vector(p, &l->o_bias, c->hidden);
 }
 
@@ -69,8 +71,21 @@ static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out,
     return from->n_adapters ? copy_adapted(from, out, err) : SAC_OK;
 }
 
+/* Whether a matrix of the decoder is in this type. */
+static bool has_matrix(const sac_decoder *d, sac_dtype t) {
+    bool has = d->embed.tensor.dtype == t || d->head.tensor.dtype == t;
+    for (int i = 0; i < d->config.n_layers; i++) {
+        const sac_decoder_layer *l = &d->layers[i];
+        const sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        for (size_t k = 0; k < SAC_COUNT(matrices); k++) has = has || matrices[k]->tensor.dtype == t;
+    }
+    return has;
+}
+
 sac_dtype sac_device_activations(const sac_loaded_model *m) {
-    return m->dtype == SAC_DTYPE_F32 || m->dtype == SAC_DTYPE_F16 ? m->dtype : SAC_DTYPE_BF16;
+    if (m->dtype == SAC_DTYPE_F32 || m->dtype == SAC_DTYPE_F16) return m->dtype;
+    const sac_decoder *d = &m->decoder; /* blocks take either type, what is stored in 16 bits its own */
+    return has_matrix(d, SAC_DTYPE_F16) && !has_matrix(d, SAC_DTYPE_BF16) ? SAC_DTYPE_F16 : SAC_DTYPE_BF16;
 }
 
 sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,

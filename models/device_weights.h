@@ -14,7 +14,7 @@ typedef struct sac_device_decoder {
 } sac_device_decoder;
 
 /* The type of activations on a device, where nobody asks for another: that of most weights if it is a floating
- * one, otherwise bf16. */
+ * one, otherwise f16 where some are stored so and none in bf16, otherwise bf16. */
 sac_dtype sac_device_activations(const sac_loaded_model *m);
 
 /* For activations of a type. UNSUPPORTED, by name and before anything is taken, for weights that the device's ops

@@ -115,6 +115,51 @@ static void test_two_copies(void **state) {
     assert_int_equal(n_freed, 2);
 }
 
+/* The vector lies on the device and holds what the host's holds, or neither has one. */
+static void assert_vector_copied(const sac_stream *s, const float *there, const float *here, int64_t n) {
+    size_t n_bytes = (size_t)n * sizeof(float);
+    float *values = malloc(n_bytes);
+    assert_int_equal(here == NULL, there == NULL);
+    if (here) {
+        assert_in_range((const uint8_t *)there - closed_region, 0, CLOSED_BYTES - n_bytes);
+        assert_int_equal(s->device->download(s, values, there, n_bytes), SAC_OK);
+        assert_memory_equal(values, here, n_bytes);
+    }
+    free(values);
+}
+
+/* Norms before and behind parts, norms of each head and of all of them. */
+static void test_vectors_go_along(void **state) {
+    fixture *f = *state;
+    static const char *const models[] = {"tests/golden/models/qwen3", "tests/golden/models/gemma3_text",
+                                         "tests/golden/models/olmo2", "tests/golden/models/qwen2"};
+    for (size_t i = 0; i < SAC_COUNT(models); i++) {
+        sac_loaded_model m;
+        sac_device_decoder d;
+        sac_error err;
+        assert_ok(sac_loaded_model_open(&m, models[i], NULL, NULL, &err), err);
+        assert_ok(sac_decoder_to_device(&m, sac_device_activations(&m), &f->stream, &d, NULL, NULL, &err),
+                  err);
+        const sac_decoder_config *c = &m.decoder.config;
+        const int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
+        for (int k = 0; k < c->n_layers; k++) {
+            const sac_decoder_layer *there = &d.decoder.layers[k], *here = &m.decoder.layers[k];
+            assert_vector_copied(&f->stream, there->attn_norm, here->attn_norm, c->hidden);
+            assert_vector_copied(&f->stream, there->mlp_norm, here->mlp_norm, c->hidden);
+            assert_vector_copied(&f->stream, there->attn_post_norm, here->attn_post_norm, c->hidden);
+            assert_vector_copied(&f->stream, there->mlp_post_norm, here->mlp_post_norm, c->hidden);
+            assert_vector_copied(&f->stream, there->q_bias, here->q_bias, q);
+            assert_vector_copied(&f->stream, there->k_bias, here->k_bias, kv);
+            assert_vector_copied(&f->stream, there->v_bias, here->v_bias, kv);
+            assert_vector_copied(&f->stream, there->q_norm, here->q_norm, c->whole_qk_norm ? q : c->head_dim);
+            assert_vector_copied(&f->stream, there->k_norm, here->k_norm,
+                                 c->whole_qk_norm ? kv : c->head_dim);
+        }
+        sac_device_decoder_free(&d, &f->device);
+        sac_loaded_model_free(&m);
+    }
+}
+
 static void test_adapters_go_along(void **state) {
     fixture *f = *state;
     static const char *const kept[] = {"a=tests/golden/adapters/llama_f32/attention",
@@ -169,6 +214,12 @@ static void test_activations(void **state) {
     f->model.dtype = SAC_DTYPE_Q4_K;
     assert_int_equal(sac_device_activations(&f->model), SAC_DTYPE_BF16);
     f->model.dtype = stored;
+    sac_loaded_model halves; /* as a file of blocks is that leaves some matrices in f16 */
+    assert_ok(sac_loaded_model_open(&halves, "tests/golden/models/gguf_llama_f16/f16.gguf", NULL, NULL, &err),
+              err);
+    halves.dtype = SAC_DTYPE_Q4_K;
+    assert_int_equal(sac_device_activations(&halves), SAC_DTYPE_F16);
+    sac_loaded_model_free(&halves);
     assert_int_equal(sac_decoder_to_device(&f->model, other, &f->stream, &d, NULL, NULL, &err),
                      SAC_UNSUPPORTED);
     snprintf(want, sizeof want, "in %s with activations in %s", sac_dtype_name(stored),
@@ -369,6 +420,7 @@ static void test_blocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_vectors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
