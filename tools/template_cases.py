@@ -431,6 +431,11 @@ a {#- c -#} b
 {% generation: %}x{% endgeneration %}{% set y = 1: %}
 {% if false %}{{ xs is not.there }}{{ s|not.there(1) }}{% endif %}{{ 'a' if true else s is un.known }}
 {{ s is un.known }}
+{{ ('nan' ~ t[:0])|float|round(method='ceil') }}
+{{ ('inf' ~ t[:0])|float|round(0, 'floor') }}
+{{ ('1e300' ~ t[:0])|float|round(2, 'floor') }}{{ 1.5|round(308, 'floor') }}{{ -1.5|round(-300, 'ceil') }}
+{{ -1.5|round(-500, 'ceil') }}
+{{ 1.5|round(309, 'ceil') }}
 {{ (7)|string or s|unknown }}
 {{ 0 or s|unknown }}
 {{ s or s|unknown }}

@@ -272,14 +272,17 @@ static sac_status round_number(sac_tmpl_run *r, sac_tmpl_value self, const sac_t
         if (!isfinite(f)) return sac_tmpl_fail(r, "a float that is no number as an integer");
         if (!sac_tmpl_is_int(self, &i)) return float_to_int(r, nearbyint(f), SAC_TMPL_VALUE_NONE, out);
     }
+    const bool is_power = digits <= 308; /* 10 to that is a float */
+    double scale = pow(10, (double)(digits < -400 ? -400 : digits));
     digits = digits > 300 ? 300 : digits < -400 ? -400 : digits;
     if (common && sac_tmpl_is_int(self, &i)) return round_int(r, i, digits, out);
     if (common) {
         *out = sac_tmpl_float(isfinite(f) ? round_real(f, (int)digits) : f);
         return SAC_OK;
     }
-    double scale = pow(10, (double)digits);
     f = ceil_wanted ? ceil(f * scale) : floor(f * scale);
+    if (!is_power || !isfinite(f)) return sac_tmpl_fail(r, "a float that is no number as an integer");
+    if (scale == 0) return sac_tmpl_fail(r, "division by zero");
     *out = sac_tmpl_float((f == 0 ? 0 : f) / scale); /* math.ceil gives an int, which has no -0 */
     return SAC_OK;
 }
