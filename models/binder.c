@@ -302,7 +302,8 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
 static sac_status bind_all(binder *b) {
     b->done = 0;
     for (const part *p = b->parts; p < b->parts + N_PARTS; p++)
-        for (const sac_weight_slot *sl = p->slots; sl < p->slots + p->n_slots; sl++)
+        for (int i = 0; i < p->n_slots; i++) {
+            const sac_weight_slot *sl = &p->slots[i];
             for (int layer = 0; layer < (sl->in_layer ? p->n_layers : 1); layer++) {
                 uint8_t *at = sl->in_layer ? p->layers : p->at;
                 if (at && sl->in_layer) at += (size_t)layer * p->layer_bytes;
@@ -312,6 +313,7 @@ static sac_status bind_all(binder *b) {
                     return sac_fail_prefix(b->err, st, "%s", of->files[0].path);
                 SAC_TRY(st);
             }
+        }
     return SAC_OK;
 }
 

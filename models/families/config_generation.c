@@ -128,14 +128,15 @@ void sac_generation_config_clear(sac_generation_config *g) {
 
 /* For who asks what the file says; a key that comes again (of two objects) is the later one. */
 static sac_status keep_key(sac_generation_config *g, const char *name, const json_t *v, sac_error *err) {
-    sac_generation_key *k = g->keys;
-    while (k && k < g->keys + g->n_keys && strcmp(k->name, name)) k++;
-    if (k == g->keys + g->n_keys) {
+    int i = 0;
+    while (i < g->n_keys && strcmp(g->keys[i].name, name)) i++;
+    if (i == g->n_keys) {
         if (g->n_keys == SAC_MAX_GENERATION_KEYS) return SAC_OK;
         if (!g->keys) g->keys = calloc(SAC_MAX_GENERATION_KEYS, sizeof *g->keys);
         if (!g->keys) return sac_fail(err, SAC_NO_MEMORY, "no memory for settings of generation");
-        k = &g->keys[g->n_keys++];
+        g->n_keys++;
     }
+    sac_generation_key *k = &g->keys[i];
     snprintf(k->name, sizeof k->name, "%s", name);
     size_t n = json_dumpb(v, k->value, sizeof k->value - 4, JSON_ENCODE_ANY | JSON_COMPACT);
     if (n > sizeof k->value - 4) {
