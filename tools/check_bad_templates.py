@@ -16,7 +16,7 @@ import sys
 
 from chat_templates import TEMPLATES
 from check_bad_configs import check_all
-from template_statements import TemplateMaker
+from template_statements import TemplateMaker, damaged
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(ROOT, "tests", "golden", "models", "llama_f32")
@@ -32,7 +32,7 @@ def broken(rng):
     text = rng.choice([e["template"] for e in TEMPLATES.values() if isinstance(e["template"], str)])
     if rng.random() < 0.5:
         return rng.choice(ENDS) + text if rng.random() < 0.5 else text + rng.choice(ENDS)
-    return TemplateMaker(rng).damaged(text)
+    return damaged(rng, text)
 
 
 def write(rng, folder, text):
