@@ -11,6 +11,7 @@ const sac_family *const sac_families[] = {
     &sac_family_mistral,
     &sac_family_qwen2,
     &sac_family_qwen3,
+    &sac_family_qwen3_moe,
     &sac_family_llava,
     &sac_family_llava_next,
     &sac_family_llava_onevision,
