@@ -87,11 +87,13 @@ sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *
         {".ffn_up_exps", ".weight", {".weight"}, 1, false, k, hidden},
         {".ffn_down_exps", ".weight", {".weight"}, 1, false, hidden, k},
     };
-    const int n_tensors = c->n_tensors;
     if (!d->experts.n) return SAC_OK;
-    for (int i = 0; i < n_tensors; i++)
-        for (size_t j = 0; j < SAC_COUNT(kinds); j++)
-            if (is_kind(c->tensors[i].name, &kinds[j]))
-                SAC_TRY(list_parts(c, c->tensors[i], &kinds[j], d->experts.n, err));
+    for (int i = c->n_tensors - 1; i >= 0; i--) /* what is behind i is done, and so are the parts */
+        for (size_t j = 0; j < SAC_COUNT(kinds); j++) {
+            if (!is_kind(c->tensors[i].name, &kinds[j])) continue;
+            SAC_TRY(list_parts(c, c->tensors[i], &kinds[j], d->experts.n, err));
+            sac_checkpoint_drop(c, i);
+            break;
+        }
     return sac_checkpoint_seal(c, err);
 }

@@ -5,7 +5,7 @@
 #include "checkpoint.h"
 #include "decoder.h"
 
-/* Lists each expert's matrices under names of their own, as parts of the tensors that are there:
+/* Lists each expert's matrices under names of their own, in the place of the tensors that they are parts of:
  *
  *   X.mlp.experts.gate_up_proj [experts][2 * intermediate][hidden]   X.mlp.experts.E.gate_proj.weight, .E.up_proj.weight
  *   X.mlp.experts.down_proj    [experts][hidden][intermediate]       X.mlp.experts.E.down_proj.weight

@@ -3,7 +3,7 @@
 #include "config_values.h"
 
 sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err) {
-    if (x->n == 0) return SAC_OK;
+    if (x->n == 0) return SAC_OK; /* every layer has its MLP */
     SAC_TRY(sac_config_check_range("number of experts", x->n, SAC_ROUTE_MOST_EXPERTS, err));
     SAC_TRY(sac_config_check_range("intermediate size of an expert", x->intermediate, SAC_CONFIG_MAX_WIDTH, err));
     SAC_TRY(sac_config_check_range("number of experts of a token", x->n_used, SAC_ROUTE_MOST_EXPERTS, err));

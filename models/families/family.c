@@ -20,6 +20,7 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,
+    &sac_family_qwen3_vl_moe,
     &sac_family_smolvlm,
     &sac_family_gemma2,
     &sac_family_gemma3_text,
