@@ -8,7 +8,6 @@ typedef struct fused {
     const char *of, *end; /* of its name; the expert's number goes between */
     const char *parts[2]; /* in the place of `end` */
     int n_parts;
-    bool may_turn;
     int64_t rows, cols; /* of one expert */
 } fused;
 
@@ -23,7 +22,7 @@ static sac_status is_turned(const sac_checkpoint_tensor *t, const fused *f, int 
     const int64_t want[3] = {n, f->rows, f->cols};
     char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
     const bool fits = t->n_dims == 3 && t->dim[0] == n;
-    *out = f->may_turn && fits && t->dim[1] == f->cols && t->dim[2] == f->rows && f->rows != f->cols;
+    *out = fits && t->dim[1] == f->cols && t->dim[2] == f->rows && f->rows != f->cols;
     if (*out || (fits && t->dim[1] == f->rows && t->dim[2] == f->cols)) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s", t->name,
                     sac_shape_text(a, t->dim, t->n_dims), sac_shape_text(b, want, 3));
@@ -81,11 +80,8 @@ static sac_status list_parts(sac_checkpoint *c, sac_checkpoint_tensor t, const f
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err) {
     const int64_t k = d->experts.intermediate, hidden = d->hidden;
     const fused kinds[] = {
-        {".mlp.experts", ".gate_up_proj", {".gate_proj.weight", ".up_proj.weight"}, 2, true, 2 * k, hidden},
-        {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, true, hidden, k},
-        {".ffn_gate_exps", ".weight", {".weight"}, 1, false, k, hidden},
-        {".ffn_up_exps", ".weight", {".weight"}, 1, false, k, hidden},
-        {".ffn_down_exps", ".weight", {".weight"}, 1, false, hidden, k},
+        {".mlp.experts", ".gate_up_proj", {".gate_proj.weight", ".up_proj.weight"}, 2, 2 * k, hidden},
+        {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, hidden, k},
     };
     if (!d->experts.n) return SAC_OK;
     for (int i = c->n_tensors - 1; i >= 0; i--) /* what is behind i is done, and so are the parts */

@@ -9,9 +9,8 @@
  *
  *   X.mlp.experts.gate_up_proj [experts][2 * intermediate][hidden]   X.mlp.experts.E.gate_proj.weight, .E.up_proj.weight
  *   X.mlp.experts.down_proj    [experts][hidden][intermediate]       X.mlp.experts.E.down_proj.weight
- *   blk.I.ffn_gate_exps.weight [experts][intermediate][hidden]       blk.I.ffn_gate_exps.E.weight; up and down alike
  *
- * The first two may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the
+ * They may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the
  * shape is not the one above): those matrices are copied, turned round. BAD_FILE, with its name, for another shape. */
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err);
 
