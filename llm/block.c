@@ -294,7 +294,8 @@ static sac_status dense_mlp(const sac_block_rows *r, const sac_decoder_layer *w,
     return ADAPT(r, w, down, y, r->gate);
 }
 
-static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y, bool accumulate) {
+static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y,
+                             bool accumulate) {
     SAC_TRY(normed(r, w->mlp_norm));
     return sac_experts_run(&(sac_experts_call){.ops = r->ops,
                                                .stream = r->stream,

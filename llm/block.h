@@ -8,7 +8,8 @@
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
  * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
- * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of the MLP (experts.h). Whether a layer's attention slides,
+ * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
+ * the MLP (experts.h). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
  *   shared experts                      a dense MLP beside the experts; its gate

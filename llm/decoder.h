@@ -181,7 +181,8 @@ int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
 
 /* Inputs of the widest of a layer's matrices. */
 static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
-    const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate, (int64_t)c->n_heads * c->head_dim};
+    const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
+                              (int64_t)c->n_heads * c->head_dim};
     int64_t most = 0;
     for (size_t i = 0; i < SAC_COUNT(widths); i++) most = widths[i] > most ? widths[i] : most;
     return most;

@@ -19,14 +19,15 @@ sac_expert_rows sac_expert_rows_take(const sac_expert_shape *shape, int64_t hidd
 
 /* A row by its experts: the same for every product. */
 static sac_status product(const sac_experts_call *c, sac_mat y, sac_mat x, const sac_weight *first) {
-    return c->ops->expert_linear(c->stream, &(sac_expert_linear_args){.y = y,
-                                                                      .x = x,
-                                                                      .w = first,
-                                                                      .w_step = sizeof(sac_expert) / sizeof(sac_weight),
-                                                                      .n_experts = c->shape->n,
-                                                                      .starts = c->rows->starts,
-                                                                      .expert = c->rows->expert,
-                                                                      .fast = c->fast});
+    return c->ops->expert_linear(c->stream,
+                                 &(sac_expert_linear_args){.y = y,
+                                                           .x = x,
+                                                           .w = first,
+                                                           .w_step = sizeof(sac_expert) / sizeof(sac_weight),
+                                                           .n_experts = c->shape->n,
+                                                           .starts = c->rows->starts,
+                                                           .expert = c->rows->expert,
+                                                           .fast = c->fast});
 }
 
 /* Whose scores choose has to be the same whatever rows are beside one: `steady`. */

@@ -26,9 +26,9 @@ typedef struct sac_expert_shape {
 
 /* Scratch for some rows. Matrices are in the type of activations. */
 typedef struct sac_expert_rows {
-    float *scores, *weights;                  /* [rows][n], [rows][n_used] */
+    float *scores, *weights;                   /* [rows][n], [rows][n_used] */
     int32_t *place, *source, *expert, *starts; /* as in op_route.h */
-    void *x;       /* [rows * n_used][hidden] what experts see, then what they make of it */
+    void *x;         /* [rows * n_used][hidden] what experts see, then what they make of it */
     void *gate, *up; /* [rows * n_used][intermediate] */
 } sac_expert_rows;
 
@@ -42,7 +42,7 @@ typedef struct sac_experts_call {
     const sac_stream *stream;
     const sac_expert_shape *shape;
     const sac_expert_rows *rows;
-    const sac_weight *router; /* [n][hidden] */
+    const sac_weight *router;  /* [n][hidden] */
     const sac_expert *experts; /* [n] */
     sac_activation act;        /* of the gate, as in op_swiglu.h */
     sac_mat y, x;              /* [rows][hidden] */

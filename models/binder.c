@@ -241,8 +241,8 @@ static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *r
 
 /* ---- slots ---- */
 
-static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl, const sac_spec_tensor *row,
-                           int layer, bool *out) {
+static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl,
+                           const sac_spec_tensor *row, int layer, bool *out) {
     *out = true;
     if (!row->when) return SAC_OK;
     const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
@@ -370,7 +370,8 @@ static void point_parts(binder *b) {
     const int n_experts = b->c->decoder.experts.n;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
         if (sac_decoder_is_sparse(&b->c->decoder, i))
-            m->decoder.layers[i].experts = (sac_expert *)(void *)b->parts[EXPERTS].layers + (size_t)i * (size_t)n_experts;
+            m->decoder.layers[i].experts =
+                (sac_expert *)(void *)b->parts[EXPERTS].layers + (size_t)i * (size_t)n_experts;
     b->parts[TOWER].at = m->tower.weights;
     b->parts[TOWER].layers = m->tower.layers;
     b->parts[MERGER].at = m->merger.weights;
@@ -479,7 +480,8 @@ static bool is_known(const char *slot) {
 #define X(name) has_slot(sac_merger_##name.slots, sac_merger_##name.n_slots, slot) ||
     bool in_merger = SAC_MERGERS(X) false;
 #undef X
-    return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) || has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
+    return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
+           has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }
 

@@ -18,7 +18,8 @@ static bool is_kind(const char *name, const fused *f) {
 }
 
 /* Whether its matrices are stored with rows and columns exchanged. */
-static sac_status is_turned(const sac_checkpoint_tensor *t, const fused *f, int n, bool *out, sac_error *err) {
+static sac_status is_turned(const sac_checkpoint_tensor *t, const fused *f, int n, bool *out,
+                            sac_error *err) {
     const int64_t want[3] = {n, f->rows, f->cols};
     char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
     const bool fits = t->n_dims == 3 && t->dim[0] == n;
@@ -35,7 +36,8 @@ static void turn_matrix(uint8_t *to, const uint8_t *from, int64_t rows, int64_t 
         for (int64_t j = 0; j < cols; j += SIDE)
             for (int64_t r = i; r < rows && r < i + SIDE; r++)
                 for (int64_t c = j; c < cols && c < j + SIDE; c++)
-                    memcpy(to + (size_t)(r * cols + c) * element, from + (size_t)(c * rows + r) * element, element);
+                    memcpy(to + (size_t)(r * cols + c) * element, from + (size_t)(c * rows + r) * element,
+                           element);
 }
 
 /* All of t's matrices turned round, in bytes that the checkpoint owns. */
@@ -55,7 +57,8 @@ static sac_status turn(sac_checkpoint *c, sac_checkpoint_tensor *t, sac_error *e
 }
 
 /* t: a copy of the checkpoint's entry, which may move. */
-static sac_status list_parts(sac_checkpoint *c, sac_checkpoint_tensor t, const fused *f, int n, sac_error *err) {
+static sac_status list_parts(sac_checkpoint *c, sac_checkpoint_tensor t, const fused *f, int n,
+                             sac_error *err) {
     char name[512];
     bool turned;
     SAC_TRY(is_turned(&t, f, n, &turned, err));

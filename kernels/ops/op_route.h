@@ -17,8 +17,9 @@ typedef struct sac_route_args {
     bool normed;    /* softmax of a row's chosen scores; otherwise what softmax of all scores gives these */
     float *weights; /* [n][n_used] */
     int32_t *place; /* [n][n_used] where the row stands for that expert */
-    int32_t *source, *expert; /* [n * n_used] of each that stands there: which of the n rows, for which expert */
-    int32_t *starts;          /* [experts + 1] */
+    int32_t *source,
+        *expert;     /* [n * n_used] of each that stands there: which of the n rows, for which expert */
+    int32_t *starts; /* [experts + 1] */
 } sac_route_args;
 
 #endif

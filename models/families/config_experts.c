@@ -5,7 +5,8 @@
 sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err) {
     if (x->n == 0) return SAC_OK; /* every layer has its MLP */
     SAC_TRY(sac_config_check_range("number of experts", x->n, SAC_ROUTE_MOST_EXPERTS, err));
-    SAC_TRY(sac_config_check_range("intermediate size of an expert", x->intermediate, SAC_CONFIG_MAX_WIDTH, err));
+    SAC_TRY(
+        sac_config_check_range("intermediate size of an expert", x->intermediate, SAC_CONFIG_MAX_WIDTH, err));
     SAC_TRY(sac_config_check_range("number of experts of a token", x->n_used, SAC_ROUTE_MOST_EXPERTS, err));
     if (x->n_used <= x->n) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "%d experts of a token, but there are %d", x->n_used, x->n);
@@ -32,7 +33,8 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
     SAC_TRY(sac_config_get_int(object, "num_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
     SAC_TRY(sac_config_get_int(object, "num_local_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
     SAC_TRY(sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
-    SAC_TRY(sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
+    SAC_TRY(
+        sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
     SAC_TRY(sac_config_get_int(object, "decoder_sparse_step", 1, INT32_MAX, &step, err));
     SAC_TRY(sac_json_get_array(object, "mlp_only_layers", &list, err));
     SAC_TRY(leave_out(&dense, list, d->n_layers, err));

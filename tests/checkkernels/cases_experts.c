@@ -16,10 +16,18 @@ static int32_t *integers(check_case *c, bool output, int64_t rows, int64_t cols)
 /* ---------------------------------------------------------------- route */
 
 /* rows, experts, those that see a row: one of each, all, either side of a warp, those of real models */
-static const int routes[][3] = {{1, 1, 1},   {1, 2, 1},    {1, 128, 8}, {3, 5, 5},    {7, 33, 3},   {64, 60, 4}, {17, 64, 8},
-                                {2, 1024, 9}, {130, 31, 2}, {1, 8, 2},   {300, 128, 8}, {33, 32, 1}, {5, 300, 40}, {700, 6, 2}};
+static const int routes[][3] = {{1, 1, 1},     {1, 2, 1},   {1, 128, 8},  {3, 5, 5},    {7, 33, 3},
+                                {64, 60, 4},   {17, 64, 8}, {2, 1024, 9}, {130, 31, 2}, {1, 8, 2},
+                                {300, 128, 8}, {33, 32, 1}, {5, 300, 40}, {700, 6, 2}};
 #define N_ROUTES ((int)SAC_COUNT(routes))
-typedef enum route_values { ROUTE_SMALL, ROUTE_WIDE, ROUTE_TIES, ROUTE_EQUAL, ROUTE_NAN, ROUTE_N_VALUES } route_values;
+typedef enum route_values {
+    ROUTE_SMALL,
+    ROUTE_WIDE,
+    ROUTE_TIES,
+    ROUTE_EQUAL,
+    ROUTE_NAN,
+    ROUTE_N_VALUES
+} route_values;
 
 static float score(check_case *c, route_values v) {
     switch (v) {
@@ -37,7 +45,8 @@ static bool make_route(check_case *c, int i) {
     const int *r = routes[i / 2 % N_ROUTES], n = r[0], n_experts = r[1], n_used = r[2];
     sac_route_args *a = &c->route;
     a->normed = i % 2 == 0;
-    if (v == ROUTE_NAN && (!a->normed || n_used * 2 > n_experts)) return true; /* no buffers: NaN is no weight */
+    if (v == ROUTE_NAN && (!a->normed || n_used * 2 > n_experts))
+        return true; /* no buffers: NaN is no weight */
     a->scores = check_mat(c, false, n, n_experts, check_rand_int(c, 0, 3), 4, CHECK_UNIFORM);
     for (int64_t row = 0; row < n; row++)
         for (int64_t e = 0; e < n_experts; e++) sac_mat_row_f32(a->scores, row)[e] = score(c, v);
@@ -59,11 +68,13 @@ static bool make_route(check_case *c, int i) {
 /* ---------------------------------------------------------------- expert_linear */
 
 /* rows, experts, outputs, inputs */
-static const int products[][4] = {{1, 1, 1, 256},   {1, 4, 7, 256},    {8, 128, 40, 256}, {2, 3, 33, 512},  {16, 8, 65, 256},
-                                  {5, 2, 96, 768},  {40, 6, 17, 256},  {9, 9, 64, 256},   {70, 5, 130, 512}, {200, 16, 48, 256},
-                                  {130, 1, 31, 256}, {64, 3, 128, 1024}};
+static const int products[][4] = {{1, 1, 1, 256},     {1, 4, 7, 256},    {8, 128, 40, 256},
+                                  {2, 3, 33, 512},    {16, 8, 65, 256},  {5, 2, 96, 768},
+                                  {40, 6, 17, 256},   {9, 9, 64, 256},   {70, 5, 130, 512},
+                                  {200, 16, 48, 256}, {130, 1, 31, 256}, {64, 3, 128, 1024}};
 #define N_PRODUCTS ((int)SAC_COUNT(products))
-static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16, SAC_DTYPE_Q8_0, SAC_DTYPE_Q4_K};
+static const sac_dtype types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16, SAC_DTYPE_Q8_0,
+                                  SAC_DTYPE_Q4_K};
 #define N_TYPES ((int)SAC_COUNT(types))
 
 /* As of linear (cases_linear.c). */
@@ -82,7 +93,8 @@ static void allow_experts(check_case *c) {
             const double w_norm = check_norm(w, k);
             double e = EPS * (4 + sqrt((double)k)) * x_norm * w_norm;
             if (sac_ref_weight_of(of)->round_x && !c->exact_x)
-                e += 6 * w_norm * (x_max / 127 / sqrt(12.0) + 0x1p-11 * x_norm / sqrt((double)k) + 127 * 0x1p-25);
+                e += 6 * w_norm *
+                     (x_max / 127 / sqrt(12.0) + 0x1p-11 * x_norm / sqrt((double)k) + 127 * 0x1p-25);
             allowed[i * n + j] = 1.2 * e + 1e-40;
         }
     }
@@ -121,8 +133,8 @@ static bool make_product(check_case *c, const int shape[4], sac_dtype t, int64_t
     draw_rows(c, m);
     allow_experts(c);
     c->same_bits = true;
-    snprintf(c->text, sizeof c->text, "%s %lldx%lldx%lld of %d experts", sac_dtype_name(t), (long long)m, (long long)n,
-             (long long)k, a->n_experts);
+    snprintf(c->text, sizeof c->text, "%s %lldx%lldx%lld of %d experts", sac_dtype_name(t), (long long)m,
+             (long long)n, (long long)k, a->n_experts);
     return true;
 }
 
@@ -136,7 +148,8 @@ bool check_make_expert_product(check_case *c, int i, sac_dtype t) {
 
 /* ---------------------------------------------------------------- mix_rows */
 
-static const int mixes[][3] = {{1, 1, 1}, {1, 8, 2048}, {3, 2, 33}, {7, 5, 17}, {64, 8, 256}, {2, 3, 1023}, {300, 4, 96}};
+static const int mixes[][3] = {{1, 1, 1},    {1, 8, 2048}, {3, 2, 33},  {7, 5, 17},
+                               {64, 8, 256}, {2, 3, 1023}, {300, 4, 96}};
 #define N_MIXES ((int)SAC_COUNT(mixes))
 
 static bool make_mix(check_case *c, int i) {

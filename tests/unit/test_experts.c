@@ -10,7 +10,8 @@
 
 enum { HIDDEN = 24, N_EXPERTS = 7, N_USED = 3, WIDTH = 19, ROWS = 50 };
 
-static const sac_expert_shape shape = {.n = N_EXPERTS, .n_used = N_USED, .intermediate = WIDTH, .normed = true};
+static const sac_expert_shape shape = {
+    .n = N_EXPERTS, .n_used = N_USED, .intermediate = WIDTH, .normed = true};
 static uint16_t numbers[N_EXPERTS * (3 * WIDTH + 1) * HIDDEN];
 static float input[ROWS * HIDDEN];
 
@@ -106,7 +107,8 @@ static const guest guests[] = {
     {NULL, NULL, "kivi:group=16,residual=16"},
 };
 enum { N_GUESTS = (int)SAC_COUNT(guests) };
-static const char *const questions[] = {"Say something about owls, and about the mouse that saw them.", "Was it there?",
+static const char *const questions[] = {"Say something about owls, and about the mouse that saw them.",
+                                        "Was it there?",
                                         "the owl and the mouse saw that this one was on the wire."};
 
 static sac_sampling sampling(void) {
@@ -133,7 +135,9 @@ static void answers_together_are_those_alone(void **state) {
         sessions[i] = step_session(m, guests[i].prefill, guests[i].decode, guests[i].kv, 256);
         events[i] = hear(&together[i]);
         items[i] = (sac_batch_item){.session = sessions[i], .events = &events[i]};
-        assert_ok(sac_session_begin(sessions[i], ask_about(&q, NULL, 0, questions[i % 3]), 1, &o, &events[i], &err), err);
+        assert_ok(
+            sac_session_begin(sessions[i], ask_about(&q, NULL, 0, questions[i % 3]), 1, &o, &events[i], &err),
+            err);
     }
     for (int n_done = 0; n_done < N_GUESTS;) {
         n_done = 0;
@@ -163,7 +167,8 @@ static void kept_beginnings_change_nothing(void **state) {
     asked q;
     const sac_sampling o = sampling();
     assert_ok(sac_model_open(&m, *state, NULL, &err), err);
-    sac_session *s = step_session(m, NULL, NULL, "f32", 256), *other = step_session(m, NULL, NULL, "f32", 256);
+    sac_session *s = step_session(m, NULL, NULL, "f32", 256),
+                *other = step_session(m, NULL, NULL, "f32", 256);
     hear_alone(&first, m, s, ask_about(&q, NULL, 0, questions[0]), &o);
     hear_alone(&again, m, s, ask_about(&q, NULL, 0, "Say something about owls, and about me."), &o);
     hear_alone(&fresh, m, other, ask_about(&q, NULL, 0, "Say something about owls, and about me."), &o);
@@ -174,7 +179,8 @@ static void kept_beginnings_change_nothing(void **state) {
     sac_model_free(m);
 }
 
-#define OF_MODEL(test, path) {#test " " path, test, NULL, NULL, path}
+#define OF_MODEL(test, path)                                                                                 \
+    { #test " " path, test, NULL, NULL, path }
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_one_another),

@@ -7,7 +7,8 @@ namespace sac::experts {
 enum { ROWS_WARPS = 8 };
 
 /* V elements of w: of x's type where there are more than one. */
-template <int V, typename W> __device__ __forceinline__ void load_weights(float *x, const void *w, sac_dtype t, int64_t at) {
+template <int V, typename W>
+__device__ __forceinline__ void load_weights(float *x, const void *w, sac_dtype t, int64_t at) {
     if constexpr (V == 1)
         x[0] = load_any(t, w, at);
     else
@@ -15,8 +16,8 @@ template <int V, typename W> __device__ __forceinline__ void load_weights(float 
 }
 
 template <typename T, int V>
-static __global__ void expert_rows_kernel(sac_mat y, const T *x, int64_t x_stride, int k, matrices w, sac_dtype w_type,
-                                          const int32_t *expert) {
+static __global__ void expert_rows_kernel(sac_mat y, const T *x, int64_t x_stride, int k, matrices w,
+                                          sac_dtype w_type, const int32_t *expert) {
     const int lane = threadIdx.x % 32;
     const int64_t out = (int64_t)blockIdx.x * ROWS_WARPS + threadIdx.x / 32;
     start_next();
@@ -42,10 +43,11 @@ sac_status expert_rows(const sac_stream *s, const sac_expert_linear_args *a, mat
     const sac_dtype t = a->w[0].tensor.dtype;
     const int64_t k = a->x.cols;
     const bool wide = t == a->x.dtype && mat_aligned(a->x) && is_aligned(w.first, k) && w.distance % 8 == 0;
-    const launch_plan p = {dim3((unsigned)ceil_div(a->y.cols, ROWS_WARPS), (unsigned)min_of(a->y.rows, 32768)),
-                           ROWS_WARPS * 32};
-    BY_DTYPE(a->x.dtype, return launch(s, early(p), wide ? expert_rows_kernel<T, 8> : expert_rows_kernel<T, 1>, a->y,
-                                       (const T *)a->x.data, a->x.stride, (int)k, w, t, a->expert));
+    const launch_plan p = {
+        dim3((unsigned)ceil_div(a->y.cols, ROWS_WARPS), (unsigned)min_of(a->y.rows, 32768)), ROWS_WARPS * 32};
+    BY_DTYPE(a->x.dtype,
+             return launch(s, early(p), wide ? expert_rows_kernel<T, 8> : expert_rows_kernel<T, 1>, a->y,
+                           (const T *)a->x.data, a->x.stride, (int)k, w, t, a->expert));
     return SAC_OK;
 }
 
@@ -57,9 +59,9 @@ static bool find_matrices(const sac_expert_linear_args *a, matrices *w) {
     const int64_t distance = n > 1 ? (const uint8_t *)a->w[a->w_step].tensor.data - at : 0;
     w->first = at;
     w->distance = distance / element;
-    return first->format == SAC_WEIGHT_FLOATS && last->format == SAC_WEIGHT_FLOATS && is_float(first->tensor.dtype) &&
-           last->tensor.dtype == first->tensor.dtype && distance % element == 0 &&
-           (const uint8_t *)last->tensor.data - at == (n - 1) * distance;
+    return first->format == SAC_WEIGHT_FLOATS && last->format == SAC_WEIGHT_FLOATS &&
+           is_float(first->tensor.dtype) && last->tensor.dtype == first->tensor.dtype &&
+           distance % element == 0 && (const uint8_t *)last->tensor.data - at == (n - 1) * distance;
 }
 
 extern "C" sac_status sac_cuda_expert_linear(const sac_stream *s, const sac_expert_linear_args *a) {

@@ -33,13 +33,14 @@ __device__ __forceinline__ bool find_tile(tile_shared *m, const int32_t *starts,
 
 /* Rows [first, first + TILE), of which those from `end` on are zeros, columns [at, at + STEP), zeros behind k. */
 template <typename T>
-__device__ __forceinline__ void fetch(uint8_t *to, const T *from, int64_t first, int64_t end, int64_t stride, int at,
-                                      int k) {
+__device__ __forceinline__ void fetch(uint8_t *to, const T *from, int64_t first, int64_t end, int64_t stride,
+                                      int at, int k) {
     const int per_row = STEP / 8;
     for (int i = (int)threadIdx.x; i < TILE * per_row; i += TILE_WARPS * 32) {
         const int row = i / per_row, col = i % per_row * 8;
         const bool valid = first + row < end && at + col < k;
-        copy_async(to + row * PITCH_BYTES + col * 2, valid ? from + (first + row) * stride + at + col : from, valid);
+        copy_async(to + row * PITCH_BYTES + col * 2, valid ? from + (first + row) * stride + at + col : from,
+                   valid);
     }
 }
 
@@ -54,18 +55,21 @@ __device__ __forceinline__ void multiply(float sums[2][4][4], const uint8_t *x, 
         for (int i = 0; i < 2; i++) { /* matrices of rows 0 and 8, then the same 8 columns on */
             load_matrices(a[i], x + (row0 + 16 * i + lane % 16) * PITCH_BYTES + (at + lane / 16 * 8) * 2);
             /* of outputs 0, the same 8 inputs on, then of outputs 8 */
-            load_matrices(b[i], w + (out0 + 16 * i + lane / 16 * 8 + lane % 8) * PITCH_BYTES + (at + lane / 8 % 2 * 8) * 2);
+            load_matrices(b[i], w + (out0 + 16 * i + lane / 16 * 8 + lane % 8) * PITCH_BYTES +
+                                    (at + lane / 8 % 2 * 8) * 2);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                mma<T>(sums[i][j], a[i][0], a[i][1], a[i][2], a[i][3], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                mma<T>(sums[i][j], a[i][0], a[i][1], a[i][2], a[i][3], b[j / 2][j % 2 * 2],
+                       b[j / 2][j % 2 * 2 + 1]);
     }
 }
 
 template <typename T>
-__device__ __forceinline__ void put(const sac_mat &y, const float sums[2][4][4], int first, int end, int64_t first_out) {
+__device__ __forceinline__ void put(const sac_mat &y, const float sums[2][4][4], int first, int end,
+                                    int64_t first_out) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -75,13 +79,15 @@ __device__ __forceinline__ void put(const sac_mat &y, const float sums[2][4][4],
             for (int c = 0; c < 4; c++) {
                 const int64_t row = first + warp / 2 * 32 + 16 * i + c / 2 * 8 + lane / 4;
                 const int64_t out = first_out + warp % 2 * 32 + 8 * j + lane % 4 * 2 + c % 2;
-                if (row < end && out < y.cols) store_any(y.dtype, y.data, row * y.stride + out, sums[i][j][c]);
+                if (row < end && out < y.cols)
+                    store_any(y.dtype, y.data, row * y.stride + out, sums[i][j][c]);
             }
 }
 
 template <typename T>
 static __global__ void __launch_bounds__(TILE_WARPS * 32)
-    expert_tiles_kernel(sac_mat y, const T *x, int64_t x_stride, int k, matrices w, const int32_t *starts, int n_experts) {
+    expert_tiles_kernel(sac_mat y, const T *x, int64_t x_stride, int k, matrices w, const int32_t *starts,
+                        int n_experts) {
     __shared__ __align__(16) tile_shared m;
     start_next();
     wait_for_last();
@@ -116,10 +122,10 @@ sac_status expert_tiles(const sac_stream *s, const sac_expert_linear_args *a, ma
         return SAC_UNSUPPORTED;
     const launch_plan p = {dim3((unsigned)ceil_div(a->y.cols, TILE), (unsigned)most), TILE_WARPS * 32};
     if (t == SAC_DTYPE_F16)
-        return launch(s, early(p), expert_tiles_kernel<half>, a->y, (const half *)a->x.data, a->x.stride, (int)a->x.cols,
-                      w, a->starts, a->n_experts);
-    return launch(s, early(p), expert_tiles_kernel<bf16>, a->y, (const bf16 *)a->x.data, a->x.stride, (int)a->x.cols, w,
-                  a->starts, a->n_experts);
+        return launch(s, early(p), expert_tiles_kernel<half>, a->y, (const half *)a->x.data, a->x.stride,
+                      (int)a->x.cols, w, a->starts, a->n_experts);
+    return launch(s, early(p), expert_tiles_kernel<bf16>, a->y, (const bf16 *)a->x.data, a->x.stride,
+                  (int)a->x.cols, w, a->starts, a->n_experts);
 }
 
 } // namespace sac::experts

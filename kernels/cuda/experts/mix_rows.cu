@@ -7,8 +7,9 @@ using rows::rows_grid;
 using rows::rows_plan;
 
 template <typename T, int V>
-static __global__ void mix_rows_kernel(T *y, const T *x, const float *weights, const int32_t *place, int n_used,
-                                       int64_t rows, int64_t n, int64_t y_stride, int64_t x_stride, bool accumulate) {
+static __global__ void mix_rows_kernel(T *y, const T *x, const float *weights, const int32_t *place,
+                                       int n_used, int64_t rows, int64_t n, int64_t y_stride,
+                                       int64_t x_stride, bool accumulate) {
     const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
     start_next();
     wait_for_last();
@@ -37,8 +38,8 @@ extern "C" sac_status sac_cuda_mix_rows(const sac_stream *s, const sac_mix_rows_
     const rows_grid g = rows_plan(a->y.rows, a->y.cols / (wide ? 8 : 1));
     BY_DTYPE(a->y.dtype, return launch(s, early({g.blocks, g.threads}),
                                        wide ? mix_rows_kernel<T, 8> : mix_rows_kernel<T, 1>, (T *)a->y.data,
-                                       (const T *)a->x.data, a->weights, a->place, a->n_used, a->y.rows, a->y.cols,
-                                       a->y.stride, a->x.stride, a->accumulate));
+                                       (const T *)a->x.data, a->weights, a->place, a->n_used, a->y.rows,
+                                       a->y.cols, a->y.stride, a->x.stride, a->accumulate));
     return SAC_OK;
 }
 

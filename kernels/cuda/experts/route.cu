@@ -15,7 +15,8 @@ __device__ __forceinline__ bool goes_before(float a, int i, float b, int j) {
 }
 
 /* The best that this warp has not taken: lane l has experts l, l + 32 and so on, a bit of `taken` each. */
-__device__ __forceinline__ void best_left(const float *scores, int n, uint32_t taken, float &score, int &expert) {
+__device__ __forceinline__ void best_left(const float *scores, int n, uint32_t taken, float &score,
+                                          int &expert) {
     const int lane = threadIdx.x % 32;
     score = CUDART_NAN_F, expert = NOBODY;
     for (int e = lane, i = 0; e < n; e += 32, i++)
@@ -28,8 +29,8 @@ __device__ __forceinline__ void best_left(const float *scores, int n, uint32_t t
     }
 }
 
-static __global__ void choose_kernel(const float *scores, int64_t rows, int64_t stride, int n, int n_used, bool normed,
-                                     float *weights, int32_t *chosen) {
+static __global__ void choose_kernel(const float *scores, int64_t rows, int64_t stride, int n, int n_used,
+                                     bool normed, float *weights, int32_t *chosen) {
     const int lane = threadIdx.x % 32;
     const int64_t row = (int64_t)blockIdx.x * CHOOSE_WARPS + threadIdx.x / 32;
     start_next();

@@ -224,10 +224,10 @@ static json_t *tensors_as_json(const sac_model *m) {
 
 static json_t *language_as_json(const sac_model_info *m) {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:o}", "layers", m->n_layers,
-                     "hidden", m->hidden, "heads", m->n_heads, "kv_heads", m->n_kv_heads, "head_dim", m->head_dim,
-                     "intermediate", m->intermediate, "experts", m->n_experts, "experts_used", m->n_experts_used,
-                     "expert_intermediate", m->expert_intermediate, "vocab", m->vocab, "max_context",
-                     (json_int_t)m->max_context, "rope_theta", report_real(m->rope_theta));
+                     "hidden", m->hidden, "heads", m->n_heads, "kv_heads", m->n_kv_heads, "head_dim",
+                     m->head_dim, "intermediate", m->intermediate, "experts", m->n_experts, "experts_used",
+                     m->n_experts_used, "expert_intermediate", m->expert_intermediate, "vocab", m->vocab,
+                     "max_context", (json_int_t)m->max_context, "rope_theta", report_real(m->rope_theta));
 }
 
 static json_t *vision_as_json(const sac_model_info *m) {
