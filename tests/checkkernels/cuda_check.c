@@ -52,6 +52,7 @@ static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
     return (c->op == CHECK_linear_group && is_refused(&c->linear_group.w[0], t)) ||
+           (c->op == CHECK_expert_linear && c->expert_linear.w[0].format != SAC_WEIGHT_FLOATS) ||
            (c->op == CHECK_linear && is_refused(&c->linear.w, t)) ||
            (c->op == CHECK_embed && is_refused(&c->embed.table, t));
 }
