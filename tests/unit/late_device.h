@@ -38,8 +38,8 @@ typedef struct late_block {
 static late_queue late_queues[LATE_STREAMS];
 static late_block late_closed[LATE_BLOCKS], late_pinned[LATE_BLOCKS];
 static int late_n_streams, late_n_first; /* open ones; opened to go first */
-static int late_n_copies;        /* within the device */
-static size_t late_n_downloaded; /* bytes */
+static int late_n_copies;                /* within the device */
+static size_t late_n_downloaded;         /* bytes */
 static int late_n_allocated, late_n_freed;
 static size_t late_left; /* bytes of memory; 0: not known */
 static int late_prompt;  /* so many streams, the first opened, do everything at once */
@@ -217,7 +217,8 @@ static inline sac_status late_stream_open(const sac_device *d, sac_stream *s, si
     *s = (sac_stream){.native = q, .device = d};
     return SAC_OK;
 }
-static inline sac_status late_stream_open_first(const sac_device *d, sac_stream *s, size_t n, sac_error *err) {
+static inline sac_status late_stream_open_first(const sac_device *d, sac_stream *s, size_t n,
+                                                sac_error *err) {
     late_n_first++;
     return late_stream_open(d, s, n, err);
 }
