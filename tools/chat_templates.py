@@ -917,6 +917,16 @@ GPT_OSS = """{%- macro render_tool(tool) %}{{- "// " + tool.description + "\\nty
 {%- endif -%}"""
 
 
+# As Mistral Small 3.2 and Kimi K3 have it: a tool's content is written as any value is, and arguments may be an object or a text,
+# which come to different texts.
+ANY_CONTENT = """{{ bos_token }}{% for m in messages %}
+{%- if m.role == 'user' %}[INST]{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text if p.type == 'text' else '[IMG]' }}{% endfor %}{% endif %}[/INST]
+{%- elif m.role == 'tool' %}[TOOL_RESULTS]{{ m.content | string }}[/TOOL_RESULTS]
+{%- else %}{{ m.content }}{% for c in m.tool_calls or [] %}[TOOL_CALLS]{{ c.function.name }}
+{%- set a = c.function.arguments %}{% if a is mapping %}{% for k, v in a.items() %} {{ k }}={{ v | tojson }}{% endfor %}{% else %} {{ a }}{% endif %}{% endfor %}{{ eos_token }}
+{%- endif %}{% endfor %}"""
+
+
 def entry(template, tokenizer, bos, eos, **more):
     return dict(template=template, tokenizer=tokenizer, tokens={k: v for k, v in dict(bos_token=bos, eos_token=eos, **more.pop("tokens", {})).items() if v}, **more)
 
@@ -955,4 +965,5 @@ TEMPLATES = {
     "granite-3": entry(GRANITE, "qwen2", "<|end_of_text|>", "<|end_of_text|>"), "olmo": entry(OLMO, "qwen2", None, "<|endoftext|>"), "olmo-2": entry(OLMO2, "qwen2", "<|endoftext|>", "<|endoftext|>"), "solar": entry(SOLAR, *SP), "stablelm": entry(STABLELM, "qwen2", None, "<|endoftext|>"),
     "chatglm-4": entry(CHATGLM4, "qwen2", None, "<|endoftext|>"), "exaone": entry(EXAONE, "qwen2", "[BOS]", "[|endofturn|]"), "minicpm": entry(MINICPM, *SP), "dbrx": entry(DBRX, "qwen2", "<|endoftext|>", "<|endoftext|>"), "nemotron": entry(NEMOTRON, *SP), "jamba": entry(JAMBA, "sp", "<|startoftext|>", "<|endoftext|>"),
     "aquila": entry(AQUILA, *SP), "gpt-oss": entry(GPT_OSS, "qwen2", "<|startoftext|>", "<|return|>"),
+    "any-content": entry(ANY_CONTENT, "llama3", "<|begin_of_text|>", "<|eot_id|>", image="[IMG]", mixed=True, adds_special=True),
 }

@@ -179,6 +179,8 @@ def draw(rng):
     files, refused = {}, None
     for _ in range(rng.randint(1, 3)):
         file, half, change, refuses = one_change(rng, base, BASES[base])
+        if refused and refuses:
+            continue  # which of two is named is the runtime's choice
         for name in reversed(half):
             change = {name: change}
         deep_set(files.setdefault(file, {}), change)

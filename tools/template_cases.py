@@ -442,4 +442,18 @@ a {#- c -#} b
 {{ s|up . per }}
 {{ (missing if false)[:2]|list }}
 {{ (s if true else 1)[:2] }}
+{{ [[5,6]]|join('', '٠') }}{{ [[5,6]]|map(attribute='1')|list }}{{ [[5,6]]|map(attribute='٠١')|list }}
+{{ [[5,6]]|join('', '²') }}
+{{ []|join('', '²') }}
+{{ []|sum('a.²') }}
+{{ []|sort(attribute='a,②') }}
+{{ []|groupby('0.²') }}
+{{ []|map(attribute='²')|list }}{{ []|min(attribute='²') is defined }}{{ {'a½': 1}|list|map(attribute='0½')|list }}
+{{ [[5,6]]|map(attribute='²')|list }}
+{{ [[5,6]]|map(attribute='0.')|list }}{{ [{'': [7]}]|map(attribute='.0')|list }}{{ [[5]]|sum('0') }}{{ [[5]]|sum(attribute='00') }}{{ [[5]]|sum(attribute='-1') is defined }}
+{{ '%(a)%' % {'a': 1} }}
+{{ 'x%(a)%(b)s' % {'a': 1, 'b': 2} }}
+{{ '%5%' % 3 }}
+{{ '%5%' % () }}
+{{ '%%%s%%' % 5 }}{{ '%%(a)s' % () }}{{ '100%% of %(n)d%%' % {'n': 3} }}
 """.strip().split("\n")

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define NEEDLE "needle7"
-#define CALL   "{\"needle7\": 1}"
+#define CALLED "knot7"
+#define CALL   "{\"" CALLED "\": \"\u00fc\"}" /* whether letters beyond ASCII are escaped shows, too */
 #define LISTS                                                                                                \
     "{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"look\", \"description\": \"Looks.\", " \
     "\"parameters\": {\"type\": \"object\", \"properties\": {}, \"required\": []}}}], "                      \
@@ -23,14 +24,18 @@ typedef struct probe {
     const json_t *lists; /* {"tools", "documents"}, or NULL */
     sac_chat_part media; /* a part before the last message's text, with n_placeholders above 0 */
     const json_t *fields;
+    const json_t *call; /* of the message before the last one, that `fields` answer; or NULL */
+    bool as_object;     /* arguments of a call, otherwise as the text that they come as */
 } probe;
 
 typedef struct outcome {
     sac_status status;
-    bool shown; /* the text is there, and nothing of the list around it */
+    bool shown;              /* the text is there, and nothing of the list around it */
+    bool has_needle, listed; /* the text is there; as a list's */
     char end[64];
     uint64_t hash; /* of the text */
-    bool has_call, has_image, has_video;
+    bool has_call, has_names, has_image,
+        has_video; /* the arguments as a text; their names, as no Python text of a dict */
     sac_error err;
 } outcome;
 
@@ -60,8 +65,12 @@ static void read_end(outcome *o, const char *text, size_t n_bytes) {
 
 static void read_outcome(outcome *o, const sac_chat_template *t, const sac_tmpl_string *s) {
     bool list = find(s->bytes, s->n_bytes, "'type'") || find(s->bytes, s->n_bytes, "\"type\"");
+    o->has_needle = find(s->bytes, s->n_bytes, NEEDLE);
+    o->listed =
+        find(s->bytes, s->n_bytes, "'text': '" NEEDLE) || find(s->bytes, s->n_bytes, "\"text\": \"" NEEDLE);
     o->shown = find(s->bytes, s->n_bytes, NEEDLE) && !list;
     o->has_call = find(s->bytes, s->n_bytes, CALL);
+    o->has_names = find(s->bytes, s->n_bytes, CALLED) && !find(s->bytes, s->n_bytes, "'" CALLED "'");
     o->has_image = t->all->image && find(s->bytes, s->n_bytes, t->all->image);
     o->has_video = t->all->video && find(s->bytes, s->n_bytes, t->all->video);
     o->hash = sac_hash_quick(0, s->bytes, s->n_bytes);
@@ -84,9 +93,11 @@ static outcome try(const sac_chat_template *with, const probe *p) {
         messages[n - 1].n_parts = 2;
     }
     messages[n - 1].fields = p->fields;
+    if (p->call) messages[n - 2].fields = p->call;
     t->traits.takes_parts[p->role] = p->as_parts;
     t->traits.takes_string[p->role] = !p->as_parts;
-    t->traits.writes_image = t->traits.writes_video = t->traits.text_arguments = true;
+    t->traits.writes_image = t->traits.writes_video = true;
+    t->traits.text_arguments = !p->as_object;
     sac_chat_request request = {.messages = messages,
                                 .n_messages = n,
                                 .tools = json_object_get(p->lists, "tools"),
@@ -100,12 +111,12 @@ static outcome try(const sac_chat_template *with, const probe *p) {
 }
 
 static void probe_roles(sac_chat_template *t, const json_t *lists, outcome user[2]) {
-    const probe probes[SAC_CHAT_N_ROLES] = {
+    const probe probes[SAC_CHAT_TOOL] = {
         {.roles = {"user"}, .role = SAC_CHAT_USER}, /* first: the others stand beside its content */
         {.roles = {"system", "user"}, .role = SAC_CHAT_SYSTEM},
         {.roles = {"user", "assistant"}, .role = SAC_CHAT_ASSISTANT, .looked_at = 1},
     };
-    for (int i = 0; i < SAC_CHAT_N_ROLES; i++) {
+    for (int i = 0; i < SAC_CHAT_TOOL; i++) { /* a tool's message stands behind a call: probe_tool */
         probe p = probes[i];
         p.lists = lists;
         outcome string = try(t, &p);
@@ -126,6 +137,30 @@ static void probe_media(sac_chat_template *t) {
     if (t->all->video) t->traits.writes_video = try(t, &p).has_video;
 }
 
+/* What a tool's message is, behind a call; where the template shows it in no form it is written as the user's. */
+static sac_status probe_tool(sac_chat_template *t, const json_t *call, sac_error *err) {
+    json_t *fields = json_pack("{s:s, s:s}", "tool_call_id", "call00001", "name", "look");
+    if (!fields) return sac_fail_no_memory(err);
+    probe p = {.roles = {"user", "assistant", "tool"},
+               .role = SAC_CHAT_TOOL,
+               .looked_at = 2,
+               .fields = fields,
+               .call = call,
+               .as_object = !t->traits.text_arguments};
+    bool *takes_string = t->traits.takes_string, *takes_parts = t->traits.takes_parts;
+    const outcome string = try(t, &p);
+    p.as_parts = true;
+    const outcome parts = try(t, &p);
+    takes_string[SAC_CHAT_TOOL] = string.has_needle && !string.listed;
+    takes_parts[SAC_CHAT_TOOL] = parts.has_needle && !parts.listed;
+    if (!takes_string[SAC_CHAT_TOOL] && !takes_parts[SAC_CHAT_TOOL]) {
+        takes_string[SAC_CHAT_TOOL] = takes_string[SAC_CHAT_USER];
+        takes_parts[SAC_CHAT_TOOL] = takes_parts[SAC_CHAT_USER];
+    }
+    json_decref(fields);
+    return SAC_OK;
+}
+
 static sac_status probe_calls(sac_chat_template *t, sac_error *err) {
     json_t *fields = json_pack("{s:[{s:s, s:s, s:{s:s, s:s}}]}", "tool_calls", "id", "call00001", "type",
                                "function", "function", "name", "look", "arguments", CALL);
@@ -134,9 +169,16 @@ static sac_status probe_calls(sac_chat_template *t, sac_error *err) {
                .role = SAC_CHAT_USER,
                .as_parts = !t->traits.takes_string[SAC_CHAT_USER],
                .fields = fields};
-    t->traits.text_arguments = try(t, &p).has_call;
+    const outcome text = try(t, &p);
+    p.as_object = true;
+    const outcome object = try(t, &p);
+    /* Where both come to the same the text is taken as it was written. Where they do not, the object is: callers of
+     * transformers give one, and a template may take a text only for want of it. */
+    const bool object_differs = object.status == SAC_OK && object.has_names && object.hash != text.hash;
+    t->traits.text_arguments = text.has_call && !object_differs;
+    sac_status st = probe_tool(t, fields, err);
     json_decref(fields);
-    return SAC_OK;
+    return st;
 }
 
 bool sac_chat_is_answer(const sac_chat_template *t, const char *role) {
@@ -144,7 +186,7 @@ bool sac_chat_is_answer(const sac_chat_template *t, const char *role) {
     p.as_parts = !t->traits.takes_string[SAC_CHAT_ASSISTANT];
     outcome answer = try(t, &p);
     p.roles[1] = role;
-    p.role = !strcmp(role, "system") ? SAC_CHAT_SYSTEM : SAC_CHAT_USER;
+    p.role = sac_chat_role_of(role);
     outcome other = try(t, &p);
     return answer.status == SAC_OK && other.status == SAC_OK && answer.hash == other.hash;
 }
@@ -161,6 +203,7 @@ sac_status sac_chat_probe(sac_chat_template *t, sac_error *err) {
     if (user[0].status == SAC_BAD_FILE && user[1].status == SAC_BAD_FILE)
         return sac_fail(err, SAC_BAD_FILE, "%s", user[0].err.text);
     probe_media(t);
+    SAC_TRY(probe_calls(t, err));
     t->traits.else_is_answer = sac_chat_is_answer(t, "nobody");
-    return probe_calls(t, err);
+    return SAC_OK;
 }

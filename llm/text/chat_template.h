@@ -7,6 +7,7 @@
  * - A message of texts is a string for a model that reads text only, unless the template shows only lists, and a list
  *   for one with pictures, unless it shows only strings. Several texts are a list where it shows lists; otherwise they
  *   are joined by line ends.
+ * - A tool's message follows the first rule by what the template makes of one that answers a call.
  * - A message with pictures is a list, where the template writes a placeholder for a part of that type. Where it does
  *   not but takes strings, the placeholders stand before the text, each on a line of its own.
  *

@@ -9,8 +9,11 @@ typedef enum sac_chat_role {
     SAC_CHAT_SYSTEM,
     SAC_CHAT_USER,
     SAC_CHAT_ASSISTANT,
+    SAC_CHAT_TOOL,
     SAC_CHAT_N_ROLES
 } sac_chat_role;
+
+sac_chat_role sac_chat_role_of(const char *role); /* any other is written as the user's */
 
 /* What a template makes of content; chat_probe.c finds it out. */
 typedef struct sac_chat_traits {

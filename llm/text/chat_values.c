@@ -151,17 +151,18 @@ static sac_tmpl_value as_parts(maker *m, const sac_chat_message *message, const 
     return list;
 }
 
-static sac_chat_role role_of(const sac_chat_message *message) {
-    return !strcmp(message->role, "system")      ? SAC_CHAT_SYSTEM
-           : !strcmp(message->role, "assistant") ? SAC_CHAT_ASSISTANT
-                                                 : SAC_CHAT_USER;
+sac_chat_role sac_chat_role_of(const char *role) {
+    return !strcmp(role, "system")      ? SAC_CHAT_SYSTEM
+           : !strcmp(role, "assistant") ? SAC_CHAT_ASSISTANT
+           : !strcmp(role, "tool")      ? SAC_CHAT_TOOL
+                                        : SAC_CHAT_USER;
 }
 
 /* The rule of chat_template.h. */
 static bool wants_parts(const maker *m, const sac_chat_message *message) {
     const sac_chat_traits *traits = &m->t->traits;
-    bool image = false, video = false, string = traits->takes_string[role_of(message)],
-         parts = traits->takes_parts[role_of(message)];
+    const sac_chat_role role = sac_chat_role_of(message->role);
+    bool image = false, video = false, string = traits->takes_string[role], parts = traits->takes_parts[role];
     for (size_t i = 0; i < message->n_parts; i++) {
         const sac_chat_part *p = &message->parts[i];
         bool is_video = p->is_video && m->t->all->video;

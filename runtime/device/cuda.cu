@@ -10,7 +10,7 @@ extern "C" {
 
 static sac_status fail(sac_error *err, const sac_device *d, cudaError_t e, const char *what) {
     sac_status s = e == cudaErrorMemoryAllocation ? SAC_NO_MEMORY : SAC_DEVICE;
-    if (e == cudaErrorMemoryAllocation) cudaGetLastError(); /* refused, not broken: forget it */
+    cudaGetLastError(); /* told here, and not left for the next op to find */
     return sac_fail(err, s, "CUDA card %d (%s): %s: %s", d ? d->index : 0, d ? d->name : "?", what,
                     cudaGetErrorString(e));
 }
@@ -141,9 +141,8 @@ static sac_status cuda_event_sync(const sac_event *e) {
 }
 static sac_status cuda_event_elapsed(const sac_event *from, const sac_event *to, double *milliseconds) {
     float ms = 0;
-    if (cudaEventSynchronize((cudaEvent_t)to->native) != cudaSuccess) return SAC_DEVICE;
-    if (cudaEventElapsedTime(&ms, (cudaEvent_t)from->native, (cudaEvent_t)to->native) != cudaSuccess)
-        return SAC_DEVICE;
+    SAC_TRY(status_of(cudaEventSynchronize((cudaEvent_t)to->native)));
+    SAC_TRY(status_of(cudaEventElapsedTime(&ms, (cudaEvent_t)from->native, (cudaEvent_t)to->native)));
     *milliseconds = (double)ms;
     return SAC_OK;
 }

@@ -37,9 +37,9 @@ typedef struct late_block {
 
 static late_queue late_queues[LATE_STREAMS];
 static late_block late_closed[LATE_BLOCKS], late_pinned[LATE_BLOCKS];
-static int late_n_streams;
-static int late_n_copies;        /* within the device */
-static size_t late_n_downloaded; /* bytes */
+static int late_n_streams, late_n_first; /* open ones; opened to go first */
+static int late_n_copies;                /* within the device */
+static size_t late_n_downloaded;         /* bytes */
 static int late_n_allocated, late_n_freed;
 static size_t late_left; /* bytes of memory; 0: not known */
 static int late_prompt;  /* so many streams, the first opened, do everything at once */
@@ -217,6 +217,11 @@ static inline sac_status late_stream_open(const sac_device *d, sac_stream *s, si
     *s = (sac_stream){.native = q, .device = d};
     return SAC_OK;
 }
+static inline sac_status late_stream_open_first(const sac_device *d, sac_stream *s, size_t n,
+                                                sac_error *err) {
+    late_n_first++;
+    return late_stream_open(d, s, n, err);
+}
 static inline sac_status late_stream_sync(const sac_stream *s, sac_error *err) {
     late_run(late_of(s), late_of(s)->n);
     late_of(s)->n = late_of(s)->done = 0;
@@ -265,7 +270,7 @@ static inline sac_device late_device(void) {
                         .copy = late_copy,
                         .zero = late_zero,
                         .stream_open = late_stream_open,
-                        .stream_open_first = late_stream_open,
+                        .stream_open_first = late_stream_open_first,
                         .stream_sync = late_stream_sync,
                         .stream_close = late_stream_close,
                         .event_create = late_event_create,

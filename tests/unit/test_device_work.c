@@ -140,7 +140,9 @@ static void open_asked(asked *a, const sac_model *m) {
         {.n_ctx = N_CTX, .kv = "mixed:gap=32"}};
     sac_error err;
     for (int i = 0; i < SESSIONS; i++) assert_ok(sac_session_create(&a->s[i], m, &configs[i], &err), err);
+    int n_first = late_n_first;
     assert_ok(sac_batch_create(&a->batch, m, SESSIONS, &err), err);
+    assert_int_equal(late_n_first, n_first + 1); /* its steps are served before prompts */
 }
 
 static void close_asked(asked *a) {

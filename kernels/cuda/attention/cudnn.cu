@@ -206,7 +206,8 @@ static cudnnBackendDescriptor_t reduce(graph *g, cudnnReduceTensorOp_t how_to, c
     return y;
 }
 
-/* The pattern of the engine: leave the order as it is. */
+/* The pattern of the engine: leave the order as it is. O may be Q (op_attention.h): a tile's queries are read before its
+ * output is written, and by nobody else. The library does not promise that; checkkernels' cases "in place" tell. */
 static void describe_attention(graph *g, const cudnn_shape *a) {
     cudnnDataType_t io = a->dtype == SAC_DTYPE_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
     int64_t b = a->n_batch, h = a->n_heads, hk = a->n_kv_heads, d = a->d, sq = a->n_q, sk = a->n_kv;

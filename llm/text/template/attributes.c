@@ -358,35 +358,3 @@ sac_status sac_tmpl_slice(sac_tmpl_run *r, sac_tmpl_value v, const sac_tmpl_valu
     out->list->n = (size_t)cut.n;
     return v.kind == SAC_TMPL_RANGE ? cut_range(r, v.list->range, &cut, out->list) : SAC_OK;
 }
-
-/* ---- paths ---- */
-
-sac_status sac_tmpl_path(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value path, sac_tmpl_value otherwise,
-                         sac_tmpl_value *out) {
-    *out = v;
-    if (path.kind == SAC_TMPL_MISSING || path.kind == SAC_TMPL_NONE) return SAC_OK;
-    if (path.kind != SAC_TMPL_STRING) {
-        SAC_TRY(sac_tmpl_item(r, v, path, out));
-        if (out->kind == SAC_TMPL_UNDEFINED && otherwise.kind > SAC_TMPL_NONE) *out = otherwise;
-        return SAC_OK;
-    }
-    const char *p = path.string->bytes, *end = p + path.string->n_bytes;
-    for (;; p++) {
-        const char *dot = p;
-        bool digits = true;
-        int64_t i = 0;
-        while (dot < end && *dot != '.') {
-            digits = digits && *dot >= '0' && *dot <= '9' && dot - p < 18;
-            if (digits) i = i * 10 + (*dot - '0');
-            dot++;
-        }
-        sac_tmpl_value key = sac_tmpl_int(i), from = *out;
-        if (!digits || dot == p)
-            SAC_TRY(sac_tmpl_part_value(r, path.string, (size_t)(p - path.string->bytes),
-                                        (size_t)(dot - path.string->bytes), &key));
-        SAC_TRY(sac_tmpl_item(r, from, key, out));
-        if (out->kind == SAC_TMPL_UNDEFINED && otherwise.kind > SAC_TMPL_NONE) *out = otherwise;
-        p = dot;
-        if (p >= end) return SAC_OK;
-    }
-}

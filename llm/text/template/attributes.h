@@ -19,6 +19,10 @@ sac_status sac_tmpl_only_attribute(sac_tmpl_run *r, sac_tmpl_value v, const char
 sac_status sac_tmpl_path(sac_tmpl_run *r, sac_tmpl_value v, sac_tmpl_value path, sac_tmpl_value otherwise,
                          sac_tmpl_value *out);
 
+/* Fails where sac_tmpl_path would for the path alone, or for one of several with commas between: for filters that look at
+ * it before they have an item. */
+sac_status sac_tmpl_check_path(sac_tmpl_run *r, sac_tmpl_value path, bool has_commas);
+
 /* An undefined value: `name` of an object of type `what`. */
 sac_status sac_tmpl_no_such(sac_tmpl_run *r, const char *name, size_t n_bytes, const char *what,
                             bool is_unsafe, sac_tmpl_value *out);

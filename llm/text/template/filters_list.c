@@ -23,6 +23,7 @@ static sac_status join(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_valu
                                           : sac_tmpl_str(r, a[0], &between));
     if (a[1].kind == SAC_TMPL_MISSING || a[1].kind == SAC_TMPL_NONE)
         return sac_tmpl_join(r, items, between.string, false, out);
+    SAC_TRY(sac_tmpl_check_path(r, a[1], false));
     SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, items->n, &parts));
     for (size_t i = 0; i < items->n; i++) {
         sac_tmpl_value v;
@@ -77,6 +78,7 @@ static sac_status sum(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_value
     const sac_tmpl_list *items;
     *out = a[1].kind == SAC_TMPL_MISSING ? sac_tmpl_int(0) : a[1];
     if (out->kind == SAC_TMPL_STRING) return sac_tmpl_fail(r, "'sum' does not add text: use join");
+    SAC_TRY(sac_tmpl_check_path(r, a[0], false));
     SAC_TRY(sac_tmpl_items(r, self, &items));
     for (size_t i = 0; i < items->n; i++) {
         sac_tmpl_value v = items->items[i];

@@ -94,6 +94,7 @@ static sac_status sort(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_valu
     const size_t *order;
     sac_tmpl_value keys;
     SAC_TRY(sac_tmpl_items(r, self, &items));
+    SAC_TRY(sac_tmpl_check_path(r, a[2], true));
     SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, items->n, &keys));
     for (size_t i = 0; i < items->n; i++) {
         sac_tmpl_value key;
@@ -138,6 +139,7 @@ static sac_status groupby(sac_tmpl_run *r, sac_tmpl_value self, const sac_tmpl_v
     const size_t *order;
     sac_tmpl_value keys, group, pair, key;
     SAC_TRY(sac_tmpl_items(r, self, &items));
+    SAC_TRY(sac_tmpl_check_path(r, a[0], false));
     SAC_TRY(sac_tmpl_new_list(r, SAC_TMPL_LIST, items->n, &keys));
     for (size_t i = 0; i < items->n; i++) {
         SAC_TRY(sac_tmpl_path(r, items->items[i], a[0], a[1], &key));

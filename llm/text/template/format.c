@@ -91,7 +91,7 @@ static sac_status read_field(percent *f, sac_tmpl_field *d, sac_tmpl_value *v) {
         precision = precision < 0 ? 0 : precision;
     }
     if (c == 'h' || c == 'l' || c == 'L') c = next_char(f);
-    if (!c || !strchr("sradiuxXocfFeEgG%", c))
+    if (!c || !strchr("sradiuxXocfFeEgG", c))
         return sac_tmpl_fail(r, "a format has a field that is not known");
     if (width < 0 || width > SAC_TMPL_MAX_WIDTH || precision > SAC_TMPL_MAX_WIDTH)
         return sac_tmpl_fail(r, "a field of a format is wider than %d", SAC_TMPL_MAX_WIDTH);
@@ -101,7 +101,7 @@ static sac_status read_field(percent *f, sac_tmpl_field *d, sac_tmpl_value *v) {
     d->width = (int)width;
     d->precision = (int)precision;
     d->kind = c == 'u' || c == 'i' ? 'd' : c;
-    return c == '%' || named ? SAC_OK : next_value(f, v);
+    return named ? SAC_OK : next_value(f, v);
 }
 
 static sac_status repr_value(const sac_tmpl_writer *w, sac_tmpl_value v, sac_tmpl_value *out) {
@@ -166,12 +166,16 @@ sac_status sac_tmpl_format_percent(sac_tmpl_run *r, const sac_tmpl_string *s, sa
         SAC_TRY(sac_tmpl_write(&f.w, sac_tmpl_part(s, f.at, end)));
         f.at = end + 1;
         if (!sign) break;
+        if (f.at < s->n_bytes &&
+            s->bytes[f.at] == '%') { /* with anything between it is no field, as in Python 3 */
+            SAC_TRY(sac_tmpl_write(&f.w, sac_tmpl_part(s, end, end + 1)));
+            f.at++;
+            continue;
+        }
         sac_tmpl_field d;
         sac_tmpl_value v = SAC_TMPL_VALUE_NONE;
         SAC_TRY(read_field(&f, &d, &v));
-        if (d.kind == '%')
-            SAC_TRY(sac_tmpl_write(&f.w, sac_tmpl_part(s, end, end + 1)));
-        else if (strchr("sra", d.kind))
+        if (strchr("sra", d.kind))
             SAC_TRY(put_text(&f, &d, v));
         else
             SAC_TRY(d.kind == 'c' ? put_char(&f, &d, v) : put_number(&f, &d, v));
