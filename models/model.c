@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE
 #include "family.h"
 #include "model_load.h"
+#include "round_weights.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
         free(files->tensors);
         free(files->controller_block);
         free(files->head_losses);
+        json_decref(files->quantization);
         free(files);
     }
     memset(m, 0, sizeof *m);
@@ -95,6 +97,22 @@ static void finish_stop_ids(sac_load_context *l) {
         sac_load_stop_id(m, l->config.default_stop_id);
 }
 
+sac_status sac_load_round_weights(sac_load_context *l, const json_t **quantization, bool gguf) {
+    const sac_load_options *o = l->options;
+    sac_scheme s;
+    if (!o->weights) return SAC_OK;
+    sac_status st = sac_scheme_parse(&s, o->weights, l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "--weights");
+    if (*quantization && !json_is_null(*quantization))
+        return sac_fail(l->err, SAC_UNSUPPORTED,
+                        "--weights %s: %.200s is quantised already: give the original, in 16 or 32 bits",
+                        o->weights, l->path);
+    st = sac_round_weights(&l->files->weights, &s, &l->config, gguf, o->pool, o->progress, o->progress_ctx,
+                           &l->files->quantization, l->err);
+    *quantization = l->files->quantization;
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "--weights %s", o->weights);
+}
+
 static sac_status load(sac_load_context *l) {
     SAC_TRY(sac_sha256_open(&l->hash, l->err));
     bool is_folder;
@@ -109,7 +127,7 @@ static sac_status load(sac_load_context *l) {
     SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
-    read_ahead(&l->files->weights);
+    if (!l->options->weights) read_ahead(&l->files->weights);
     read_ahead(&l->files->tower);
     SAC_TRY(list_tensors(l));
     return sac_load_fingerprint(l);

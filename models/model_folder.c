@@ -78,8 +78,10 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     sac_status st =
         sac_weight_name_matrices(&f->weights, json_object_get(config, "quantization_config"), l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    const json_t *quantization = json_object_get(config, "quantization_config");
+    SAC_TRY(sac_load_round_weights(l, &quantization, false));
     *source = (sac_bind_source){.weights = &f->weights,
-                                .quantization = json_object_get(config, "quantization_config"),
+                                .quantization = quantization,
                                 .adapters = f->adapters.n ? &f->adapters : NULL,
                                 .pool = l->options->pool,
                                 .progress = l->options->progress,

@@ -34,6 +34,9 @@ const setting settings_table[] = {
      "the vision half of a .gguf model, a .gguf file too (otherwise mmproj*.gguf beside the model, where "
      "there is one); "
      "none: the language model alone"},
+    {"weights", 0, NULL, false, SETTING_TEXT, offsetof(settings, weights), COMMAND_ALL, 0, 0, "FORMAT",
+     "round the language model's matrices to this while it is loaded, from files in 16 or 32 bits, as quantize "
+     "would write them"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
      "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
      "more. As NAME=DIR[:SCALE] it is kept apart: serve takes several of those, and a request names one as "
