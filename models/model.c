@@ -1,7 +1,6 @@
 #define _DEFAULT_SOURCE
 #include "family.h"
 #include "model_load.h"
-#include "round_weights.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -95,22 +94,6 @@ static void finish_stop_ids(sac_load_context *l) {
     if (m->n_stop_ids == 0) sac_load_stop_id(m, sac_tokenizer_eos(m->tokenizer));
     if (m->n_stop_ids == 0 && l->config.default_stop_id < m->decoder.config.vocab)
         sac_load_stop_id(m, l->config.default_stop_id);
-}
-
-sac_status sac_load_round_weights(sac_load_context *l, const json_t **quantization, bool gguf) {
-    const sac_load_options *o = l->options;
-    sac_scheme s;
-    if (!o->weights) return SAC_OK;
-    sac_status st = sac_scheme_parse(&s, o->weights, l->err);
-    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "--weights");
-    if (*quantization && !json_is_null(*quantization))
-        return sac_fail(l->err, SAC_UNSUPPORTED,
-                        "--weights %s: %.200s is quantised already: give the original, in 16 or 32 bits",
-                        o->weights, l->path);
-    st = sac_round_weights(&l->files->weights, &s, &l->config, gguf, o->pool, o->progress, o->progress_ctx,
-                           &l->files->quantization, l->err);
-    *quantization = l->files->quantization;
-    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "--weights %s", o->weights);
 }
 
 static sac_status load(sac_load_context *l) {

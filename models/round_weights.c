@@ -1,6 +1,8 @@
 #define _DEFAULT_SOURCE
 #include "round_weights.h"
 
+#include "model_load.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -92,4 +94,20 @@ sac_status sac_round_weights(sac_checkpoint *c, const sac_scheme *s, const sac_m
     sac_round_plan_close(&plan);
     sac_tensor_table_close(&table);
     return st;
+}
+
+sac_status sac_load_round_weights(sac_load_context *l, const json_t **quantization, bool gguf) {
+    const sac_load_options *o = l->options;
+    sac_scheme s;
+    if (!o->weights) return SAC_OK;
+    sac_status st = sac_scheme_parse(&s, o->weights, l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "--weights");
+    if (*quantization && !json_is_null(*quantization))
+        return sac_fail(l->err, SAC_UNSUPPORTED,
+                        "--weights %s: %.200s is quantised already: give the original, in 16 or 32 bits",
+                        o->weights, l->path);
+    st = sac_round_weights(&l->files->weights, &s, &l->config, gguf, o->pool, o->progress, o->progress_ctx,
+                           &l->files->quantization, l->err);
+    *quantization = l->files->quantization;
+    return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "--weights %s", o->weights);
 }
