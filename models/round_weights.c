@@ -1,20 +1,9 @@
-#define _DEFAULT_SOURCE
 #include "round_weights.h"
 
 #include "model_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* What was rounded is not read again: its pages may go. */
-static void let_go(const sac_checkpoint_tensor *t) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page,
-                    to = ((uintptr_t)t->data + t->n_bytes) / page * page;
-    if (to > from) madvise((void *)from, to - from, MADV_DONTNEED);
-}
 
 static sac_status round_part(sac_checkpoint *c, const sac_rounded *r, sac_pool *pool, sac_checkpoint_tensor *out,
                              sac_error *err) {
@@ -54,7 +43,7 @@ static sac_status round_one(sac_checkpoint *c, const sac_scheme *s, const sac_pl
     SAC_TRY(round_part(c, &r, pool, &out, err));
     set_type(&out, s->is_gguf ? e->type : s->type, r.cols);
     if (!s->is_gguf) SAC_TRY(add_scales(c, s, e, scales, pool, err));
-    let_go(e->from);
+    sac_let_go(e->from, 0, e->from->n_bytes);
     c->tensors[e->from - c->tensors] = out;
     return SAC_OK;
 }

@@ -1,9 +1,12 @@
+#define _DEFAULT_SOURCE
 #include "round_rows.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct job {
     const sac_rounded *r;
@@ -99,4 +102,11 @@ sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *
         return sac_fail(err, SAC_BAD_FILE, "tensor %.150s holds a value beyond 65504, too large for f16 scales",
                         r->from->name);
     return SAC_OK;
+}
+
+void sac_let_go(const sac_checkpoint_tensor *t, size_t from, size_t to) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = ((uintptr_t)t->data + from + page - 1) / page * page,
+                    last = ((uintptr_t)t->data + to) / page * page;
+    if (t->file >= 0 && last > first) madvise((void *)first, last - first, MADV_DONTNEED);
 }

@@ -34,4 +34,8 @@ size_t sac_rounded_row_bytes(const sac_rounded *r);
 sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *out, sac_pool *pool,
                           sac_error *err);
 
+/* Bytes [from, to) of a tensor of a file (its number is not negative) were read and are not needed soon: whole pages leave
+ * this process's memory. */
+void sac_let_go(const sac_checkpoint_tensor *t, size_t from, size_t to);
+
 #endif

@@ -177,7 +177,8 @@ static sac_status add_tensors(folder_job *f) {
                                              .n_dims = 1,
                                              .dim = {n},
                                              .data = (const uint8_t *)f->freq_factors,
-                                             .n_bytes = (size_t)n * 4};
+                                             .n_bytes = (size_t)n * 4,
+                                             .file = -1};
     sac_rounded r;
     sac_rounded_of(&r, &f->freq_tensor);
     r.type = SAC_DTYPE_F32;

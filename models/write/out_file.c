@@ -61,7 +61,10 @@ sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool
         const int64_t n = r->rows - at < stretch ? r->rows - at : stretch;
         st = sac_round_rows(r, at, n, rows, pool, err);
         if (st == SAC_OK) st = sac_out_write(f, rows, (size_t)n * row_bytes, err);
+        const size_t from_row = sac_dtype_row_bytes((sac_dtype)r->from->dtype, r->cols);
+        if (!r->heads) sac_let_go(r->from, (size_t)at * from_row, (size_t)(at + n) * from_row);
     }
+    sac_let_go(r->from, 0, r->from->n_bytes);
     free(rows);
     return st;
 }

@@ -69,6 +69,7 @@ static sac_status write_part(sac_out_file *f, const sac_out_part *p, sac_pool *p
     for (size_t at = 0; at < p->copied->n_bytes;) { /* in pieces, for progress */
         const size_t left = p->copied->n_bytes - at, n = left < ((size_t)8 << 20) ? left : (size_t)8 << 20;
         SAC_TRY(sac_out_write(f, p->copied->data + at, n, err));
+        sac_let_go(p->copied, at, at + n);
         at += n;
     }
     return SAC_OK;
