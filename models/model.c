@@ -22,6 +22,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
         free(files->tensors);
         free(files->controller_block);
         free(files->head_losses);
+        json_decref(files->quantization);
         free(files);
     }
     memset(m, 0, sizeof *m);
@@ -109,7 +110,7 @@ static sac_status load(sac_load_context *l) {
     SAC_TRY(is_folder ? sac_load_folder(l) : sac_load_gguf(l));
     l->m->family = l->config.family->name;
     finish_stop_ids(l);
-    read_ahead(&l->files->weights);
+    if (!l->options->weights) read_ahead(&l->files->weights);
     read_ahead(&l->files->tower);
     SAC_TRY(list_tensors(l));
     return sac_load_fingerprint(l);

@@ -90,7 +90,8 @@ typedef struct sac_load_options {
     size_t n_kept_adapters;
     /* The vision half of a GGUF language model; NULL: a file mmproj*.gguf beside it, where there is one; "none": none. */
     const char *mmproj;
-    sac_pool *pool; /* threads that merge them; NULL: the caller's alone */
+    const char *weights; /* a scheme's name (scheme.h): the language half is rounded to it; NULL: as the files have it */
+    sac_pool *pool; /* threads that merge and round them; NULL: the caller's alone */
     sac_load_progress progress;
     void *progress_ctx;
 } sac_load_options;

@@ -81,8 +81,10 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     st = sac_expert_tensors_list(&f->weights, &l->config.decoder, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    const json_t *quantization = json_object_get(config, "quantization_config");
+    SAC_TRY(sac_load_round_weights(l, &quantization, false));
     *source = (sac_bind_source){.weights = &f->weights,
-                                .quantization = json_object_get(config, "quantization_config"),
+                                .quantization = quantization,
                                 .adapters = f->adapters.n ? &f->adapters : NULL,
                                 .pool = l->options->pool,
                                 .progress = l->options->progress,

@@ -292,7 +292,10 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(sac_load_open_adapters(l, r->arch));
     SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
     const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
+    const json_t *quantization = NULL;
+    SAC_TRY(sac_load_round_weights(l, &quantization, true));
     sac_bind_source source = {.weights = weights,
+                              .quantization = quantization,
                               .tower = vision,
                               .merger = vision,
                               .adapters = l->files->adapters.n ? &l->files->adapters : NULL,

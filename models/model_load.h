@@ -22,6 +22,7 @@ typedef struct sac_model_files {
     sac_controller controller; /* what sac_decoder.controller points to, and its weights */
     float *controller_block;
     float *head_losses; /* what sac_decoder.head_losses points to */
+    json_t *quantization; /* what goes with weights that were rounded while they were loaded; or NULL */
 } sac_model_files;
 
 typedef struct sac_load_context {
@@ -80,6 +81,10 @@ sac_status sac_load_open_adapters(sac_load_context *l, const char *architecture)
 sac_status sac_load_open_kept_adapters(sac_load_context *l, const char *architecture);
 /* Their matrices beside those of m->decoder, and those of `adapters` beside quantised ones; the decoder is bound. */
 sac_status sac_load_bind_kept_adapters(sac_load_context *l, bool gguf);
+
+/* Rounds files->weights as the options ask (round_weights.h); *quantization, the files' own, becomes what goes with them.
+ * The configuration has been read. */
+sac_status sac_load_round_weights(sac_load_context *l, const json_t **quantization, bool gguf);
 
 /* Into l->hash; order of keys and white space do not matter. */
 sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);

@@ -94,6 +94,10 @@ typedef struct sac_model_options {
     /* The vision half of a GGUF language model, a .gguf file of its own; NULL: a file mmproj*.gguf beside the model, where
      * there is one (of several one must be named); "none": the language model alone. */
     const char *mmproj;
+    /* To what the matrices of the language model are rounded while it is loaded, from files in 16 or 32 bits: a name of
+     * sac_weight_format_names(), "q4_k_m", "w4a16:g=64". The numbers are those of a file that `saccade quantize` writes.
+     * NULL: they stay as the files have them. */
+    const char *weights;
     /* Cache of visual rows by content, shared by the model's sessions; 0 = off; default 256 MiB. On a device it
      * is one block of its memory, taken when the model is opened, with rows in the activations' type: in 16 bits
      * twice as many as on the CPU, where rows are in f32 and memory is taken as the cache fills. */
@@ -108,6 +112,9 @@ typedef struct sac_model_options {
     sac_progress_fn progress;
     void *progress_ctx;
 } sac_model_options;
+
+/* Names for sac_model_options.weights, NULL-terminated. */
+SAC_API const char *const *sac_weight_format_names(void);
 
 SAC_API void sac_model_options_default(sac_model_options *o);
 

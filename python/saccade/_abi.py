@@ -28,7 +28,8 @@ class BuildInfo(c.Structure):
 class ModelOptions(c.Structure):
     _fields_ = [("n_threads", c_int), ("chat_format", c_char_p), ("tokenizer", c_char_p),
                 ("adapters", POINTER(c_char_p)), ("n_adapters", c_size_t), ("kept_adapters", POINTER(c_char_p)),
-                ("n_kept_adapters", c_size_t), ("mmproj", c_char_p), ("vision_cache_bytes", c_size_t),
+                ("n_kept_adapters", c_size_t), ("mmproj", c_char_p), ("weights", c_char_p),
+                ("vision_cache_bytes", c_size_t),
                 ("device", c_char_p), ("activations", c_char_p), ("fast", c_bool), ("image_min_pixels", c_int64),
                 ("image_max_pixels", c_int64), ("progress", ProgressFn), ("progress_ctx", c_void_p)]
 

@@ -117,7 +117,7 @@ class Model:
 
     path: a Hugging Face folder or a .gguf file. device: "cpu", "cuda", "cuda:1". adapters: LoRA, "DIR" or "DIR:SCALE";
     as "NAME=DIR" kept apart, for sessions to choose (Session.set_adapter). mmproj: the vision half of a .gguf model, or
-    "none"; None: a file mmproj*.gguf beside it."""
+    "none"; None: a file mmproj*.gguf beside it. weights: what matrices are rounded to while they are loaded, "q8_0"."""
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class Model:
         tokenizer: str | None = None,
         adapters: Sequence[str] = (),
         mmproj: str | os.PathLike | None = None,
+        weights: str | None = None,
         fast: bool = False,
         image_min_pixels: int = 0,
         image_max_pixels: int = 0,
@@ -147,6 +148,7 @@ class Model:
         options.adapters, options.n_adapters = adapter_list, len(adapter_list)
         options.kept_adapters, options.n_kept_adapters = kept_list, len(kept_list)
         options.mmproj = encoded(mmproj)
+        options.weights = encoded(weights)
         options.image_min_pixels, options.image_max_pixels = image_min_pixels, image_max_pixels
         if vision_cache_bytes is not None:
             options.vision_cache_bytes = vision_cache_bytes

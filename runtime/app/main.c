@@ -20,7 +20,7 @@
 
 const command *const command_list[] = {&command_ask,   &command_inspect,   &command_bench,
                                        &command_eval,  &command_compare,   &command_caption,
-                                       &command_serve, &command_calibrate, NULL};
+                                       &command_serve, &command_calibrate, &command_quantize, NULL};
 
 static void print_usage(void) {
     puts("usage: saccade COMMAND [options]\n\n"

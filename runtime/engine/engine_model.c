@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "cpu_flags.h"
 #include "device_weights.h"
+#include "scheme.h"
 #include "workspace.h"
 
 #include <stdlib.h>
@@ -63,6 +64,10 @@ static sac_status open_device(sac_model *m, const sac_model_options *o, sac_erro
     return sac_tower_to_device(&m->loaded, m->activations, &m->load_stream, &m->device_tower, err);
 }
 
+const char *const *sac_weight_format_names(void) {
+    return sac_scheme_names();
+}
+
 static sac_status choose_tokenizer(sac_tokenizer_rule *rule, const char *name, sac_error *err) {
     *rule = name && !strcmp(name, "file") ? SAC_TOKENIZER_BY_FILE : SAC_TOKENIZER_BY_CLASS;
     if (!name || !strcmp(name, "file") || !strcmp(name, "class")) return SAC_OK;
@@ -85,6 +90,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
                              .kept_adapters = options->kept_adapters,
                              .n_kept_adapters = options->n_kept_adapters,
                              .mmproj = options->mmproj,
+                             .weights = options->weights,
                              .pool = m->pool,
                              .progress = on_load,
                              .progress_ctx = &progress};

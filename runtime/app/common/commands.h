@@ -6,7 +6,7 @@
 #include "run.h"
 
 extern const command command_ask, command_inspect, command_bench, command_eval, command_compare,
-    command_caption, command_serve, command_calibrate;
+    command_caption, command_serve, command_calibrate, command_quantize;
 
 /* All of them, as lists show them, NULL-terminated; main.c has it. */
 extern const command *const command_list[];

@@ -105,6 +105,8 @@ static void print_wrapped(const char *text, size_t at) {
 
 const char *const *options_names(const setting *row) {
     if (!strcmp(row->name, "chat")) return sac_chat_format_names();
+    if (row->commands == COMMAND_QUANTIZE && !strcmp(row->name, "format")) return sac_weight_format_names();
+    if (!strcmp(row->name, "weights")) return sac_weight_format_names();
     if (!strcmp(row->name, "prefill")) return sac_prefill_names();
     if (!strcmp(row->name, "decode")) return sac_decode_names();
     return strcmp(row->name, "kv") ? NULL : sac_kv_names();

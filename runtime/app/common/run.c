@@ -201,6 +201,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     o.chat_format = s->chat;
     o.tokenizer = s->tokenizer;
     o.mmproj = s->mmproj;
+    o.weights = s->weights;
     SAC_TRY(sort_adapters(r, &o, err));
     o.vision_cache_bytes = vision_cache_bytes;
     o.device = s->device;

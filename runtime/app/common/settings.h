@@ -21,7 +21,8 @@ enum {
     COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
     COMMAND_CALIBRATE = 128,
-    COMMAND_ALL = 255
+    COMMAND_ALL = 255, /* that load a model to run it */
+    COMMAND_QUANTIZE = 256
 };
 
 typedef enum setting_kind {
@@ -70,7 +71,7 @@ typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE
 
 typedef struct settings {
     media_list media;
-    char *model, *mmproj, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device,
+    char *model, *mmproj, *weights, *quantize_format, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device,
         *activations;
     int64_t threads, vision_cache_mib;
     bool fast, json, quiet, help, parse_special, keep_video_marks;

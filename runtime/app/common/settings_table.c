@@ -6,6 +6,7 @@
 
 /* Which subcommands take a row, where they are several: by what they have in common. */
 enum {
+    ANY = COMMAND_ALL | COMMAND_QUANTIZE,
     SHOW_MEDIA = COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT,
     ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION,
     GIVE_ANSWERS = ASK_QUESTIONS | COMMAND_SERVE,
@@ -34,6 +35,12 @@ const setting settings_table[] = {
      "the vision half of a .gguf model, a .gguf file too (otherwise mmproj*.gguf beside the model, where "
      "there is one); "
      "none: the language model alone"},
+    {"weights", 0, NULL, false, SETTING_TEXT, offsetof(settings, weights), COMMAND_ALL, 0, 0, "FORMAT",
+     "round the language model's matrices to this while it is loaded, from files in 16 or 32 bits, as quantize "
+     "would write them"},
+    {"format", 'f', NULL, true, SETTING_TEXT, offsetof(settings, quantize_format), COMMAND_QUANTIZE, 0, 0, "FORMAT",
+     "what the matrices become; q4_k and q5_k are q4_k_m and q5_k_m, and w4a16:g=N has a scale for each N "
+     "elements of a row (128)"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
      "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
      "more. As NAME=DIR[:SCALE] it is kept apart: serve takes several of those, and a request names one as "
@@ -60,7 +67,7 @@ const setting settings_table[] = {
      "differ (class)"},
     {"system", 0, NULL, false, SETTING_TEXT, offsetof(settings, system), ASK_QUESTIONS | COMMAND_CALIBRATE, 0,
      0, "TEXT", "system message"},
-    {"threads", 't', NULL, false, SETTING_INT, offsetof(settings, threads), COMMAND_ALL, 0, 1024, "N",
+    {"threads", 't', NULL, false, SETTING_INT, offsetof(settings, threads), ANY, 0, 1024, "N",
      "threads; 0 = one for each processor"},
     {"device", 0, NULL, false, SETTING_TEXT, offsetof(settings, device), COMMAND_ALL, 0, 0, "DEVICE",
      "where the model runs: cpu, cuda, cuda:N, or auto: on a card if there is one for it (cpu)"},
@@ -79,11 +86,11 @@ const setting settings_table[] = {
      1 << 20, "MIB", "memory for pictures already encoded; 0 = none (256)"},
     {"config", 0, NULL, true, SETTING_TEXT, offsetof(settings, config), COMMAND_ALL, 0, 0, "FILE.yaml",
      "read run settings from a file; options given here win"},
-    {"json", 0, NULL, false, SETTING_FLAG, offsetof(settings, json), COMMAND_ALL, 0, 0, NULL,
+    {"json", 0, NULL, false, SETTING_FLAG, offsetof(settings, json), ANY, 0, 0, NULL,
      "write one JSON object"},
-    {"quiet", 'q', NULL, false, SETTING_FLAG, offsetof(settings, quiet), COMMAND_ALL, 0, 0, NULL,
+    {"quiet", 'q', NULL, false, SETTING_FLAG, offsetof(settings, quiet), ANY, 0, 0, NULL,
      "no progress on the terminal"},
-    {"help", 'h', NULL, true, SETTING_FLAG, offsetof(settings, help), COMMAND_ALL, 0, 0, NULL, "this text"},
+    {"help", 'h', NULL, true, SETTING_FLAG, offsetof(settings, help), ANY, 0, 0, NULL, "this text"},
     {"plan", 0, NULL, true, SETTING_FLAG, offsetof(settings, plan), COMMAND_BENCH, 0, 0, NULL,
      "print the memory plan and stop"},
     {"attention", 0, NULL, true, SETTING_TEXT, offsetof(settings, attention), COMMAND_INSPECT, 0, 0,

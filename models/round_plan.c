@@ -1,0 +1,107 @@
+#include "round_plan.h"
+
+#include <stdlib.h>
+
+/* Rows that stand for the same names under different flags. */
+static bool is_meant(const sac_model_config *c, const sac_spec_tensor *row) {
+    if (!row->when) return true;
+    if (strcmp(row->when, "post_norms") == 0) return c->post_norms;
+    return strcmp(row->when, "pre_norms") != 0 || !c->no_pre_norms;
+}
+
+static bool is_of_layer(const sac_spec_tensor *row) {
+    return strncmp(row->slot, "layer.", 6) == 0;
+}
+
+static bool is_text(const sac_spec_tensor *row) {
+    return is_of_layer(row) || !strcmp(row->slot, "embed") || !strcmp(row->slot, "head") ||
+           !strcmp(row->slot, "final_norm");
+}
+
+static bool is_float(const sac_checkpoint_tensor *t) {
+    return t->dtype == SAC_DTYPE_F32 || t->dtype == SAC_DTYPE_F16 || t->dtype == SAC_DTYPE_BF16;
+}
+
+static sac_status add(sac_round_plan *p, const sac_plan_entry *e, sac_error *err) {
+    if (p->n == p->capacity) {
+        int capacity = p->capacity ? 2 * p->capacity : 256;
+        sac_plan_entry *grown = realloc(p->entries, (size_t)capacity * sizeof *grown);
+        if (!grown) return sac_fail_no_memory(err);
+        p->entries = grown;
+        p->capacity = capacity;
+    }
+    p->entries[p->n++] = *e;
+    return SAC_OK;
+}
+
+static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const sac_spec_tensor *row, int layer,
+                       const sac_checkpoint *checkpoint, bool gguf, sac_error *err) {
+    char name[SAC_TENSOR_NAME_BYTES];
+    sac_plan_entry e = {.row = row, .layer = layer};
+    e.from = sac_tensor_table_find(table, row, checkpoint, gguf, layer, name);
+    if (!e.from) return SAC_OK;
+    if (!sac_tensor_table_name(table, row, true, layer, 0, name)) name[0] = 0;
+    snprintf(e.gguf, sizeof e.gguf, "%.90s", name);
+    e.is_matrix = row->shape.n > 1;
+    if (!is_float(e.from))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "tensor %.150s is %s, quantised already: give the original, in 16 or 32 bits",
+                        e.from->name, e.from->dtype_name);
+    return add(p, &e, err);
+}
+
+static sac_status find_all(sac_round_plan *p, const sac_model_config *c, const sac_tensor_table *table,
+                           const sac_checkpoint *checkpoint, bool gguf, sac_error *err) {
+    for (int i = 0; i < table->n_specs; i++)
+        for (int k = 0; k < table->specs[i].n_tensors; k++) {
+            const sac_spec_tensor *row = &table->specs[i].tensors[k];
+            if (!is_text(row) || sac_tensor_table_row(table, row->slot) != row || !is_meant(c, row)) continue;
+            for (int layer = 0; layer < (is_of_layer(row) ? c->decoder.n_layers : 1); layer++)
+                SAC_TRY(find(p, table, row, layer, checkpoint, gguf, err));
+        }
+    return SAC_OK;
+}
+
+static void choose(sac_round_plan *p, const sac_scheme *s, const sac_model_config *c) {
+    const sac_decoder_config *d = &c->decoder;
+    for (int i = 0; i < p->n; i++) p->has_head |= strcmp(p->entries[i].row->slot, "head") == 0;
+    const sac_scheme_model model = {d->n_layers, p->has_head, d->n_layers == 80 && d->n_heads != d->n_kv_heads};
+    for (int i = 0; i < p->n; i++) {
+        sac_plan_entry *e = &p->entries[i];
+        sac_rounded r;
+        sac_rounded_of(&r, e->from);
+        if (!e->is_matrix) continue;
+        e->is_rounded = s->is_gguf || is_of_layer(e->row);
+        if (s->is_gguf)
+            e->type = sac_scheme_block_type(s, &model, e->gguf, e->layer, r.cols);
+        else if (e->is_rounded && !sac_scheme_takes_rows(s, r.cols)) {
+            e->is_rounded = false;
+            if (p->n_kept++ == 0) p->first_kept = e;
+        }
+    }
+}
+
+sac_status sac_round_plan_open(sac_round_plan *p, const sac_scheme *s, const sac_model_config *c,
+                               const sac_tensor_table *table, const sac_checkpoint *checkpoint, bool gguf,
+                               sac_error *err) {
+    *p = (sac_round_plan){0};
+    if (c->decoder.experts.n)
+        return sac_fail(err, SAC_UNSUPPORTED, "a model with %d experts a layer is not rounded so far: use it as it is",
+                        c->decoder.experts.n);
+    SAC_TRY(find_all(p, c, table, checkpoint, gguf, err));
+    choose(p, s, c);
+    return SAC_OK;
+}
+
+void sac_round_plan_close(sac_round_plan *p) {
+    free(p->entries);
+    *p = (sac_round_plan){0};
+}
+
+sac_rounded sac_plan_part(const sac_scheme *s, const sac_plan_entry *e, sac_row_part part) {
+    sac_rounded r;
+    sac_rounded_of(&r, e->from);
+    r.part = part;
+    r.code = (sac_code_format){s->type, (sac_dtype)e->from->dtype, s->group};
+    return r;
+}

@@ -1,0 +1,103 @@
+#define _GNU_SOURCE
+#include "out_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STRETCH_BYTES ((size_t)4 << 20)
+#define SYNC_BYTES    ((uint64_t)256 << 20) /* so that the disk is busy while rows are rounded */
+
+static sac_status failed(const sac_out_file *f, const char *what, int why, sac_error *err) {
+    return sac_fail(err, SAC_IO, "%.250s: %s: %s", f->part, what, strerror(why));
+}
+
+sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err) {
+    *f = (sac_out_file){.fd = -1, .path = strdup(path), .progress = progress};
+    if (!f->path || asprintf(&f->part, "%s.part", path) < 0) {
+        f->part = NULL;
+        return sac_fail_no_memory(err);
+    }
+    f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return f->fd >= 0 ? SAC_OK : failed(f, "cannot be opened for writing", errno, err);
+}
+
+sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac_error *err) {
+    const uint8_t *at = bytes;
+    for (size_t left = n_bytes; left;) {
+        ssize_t n = write(f->fd, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return failed(f, "cannot be written", n < 0 ? errno : ENOSPC, err);
+        at += n;
+        left -= (size_t)n;
+    }
+    if (f->n_bytes / SYNC_BYTES != (f->n_bytes + n_bytes) / SYNC_BYTES && fdatasync(f->fd))
+        return failed(f, "cannot be written", errno, err);
+    f->n_bytes += n_bytes;
+    if (!f->progress) return SAC_OK;
+    f->progress->done += n_bytes;
+    if (f->progress->fn)
+        f->progress->fn(f->progress->ctx, "quantize", (int64_t)f->progress->done, (int64_t)f->progress->total);
+    return SAC_OK;
+}
+
+sac_status sac_out_align(sac_out_file *f, size_t n, sac_error *err) {
+    static const uint8_t zeros[64];
+    const size_t over = (size_t)(f->n_bytes % n);
+    return over ? sac_out_write(f, zeros, n - over, err) : SAC_OK;
+}
+
+sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool, sac_error *err) {
+    const size_t row_bytes = sac_rounded_row_bytes(r), wide = (size_t)r->cols * 4;
+    int64_t stretch = (int64_t)(STRETCH_BYTES / (wide > row_bytes ? wide : row_bytes) + 1);
+    if (stretch > r->rows) stretch = r->rows;
+    uint8_t *rows = malloc((size_t)stretch * row_bytes + 1);
+    if (!rows) return sac_fail_no_memory(err);
+    sac_status st = SAC_OK;
+    for (int64_t at = 0; at < r->rows && st == SAC_OK; at += stretch) {
+        const int64_t n = r->rows - at < stretch ? r->rows - at : stretch;
+        st = sac_round_rows(r, at, n, rows, pool, err);
+        if (st == SAC_OK) st = sac_out_write(f, rows, (size_t)n * row_bytes, err);
+        const size_t from_row = sac_dtype_row_bytes((sac_dtype)r->from->dtype, r->cols);
+        if (!r->heads) sac_let_go(r->from, (size_t)at * from_row, (size_t)(at + n) * from_row);
+    }
+    sac_let_go(r->from, 0, r->from->n_bytes);
+    free(rows);
+    return st;
+}
+
+void sac_sync_folder_of(const char *path) {
+    char *copy = strdup(path), *slash = copy ? strrchr(copy, '/') : NULL;
+    if (slash) slash[slash == copy] = 0;
+    int fd = open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(copy);
+}
+
+sac_status sac_out_close(sac_out_file *f, sac_error *err) {
+    if (fsync(f->fd)) return failed(f, "cannot be written", errno, err);
+    const int closed = close(f->fd);
+    f->fd = -1;
+    if (closed) return failed(f, "cannot be written", errno, err);
+    if (rename(f->part, f->path)) return failed(f, "cannot be renamed", errno, err);
+    sac_sync_folder_of(f->path);
+    free(f->path);
+    free(f->part);
+    *f = (sac_out_file){.fd = -1};
+    return SAC_OK;
+}
+
+void sac_out_abandon(sac_out_file *f) {
+    if (!f->path) return;
+    if (f->fd >= 0) close(f->fd);
+    if (f->part) unlink(f->part);
+    free(f->path);
+    free(f->part);
+    *f = (sac_out_file){.fd = -1};
+}

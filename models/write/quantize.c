@@ -1,0 +1,92 @@
+#define _GNU_SOURCE
+#include "quantize_job.h"
+
+#include "model_path.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static bool ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* ---------------------------------------------------------------- where to */
+
+static bool is_empty_folder(const char *path) {
+    DIR *d = opendir(path);
+    if (!d) return false;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    closedir(d);
+    return n == 0;
+}
+
+static sac_status check_out(const sac_quantize_job *j) {
+    struct stat st;
+    const bool named_gguf = ends_in(j->out, ".gguf");
+    if (strlen(j->out) == 0 || strlen(j->out) > SAC_WRITE_PATH - 300)
+        return sac_fail(j->err, SAC_BAD_ARGUMENT, "the name to write to is empty or too long");
+    if (j->scheme.is_gguf && !named_gguf)
+        return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: %s is a format of GGUF files: give a name that ends in .gguf",
+                        j->out, j->scheme.name);
+    if (!j->scheme.is_gguf && named_gguf)
+        return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: %s is a format of Hugging Face folders: give a folder's name",
+                        j->out, j->scheme.name);
+    if (stat(j->out, &st) != 0) return SAC_OK;
+    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && is_empty_folder(j->out)) return SAC_OK;
+    return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.250s: there already; give another name, or remove it", j->out);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* A model that Saccade cannot load is not written anew: what it consists of is not known. */
+static sac_status check_loads(const sac_quantize_job *j) {
+    sac_loaded_model m;
+    const sac_load_options load = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .mmproj = NULL, .pool = j->pool};
+    sac_status st = sac_loaded_model_open_with(&m, j->in, &load, j->err);
+    if (st == SAC_OK) sac_loaded_model_free(&m);
+    return st;
+}
+
+static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
+    bool is_folder;
+    SAC_TRY(sac_scheme_parse(&j->scheme, j->options->format, j->err));
+    SAC_TRY(check_out(j));
+    SAC_TRY(sac_pool_create(&j->pool, j->options->n_threads, j->err));
+    SAC_TRY(sac_model_path_find(found, &is_folder, j->in, j->err));
+    j->in = found;
+    if (!is_folder && !j->scheme.is_gguf)
+        return sac_fail(j->err, SAC_UNSUPPORTED,
+                        "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
+                        j->scheme.name);
+    if (!is_folder) return sac_quantize_gguf(j);
+    SAC_TRY(sac_quantize_open_folder(j));
+    SAC_TRY(check_loads(j));
+    return j->scheme.is_gguf ? sac_quantize_folder_to_gguf(j) : sac_quantize_to_folder(j);
+}
+
+sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err) {
+    char found[SAC_MODEL_PATH_BYTES];
+    char *name = strdup(out);
+    sac_quantize_job *j = calloc(1, sizeof *j);
+    sac_status st = SAC_OK;
+    if (!j || !name)
+        st = sac_fail_no_memory(err);
+    else {
+        for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = 0;
+        *j = (sac_quantize_job){.in = in, .out = name, .options = options, .err = err};
+        j->progress = (sac_out_progress){.fn = options->progress, .ctx = options->ctx};
+        st = run(j, found);
+        sac_round_plan_close(&j->rounds);
+        sac_tensor_table_close(&j->table);
+        sac_checkpoint_free(&j->weights);
+        json_decref(j->config_json);
+        sac_pool_free(j->pool);
+    }
+    free(j);
+    free(name);
+    return st;
+}

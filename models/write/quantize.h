@@ -1,0 +1,44 @@
+/* quantize.h - a model written anew with its language half in fewer bits: a Hugging Face folder in compressed-tensors'
+ * layout, or a GGUF file. Names of formats are those of scheme.h.
+ *
+ * A folder keeps everything else that is in it: tower, projector, embedding and head in the type they have, tokenizer,
+ * templates, processors; files of weights keep their names. A GGUF file is written from a folder whose language half is
+ * of the architectures llama, qwen2, qwen3, qwen2vl or qwen3vl (without its pictures' half), or from a GGUF file, whose
+ * metadata it keeps.
+ *
+ * Memory does not grow with the model: a stretch of rows at a time is read, rounded and written. What is written bears
+ * another name, OUT.part, until it is whole and on the disk. */
+#ifndef SAC_MODELS_QUANTIZE_H
+#define SAC_MODELS_QUANTIZE_H
+
+#include "status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What will be written, known before anything is. */
+typedef struct sac_quantize_plan {
+    uint64_t n_bytes;        /* of all files, exactly */
+    uint64_t bytes_done;     /* of these, in files that an interrupted run finished */
+    uint64_t bytes_free;     /* on the disk */
+    uint64_t weights_before; /* bytes of the tensors that are read for it */
+    int n_rounded;           /* matrices */
+    int n_kept;              /* matrices of layers left as they are, because the format's groups do not fill their rows */
+    char first_kept[128];
+    bool drops_vision; /* GGUF of a model that sees */
+} sac_quantize_plan;
+
+typedef struct sac_quantize_options {
+    const char *format;
+    int n_threads;                                             /* 0: one for each processor */
+    void (*planned)(void *ctx, const sac_quantize_plan *plan); /* before the disk is touched; or NULL */
+    void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* bytes; or NULL */
+    void *ctx;
+} sac_quantize_options;
+
+/* BAD_ARGUMENT: an unknown format, or an `out` that is there already or does not go with the format. UNSUPPORTED: a
+ * source that is quantised, or that GGUF cannot say. IO: no room, or a failed write; then nothing is at `out`, and of a
+ * folder the finished files of weights are in OUT.part, from where a later call goes on. */
+sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
+
+#endif

@@ -1,0 +1,61 @@
+#define _GNU_SOURCE
+#include "quantize_job.h"
+
+#include "model_load.h"
+#include "safetensors.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
+    struct statvfs fs;
+    char *folder = strdup(beside), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) slash[slash == folder] = 0;
+    const bool known = folder && statvfs(slash ? folder : ".", &fs) == 0;
+    const int why = errno;
+    free(folder);
+    if (!known) return sac_fail(j->err, SAC_IO, "%.250s: cannot be written: %s", j->out, strerror(why));
+    sac_quantize_plan *p = &j->plan;
+    p->bytes_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+    j->progress.total = p->n_bytes;
+    j->progress.done = p->bytes_done;
+    if (j->options->planned) j->options->planned(j->options->ctx, p);
+    if (p->n_bytes - p->bytes_done <= p->bytes_free) return SAC_OK;
+    return sac_fail(j->err, SAC_IO, "%.200s: %.2f GB are to be written, and %.2f GB are free on that disk", j->out,
+                    (double)(p->n_bytes - p->bytes_done) / 1e9, (double)p->bytes_free / 1e9);
+}
+
+static sac_status check_config(const sac_quantize_job *j) {
+    static const char *const halves[] = {NULL, "text_config", "vision_config"};
+    for (size_t i = 0; i < SAC_COUNT(halves); i++) {
+        const json_t *half = halves[i] ? json_object_get(j->config_json, halves[i]) : j->config_json;
+        const json_t *q = json_object_get(half, "quantization_config");
+        if (!q) q = json_object_get(half, "compression_config");
+        if (!q || json_is_null(q)) continue;
+        const char *method = json_string_value(json_object_get(q, "quant_method"));
+        return sac_fail(j->err, SAC_UNSUPPORTED,
+                        "%.200s: quantised already (%.40s): give the original, in 16 or 32 bits", j->in,
+                        method ? method : "an unnamed method");
+    }
+    return SAC_OK;
+}
+
+sac_status sac_quantize_open_folder(sac_quantize_job *j) {
+    SAC_TRY(sac_load_json(&j->config_json, j->in, "config.json", j->err));
+    if (!j->config_json) return sac_fail(j->err, SAC_NOT_FOUND, "no config.json in %.250s", j->in);
+    SAC_TRY(check_config(j));
+    sac_status st = sac_model_config_read(&j->config, j->config_json, j->err);
+    if (st != SAC_OK) return sac_fail_prefix(j->err, st, "%s/config.json", j->in);
+    SAC_TRY(sac_safetensors_open_folder(&j->weights, j->in, j->err));
+    SAC_TRY(sac_tensor_table_open(&j->table, &j->config, j->err));
+    st = sac_round_plan_open(&j->rounds, &j->scheme, &j->config, &j->table, &j->weights, false, j->err);
+    if (st != SAC_OK) return sac_fail_prefix(j->err, st, "%s", j->in);
+    for (int i = 0; i < j->rounds.n; i++) j->plan.n_rounded += j->rounds.entries[i].is_rounded;
+    j->plan.n_kept = j->rounds.n_kept;
+    if (j->rounds.n_kept) snprintf(j->plan.first_kept, sizeof j->plan.first_kept, "%.120s", j->rounds.first_kept->from->name);
+    if (j->plan.n_rounded) return SAC_OK;
+    return sac_fail(j->err, SAC_UNSUPPORTED, "%.200s: no matrix of its layers can be rounded to %s", j->in,
+                    j->options->format);
+}

@@ -1,0 +1,41 @@
+/* quantize_job.h - what the ways of writing (quantize.h) share, inside models/write only. */
+#ifndef SAC_MODELS_QUANTIZE_JOB_H
+#define SAC_MODELS_QUANTIZE_JOB_H
+
+#include "model.h"
+#include "out_file.h"
+#include "quantize.h"
+#include "round_plan.h"
+
+#define SAC_WRITE_PATH 4096
+
+typedef struct sac_quantize_job {
+    const char *in, *out;
+    const sac_quantize_options *options;
+    sac_scheme scheme;
+    sac_pool *pool;
+    sac_quantize_plan plan;
+    sac_out_progress progress;
+    sac_error *err;
+    /* of a folder */
+    json_t *config_json;
+    sac_model_config config;
+    sac_checkpoint weights; /* of a GGUF file too */
+    sac_tensor_table table;
+    sac_round_plan rounds;
+} sac_quantize_job;
+
+/* config.json, weights and their table; UNSUPPORTED for a model that is quantised. */
+sac_status sac_quantize_open_folder(sac_quantize_job *j);
+
+sac_status sac_quantize_to_folder(sac_quantize_job *j); /* of a folder */
+sac_status sac_quantize_folder_to_gguf(sac_quantize_job *j);
+sac_status sac_quantize_gguf(sac_quantize_job *j);
+
+/* The plan has its sizes: tells them, and IO where the disk has no room. beside: a path on that disk. */
+sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside);
+
+/* Every other file of the folder, into `to`. With `to` NULL only *n_bytes, which is added to. */
+sac_status sac_quantize_carry_over(sac_quantize_job *j, const char *to, uint64_t *n_bytes);
+
+#endif

@@ -1,0 +1,103 @@
+/* quantize_command.c - `saccade quantize`: a model written anew with its language half in fewer bits. */
+#include "commands.h"
+#include "clock.h"
+#include "output.h"
+#include "progress.h"
+#include "quantize.h"
+#include "report.h"
+#include "status.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct quantize_run {
+    const settings *s;
+    const char *out;
+    progress progress;
+    sac_quantize_plan plan;
+} quantize_run;
+
+/* Exactly, and as people read it. */
+static void print_plan(void *ctx, const sac_quantize_plan *plan) {
+    quantize_run *q = ctx;
+    q->plan = *plan;
+    if (q->s->json || q->s->quiet) return;
+    printf("%s: %s, %" PRIu64 " bytes (%s)", q->out, q->s->quantize_format, plan->n_bytes,
+           report_bytes((double)plan->n_bytes));
+    printf("; %s of weights are read", report_bytes((double)plan->weights_before));
+    printf(", %s is free\n", report_bytes((double)plan->bytes_free));
+    if (plan->bytes_done)
+        printf("taken up again: %s in finished files of %s.part\n", report_bytes((double)plan->bytes_done), q->out);
+    if (plan->n_kept)
+        printf("left as they are: %d matrices whose rows are no whole groups, the first is %s\n",
+               plan->n_kept, plan->first_kept);
+    if (plan->drops_vision) printf("the pictures' half is not written: the file is the language model alone\n");
+    fflush(stdout);
+}
+
+static void tell(void *ctx, const char *stage, int64_t done, int64_t total) {
+    quantize_run *q = ctx;
+    progress_update(&q->progress, stage, done, total);
+}
+
+static sac_status report(const quantize_run *q, const char *in, double seconds, sac_error *err) {
+    const sac_quantize_plan *p = &q->plan;
+    if (!q->s->json) {
+        if (!q->s->quiet)
+            printf("%s: written, %d matrices rounded, %.1f s\n", q->out, p->n_rounded, seconds);
+        return output_finish(err);
+    }
+    json_t *left = p->n_kept ? report_text(p->first_kept) : json_null();
+    return report_print(json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:i, s:o, s:b, s:f}", "source", report_text(in), "path",
+                                  report_text(q->out), "format", q->s->quantize_format, "bytes",
+                                  (json_int_t)p->n_bytes, "bytes_taken_up", (json_int_t)p->bytes_done,
+                                  "weight_bytes_read", (json_int_t)p->weights_before, "rounded", p->n_rounded,
+                                  "left", p->n_kept, "first_left", left, "without_vision", (int)p->drops_vision, "seconds",
+                                  seconds),
+                        err);
+}
+
+static sac_status quantize(const settings *s, char **words, int n_words, sac_error *err) {
+    if (n_words != 2)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "a model and what to write are expected, found %d words; see 'saccade quantize --help'",
+                        n_words);
+    if (!s->quantize_format)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--format is missing, e.g. --format q4_k_m; see 'saccade quantize --help'");
+    quantize_run q = {.s = s, .out = words[1]};
+    const sac_quantize_options options = {.format = s->quantize_format,
+                                          .n_threads = (int)s->threads,
+                                          .planned = print_plan,
+                                          .progress = tell,
+                                          .ctx = &q};
+    const int64_t start = sac_now_ns();
+    progress_init(&q.progress, s->quiet);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is a failed write like any other */
+    sac_status st = sac_quantize(words[0], words[1], &options, err);
+    progress_clear(&q.progress);
+    return st == SAC_OK ? report(&q, words[0], sac_seconds_since(start), err) : st;
+}
+
+const command command_quantize = {
+    .name = "quantize",
+    .mask = COMMAND_QUANTIZE,
+    .brief = "write a model anew with its weights in fewer bits",
+    .synopsis = "[options] MODEL OUT --format FORMAT",
+    .summary =
+        "Writes a model anew with the language model's matrices in fewer bits, rounded to nearest: a GGUF file "
+        "(q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_s, q4_k_m, q5_k_s, q5_k_m, q6_k, f16, bf16), or a Hugging Face folder in "
+        "compressed-tensors' layout (w4a16[:g=N], w8a16, int8, fp8), in which tower, projector, embedding and head stay as "
+        "they are. MODEL is in 16 or 32 bits. Nothing is at OUT until all of it is on the disk: it grows as OUT.part; the "
+        "same command after an interruption goes on with the first unfinished file of a folder, and begins a GGUF file "
+        "anew.",
+    .examples = "  saccade quantize MODEL model-w4 --format w4a16\n"
+                "  saccade quantize MODEL model-w4 --format w4a16:g=64\n"
+                "  saccade quantize MODEL model-fp8 --format fp8\n"
+                "  saccade quantize MODEL model-q4.gguf --format q4_k_m\n"
+                "  saccade quantize model-f16.gguf model-q8.gguf --format q8_0\n"
+                "  saccade ask -m model-w4 --image cat.jpg \"What is this?\"\n"
+                "  saccade ask -m MODEL --weights w4a16 \"the same without a file\"\n",
+    .run = quantize,
+};

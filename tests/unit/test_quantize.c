@@ -1,0 +1,342 @@
+#define _GNU_SOURCE
+#include "model.h"
+#include "quantize.h"
+#include "scheme.h"
+#include "test.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEMO "models/demo"
+
+static char folder[] = "/tmp/test_quantize.XXXXXX";
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char line[100];
+    snprintf(line, sizeof line, "rm -rf %s", folder);
+    return system(line);
+}
+
+static const char *at(const char *name) {
+    static char paths[16][300];
+    static int next;
+    char *path = paths[next++ % 16];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void shell(const char *format, const char *a, const char *b) {
+    char line[900];
+    snprintf(line, sizeof line, format, a, b);
+    assert_int_equal(system(line), 0);
+}
+
+/* What was planned, and at which byte a run gives up as if it were killed. */
+typedef struct watch {
+    sac_quantize_plan plan;
+    int n_planned;
+} watch;
+
+static void planned(void *ctx, const sac_quantize_plan *plan) {
+    watch *w = ctx;
+    w->plan = *plan;
+    w->n_planned++;
+}
+
+static sac_status quantize(const char *in, const char *out, const char *format, watch *w, sac_error *err) {
+    const sac_quantize_options o = {.format = format, .n_threads = 2, .planned = planned, .ctx = w};
+    *w = (watch){0};
+    return sac_quantize(in, out, &o, err);
+}
+
+static void open_model(sac_loaded_model *m, const char *path, const char *weights) {
+    sac_error err;
+    const sac_load_options o = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = weights};
+    assert_ok(sac_loaded_model_open_with(m, path, &o, &err), err);
+}
+
+static void same_part(const sac_tensor *a, const sac_tensor *b, const char *what, int layer) {
+    if (!a->data != !b->data || (a->data && (a->dtype != b->dtype || sac_weight_part_bytes(a) != sac_weight_part_bytes(b) ||
+                                             memcmp(a->data, b->data, sac_weight_part_bytes(a)))))
+        fail_msg("%s of layer %d differs", what, layer);
+}
+
+static void same_weight(const sac_weight *a, const sac_weight *b, const char *what, int layer) {
+    if (a->format != b->format || a->group != b->group || a->x_rounding != b->x_rounding)
+        fail_msg("%s of layer %d is of another format", what, layer);
+    same_part(&a->tensor, &b->tensor, what, layer);
+    same_part(&a->scales, &b->scales, what, layer);
+}
+
+/* All that the decoder computes with. */
+static void same_decoder(const sac_decoder *a, const sac_decoder *b) {
+    const size_t hidden = (size_t)a->config.hidden * sizeof(float);
+    assert_int_equal(a->config.n_layers, b->config.n_layers);
+    assert_memory_equal(a->final_norm, b->final_norm, hidden);
+    same_weight(&a->embed, &b->embed, "embed", -1);
+    same_weight(&a->head, &b->head, "head", -1);
+    for (int i = 0; i < a->config.n_layers; i++) {
+        const sac_decoder_layer *x = &a->layers[i], *y = &b->layers[i];
+        same_weight(&x->q, &y->q, "q", i);
+        same_weight(&x->k, &y->k, "k", i);
+        same_weight(&x->v, &y->v, "v", i);
+        same_weight(&x->o, &y->o, "o", i);
+        same_weight(&x->gate, &y->gate, "gate", i);
+        same_weight(&x->up, &y->up, "up", i);
+        same_weight(&x->down, &y->down, "down", i);
+        assert_memory_equal(x->attn_norm, y->attn_norm, hidden);
+        assert_memory_equal(x->mlp_norm, y->mlp_norm, hidden);
+        assert_memory_equal(x->q_bias, y->q_bias, hidden);
+    }
+}
+
+static uint64_t size_of(const char *path) {
+    char line[400];
+    snprintf(line, sizeof line, "find %s -type f -printf '%%s\\n' | awk '{n += $1} END {print n}'", path);
+    FILE *f = popen(line, "r");
+    unsigned long long n = 0;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%llu", &n), 1);
+    pclose(f);
+    return n;
+}
+
+/* What is written is read as what rounding at load makes, in the size that was told. */
+static void files_hold_what_loading_rounds_to(void **state) {
+    (void)state;
+    static const char *const formats[] = {"w4a16", "w4a16:g=64", "w8a16", "w8a16:g=32", "int8", "fp8",    "q8_0",   "q4_0",
+                                          "q4_1",  "q5_0",       "q5_1",  "q4_k_s",     "q4_k_m", "q5_k_m", "q6_k", "bf16"};
+    for (size_t i = 0; i < SAC_COUNT(formats); i++) {
+        sac_scheme s;
+        sac_error err;
+        watch w;
+        sac_loaded_model written, rounded;
+        assert_int_equal(sac_scheme_parse(&s, formats[i], NULL), SAC_OK);
+        const char *out = at(s.is_gguf ? "model.gguf" : "model");
+        assert_ok(quantize(DEMO, out, formats[i], &w, &err), err);
+        assert_int_equal(w.n_planned, 1);
+        assert_int_equal(w.plan.n_bytes, size_of(out));
+        assert_int_equal(w.plan.n_rounded, s.is_gguf ? 64 : 63);
+        assert_int_equal(w.plan.drops_vision, s.is_gguf);
+        open_model(&written, out, NULL);
+        open_model(&rounded, DEMO, formats[i]);
+        same_decoder(&written.decoder, &rounded.decoder);
+        assert_int_equal(written.has_vision, !s.is_gguf);
+        if (!s.is_gguf) assert_int_equal(written.weight_bytes - rounded.weight_bytes,
+                                         s.type == SAC_DTYPE_PACKED_4 || s.type == SAC_DTYPE_PACKED_8 ? 63 * 16 : 0);
+        sac_loaded_model_free(&written);
+        sac_loaded_model_free(&rounded);
+        shell("rm -r %s%s", out, "");
+    }
+}
+
+/* Two steps are one: 16 bits in between lose nothing, and metadata stays. */
+static void gguf_files_are_rounded_like_folders(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *half = at("half.gguf"), *first = at("first.gguf"), *second = at("second.gguf");
+    assert_ok(quantize(DEMO, half, "bf16", &w, &err), err);
+    assert_ok(quantize(half, first, "q4_k_m", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(first));
+    assert_ok(quantize(DEMO, second, "q4_k_m", &w, &err), err);
+    sac_loaded_model a, b;
+    open_model(&a, first, NULL);
+    open_model(&b, second, NULL);
+    same_decoder(&a.decoder, &b.decoder);
+    assert_int_equal(sac_tokenizer_n_vocab(a.tokenizer), sac_tokenizer_n_vocab(b.tokenizer));
+    assert_int_equal(a.n_stop_ids, b.n_stop_ids);
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
+    assert_int_equal(quantize(first, at("third.gguf"), "q8_0", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "quantised already"));
+    assert_int_equal(quantize(half, at("folder"), "w4a16", &w, &err), SAC_UNSUPPORTED);
+}
+
+/* Rope's pairs are neighbours in files of the llama architecture: the same logits come of rows in another order, which the
+ * reader's interleaved rope undoes, so here rows are looked at. */
+static void rows_of_llama_take_turns(void **state) {
+    (void)state;
+    static const char source[] = "tests/golden/models/llama_f32";
+    sac_error err;
+    watch w;
+    sac_loaded_model file, in;
+    assert_ok(quantize(source, at("llama.gguf"), "f16", &w, &err), err);
+    open_model(&file, at("llama.gguf"), NULL);
+    open_model(&in, source, "f16");
+    const sac_decoder_config *d = &in.decoder.config;
+    const size_t row = (size_t)d->hidden * 2;
+    const uint8_t *a = file.decoder.layers[0].q.tensor.data, *b = in.decoder.layers[0].q.tensor.data;
+    assert_true(file.decoder.config.rope.interleaved);
+    for (int r = 0; r < d->n_heads * d->head_dim; r++) {
+        const int head = r / d->head_dim, i = r % d->head_dim;
+        const int from = head * d->head_dim + i % 2 * (d->head_dim / 2) + i / 2;
+        assert_memory_equal(a + (size_t)r * row, b + (size_t)from * row, row);
+    }
+    same_weight(&file.decoder.layers[0].v, &in.decoder.layers[0].v, "v", 0);
+    sac_loaded_model_free(&file);
+    sac_loaded_model_free(&in);
+}
+
+static void finished_files_are_taken_up_again(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *out = at("again"), *part = at("again.part");
+    /* no file may be larger than this: the third of the shards cannot be written */
+    struct rlimit was, low;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    low = was;
+    low.rlim_cur = 6 << 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_int_equal(quantize(DEMO, out, "w4a16", &w, &err), SAC_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_non_null(strstr(err.text, "cannot be written"));
+    assert_int_not_equal(access(out, F_OK), 0);
+    assert_int_equal(access(part, F_OK), 0);
+    assert_int_equal(quantize(DEMO, out, "w8a16", &w, &err), SAC_BAD_ARGUMENT); /* another format's remains */
+    shell("touch -d 2001-01-01 %s/model-0000[12]*%s", part, "");
+    assert_ok(quantize(DEMO, out, "w4a16", &w, &err), err);
+    assert_true(w.plan.bytes_done > 0 && w.plan.bytes_done < w.plan.n_bytes);
+    assert_int_not_equal(access(part, F_OK), 0);
+    struct stat st;
+    char shard[400];
+    snprintf(shard, sizeof shard, "%s/model-00001-of-00003.safetensors", out);
+    assert_int_equal(stat(shard, &st), 0);
+    assert_true(st.st_mtime < 1000000000); /* not written again */
+    shell("rm -r %s; rm -rf %s", out, part);
+    const char *whole = at("whole");
+    assert_ok(quantize(DEMO, whole, "w4a16", &w, &err), err);
+    sac_loaded_model m;
+    open_model(&m, whole, NULL);
+    sac_loaded_model_free(&m);
+}
+
+static void full_disks_leave_no_gguf(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    struct rlimit was, low;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    low = was;
+    low.rlim_cur = 1 << 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    const sac_status st = quantize(DEMO, at("none.gguf"), "q8_0", &w, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(st, SAC_IO);
+    assert_int_not_equal(access(at("none.gguf"), F_OK), 0);
+    assert_int_not_equal(access(at("none.gguf.part"), F_OK), 0);
+}
+
+/* A copy of the demo model in which some bytes of a tensor are others. */
+static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
+    sac_loaded_model m;
+    shell("cp -r " DEMO " %s%s", to, "");
+    open_model(&m, to, NULL);
+    for (int i = 0; i < m.n_tensors; i++) {
+        if (!strstr(m.tensors[i].name, tensor)) continue;
+        for (int shard = 1; shard <= 3; shard++) { /* where its first bytes are */
+            char path[400];
+            snprintf(path, sizeof path, "%s/model-0000%d-of-00003.safetensors", to, shard);
+            FILE *f = fopen(path, "r+b");
+            assert_non_null(f);
+            fseek(f, 0, SEEK_END);
+            const long size = ftell(f);
+            uint8_t *all = malloc((size_t)size);
+            rewind(f);
+            assert_int_equal(fread(all, 1, (size_t)size, f), size);
+            uint8_t *found = memmem(all, (size_t)size, m.tensors[i].tensor.data, 64);
+            if (found) {
+                fseek(f, found - all, SEEK_SET);
+                fwrite(bytes, 1, n_bytes, f);
+            }
+            free(all);
+            fclose(f);
+        }
+        break;
+    }
+    sac_loaded_model_free(&m);
+}
+
+static void bad_sources_are_refused_by_name(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const uint16_t nan = 0x7fc0;
+    const char *bad = at("bad");
+    damage(bad, "layers.4.mlp.up_proj.weight", &nan, sizeof nan);
+    assert_int_equal(quantize(bad, at("out"), "w4a16", &w, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "layers.4.mlp.up_proj.weight"));
+    assert_int_equal(quantize(bad, at("out.gguf"), "q4_k_m", &w, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "not finite"));
+    assert_int_not_equal(access(at("out"), F_OK), 0);
+    sac_loaded_model m;
+    const sac_load_options o = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = "q8_0"};
+    assert_int_equal(sac_loaded_model_open_with(&m, bad, &o, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "layers.4.mlp.up_proj.weight"));
+
+    static const struct {
+        const char *in, *out, *format;
+        sac_status want;
+        const char *says;
+    } cases[] = {
+        {DEMO, "x", "q5", SAC_BAD_ARGUMENT, "not known"},
+        {DEMO, "x", "q4_k_m", SAC_BAD_ARGUMENT, ".gguf"},
+        {DEMO, "x.gguf", "fp8", SAC_BAD_ARGUMENT, "folder"},
+        {DEMO, "no/such/folder/x", "fp8", SAC_IO, "written"},
+        {"no/such/model/at/all", "x", "fp8", SAC_NOT_FOUND, "no such"},
+        {DEMO, "", "fp8", SAC_BAD_ARGUMENT, "there already"},
+        {DEMO, "x", "w4a16:g=4096", SAC_UNSUPPORTED, "no matrix"},
+    };
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        assert_int_equal(quantize(cases[i].in, at(cases[i].out), cases[i].format, &w, &err), cases[i].want);
+        if (!strstr(err.text, cases[i].says)) fail_msg("%s", err.text);
+    }
+    const char *four = at("four");
+    assert_ok(quantize(DEMO, four, "w4a16", &w, &err), err);
+    assert_int_equal(quantize(four, at("five"), "w8a16", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "quantised already"));
+    assert_int_equal(sac_loaded_model_open_with(&m, four, &o, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "quantised already"));
+    assert_int_equal(quantize(DEMO, four, "w4a16", &w, &err), SAC_BAD_ARGUMENT); /* there already */
+}
+
+/* Rows of 384 are no whole groups of 256: those stay, and the configuration says so. */
+static void matrices_that_do_not_fit_stay(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_loaded_model m;
+    assert_ok(quantize(DEMO, at("wide"), "w8a16:g=256", &w, &err), err);
+    assert_int_equal(w.plan.n_rounded, 9); /* of down_proj */
+    assert_int_equal(w.plan.n_kept, 54);
+    assert_non_null(strstr(w.plan.first_kept, "layers.0."));
+    open_model(&m, at("wide"), NULL);
+    assert_int_equal(m.decoder.layers[3].q.format, SAC_WEIGHT_FLOATS);
+    assert_int_equal(m.decoder.layers[3].down.format, SAC_WEIGHT_PACKED);
+    sac_loaded_model_free(&m);
+    shell("grep -q 'layers..*3..*self_attn..*q_proj' %s/config.json%s", at("wide"), "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_hold_what_loading_rounds_to),
+        cmocka_unit_test(gguf_files_are_rounded_like_folders),
+        cmocka_unit_test(rows_of_llama_take_turns),
+        cmocka_unit_test(finished_files_are_taken_up_again),
+        cmocka_unit_test(full_disks_leave_no_gguf),
+        cmocka_unit_test(bad_sources_are_refused_by_name),
+        cmocka_unit_test(matrices_that_do_not_fit_stay),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
