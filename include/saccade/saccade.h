@@ -688,6 +688,9 @@ SAC_API sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m,
 SAC_API void sac_beginnings_close(sac_beginnings *b); /* NULL is fine */
 SAC_API void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report);
 
+/* Whether the session's methods and format let its prompts' rows serve others at all. */
+SAC_API bool sac_session_shares(const sac_session *s);
+
 /* For as long as the session lives. BAD_ARGUMENT: it is of another model, or has joined. */
 SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err);
 

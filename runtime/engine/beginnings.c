@@ -46,6 +46,10 @@ sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
     return SAC_OK;
 }
 
+bool sac_session_shares(const sac_session *s) {
+    return sac_decoder_shares(&s->decoder);
+}
+
 void sac_beginnings_leave(sac_session *s) {
     sac_beginnings *b = s->beginnings;
     if (!b) return;
