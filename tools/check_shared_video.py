@@ -23,7 +23,7 @@ class Asker(threading.Thread):
 
     def __init__(self, server, row):
         super().__init__()
-        body = chat_body(ask(row), stream=True, logprobs=True, max_tokens=16, stream_options={"include_usage": True})
+        body = chat_body(ask(row), stream=True, logprobs=True, max_tokens=100, ignore_eos=True, stream_options={"include_usage": True})
         self.request = urllib.request.Request(server.url + "/v1/chat/completions", json.dumps(body).encode(),
                                               {"Content-Type": "application/json"})
         self.first_s, self.said, self.n_prompt = None, [], 0
