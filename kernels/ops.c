@@ -34,7 +34,6 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->gather_rows = sac_cpu_gather_rows;
     t->scatter_rows = sac_cpu_scatter_rows;
     t->choice_rows = sac_cpu_choice_rows;
-    t->kept_rows = sac_cpu_kept_rows;
     t->pattern_rows = sac_cpu_pattern_rows;
     t->pick_channels = sac_cpu_pick_channels;
     t->join_attention = sac_cpu_join_attention;

@@ -9,11 +9,10 @@
 #define MIX_VECTORS(rows) ((rows) > 3 ? 2 : 4)
 #endif
 
-/* Asks for K of the key DOT_AHEAD further and for V of this one, which the mix reads next. */
-SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
+/* Asks for K of the key DOT_AHEAD further and for V of this one, which the mix reads next; `bytes` of each. */
+SAC_INLINE void prefetch_key(const attention_state *st, int64_t key, size_t bytes) {
     const char *v = key_address(st, st->t.v, key);
     const char *k = key_address(st, st->t.k, sac_min_i64(key + DOT_AHEAD, st->t.key_end - 1));
-    size_t bytes = sac_dtype_row_bytes(st->dtype, st->d);
     for (size_t i = 0; i < bytes; i += 64) {
         _mm_prefetch(k + i, _MM_HINT_T0);
         _mm_prefetch(v + i, _MM_HINT_T0);
@@ -25,11 +24,13 @@ SAC_INLINE void prefetch_key(const attention_state *st, int64_t key) {
 SAC_INLINE void dot_scores(const attention_state *st, sac_dtype t, const int rows, const float *q,
                            int64_t key0, int64_t first, int64_t end, float *scores) {
     const int keys = DOT_KEYS(rows);
+    const size_t key_bytes = sac_dtype_row_bytes(t, st->d);
     for (int64_t j = first; j < end; j += keys) {
         const void *k[VF];
         float each[VF];
         for (int i = 0; i < keys; i++) k[i] = key_address(st, st->t.k, key0 + sac_min_i64(j + i, end - 1));
-        for (int i = 0; i < keys; i++) prefetch_key(st, key0 + sac_min_i64(j + i, end - 1));
+        for (int i = 0; i < keys; i++)
+            prefetch_key(st, key0 + sac_min_i64(j + i, end - 1), key_bytes);
         dot_keys(t, rows, q, st->d_pad, st->d, k, each);
         for (int r = 0; r < rows; r++)
             memcpy(scores + r * SCORE_STRIDE + j, each + r * keys, (size_t)keys * sizeof(float));

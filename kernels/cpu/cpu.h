@@ -40,7 +40,6 @@ sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);
 sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
 sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
 sac_status sac_cpu_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a);
-sac_status sac_cpu_kept_rows(const sac_stream *s, const sac_kept_rows_args *a);
 sac_status sac_cpu_choice_rows(const sac_stream *s, const sac_choice_rows_args *a);
 sac_status sac_cpu_pattern_rows(const sac_stream *s, const sac_pattern_rows_args *a);
 sac_status sac_cpu_pick_channels(const sac_stream *s, const sac_pick_channels_args *a);

@@ -3,6 +3,7 @@
 
 #if defined(__AVX2__)
 #include "blend_rows_tmpl.h"
+#include "kept_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
@@ -37,6 +38,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->kv_store = kv_store_avx2;
     t->key_scores = key_scores_avx2;
     t->kv_gather = kv_gather_avx2;
+    t->kept_rows = kept_rows_avx2;
     t->top_k = top_k_avx2;
     t->top_p = top_p_avx2;
     t->softmax = softmax_avx2;

@@ -3,6 +3,7 @@
 
 #if defined(__AVX512F__)
 #include "blend_rows_tmpl.h"
+#include "kept_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
 #include "kv_store_tmpl.h"
@@ -43,6 +44,7 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->kv_store = kv_store_avx512;
     t->key_scores = key_scores_avx512;
     t->kv_gather = kv_gather_avx512;
+    t->kept_rows = kept_rows_avx512;
     t->top_k = top_k_avx512;
     t->top_p = top_p_avx512;
     t->softmax = softmax_avx512;

@@ -1,9 +1,9 @@
 /* simd.h - one vocabulary for the kernel templates (*_tmpl.h), which are compiled once for each instruction
  * set by a file such as linear_avx2.c that includes them.
  *
- * vf is a vector of VF floats, vi the same bits as integers. Names with _part touch the first n lanes of
- * memory only (n >= VF means all of them) and read the other lanes as zero. SAC_ISA(name) makes a template's
- * outside name unique. No load needs alignment: weights lie in files as they please. */
+ * vf is a vector of VF floats, vi the same bits as integers, vm a mask of its lanes. Names with _part touch
+ * the first n lanes of memory only (n >= VF means all of them) and read the other lanes as zero. SAC_ISA(name)
+ * makes a template's outside name unique. No load needs alignment: weights lie in files as they please. */
 #ifndef SAC_SIMD_H
 #define SAC_SIMD_H
 

@@ -7,6 +7,7 @@
 
 typedef __m256 vf;
 typedef __m256i vi;
+typedef __m256 vm;
 #define VF           8
 #define SAC_ISA(fn)  fn##_avx2
 #define SAC_ISA_TEXT "avx2"
@@ -173,6 +174,9 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
 static inline vi vi_load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
+static inline vi vi_load_part(const void *p, int64_t n) {
+    return n >= 8 ? vi_load(p) : _mm256_maskload_epi32(p, vf_first_lanes(n));
+}
 static inline vi vf_bits(vf v) {
     return _mm256_castps_si256(v);
 }
@@ -194,19 +198,48 @@ static inline vf vf_f16_low(vi v) {
     return vf_f16_high(_mm256_slli_epi32(v, 16));
 }
 
-/* Stores the lanes of `what` whose lane of key is in [base, base + width) together at `to`, which has room
- * for a whole vector; returns their number. AVX2 cannot do this with a whole vector. */
-static inline int64_t vi_pack_range(void *to, vi what, vi key, uint32_t base, uint32_t width) {
-    uint32_t w[8], k[8], packed[16];
+/* Masks of lanes. A comparison with NaN is false. */
+static inline vm vm_first(int64_t n) {
+    return _mm256_castsi256_ps(vf_first_lanes(n));
+}
+static inline vm vf_at_least(vf a, vf b) {
+    return _mm256_cmp_ps(a, b, _CMP_GE_OQ);
+}
+static inline vm vm_and(vm a, vm b) {
+    return _mm256_and_ps(a, b);
+}
+static inline vm vm_or(vm a, vm b) {
+    return _mm256_or_ps(a, b);
+}
+static inline vm vm_without(vm a, vm b) {
+    return _mm256_andnot_ps(b, a);
+}
+static inline int vm_count(vm m) {
+    return __builtin_popcount((unsigned)_mm256_movemask_ps(m));
+}
+static inline vf vf_choose(vm m, vf if_set, vf otherwise) {
+    return _mm256_blendv_ps(otherwise, if_set, m);
+}
+/* Stores the lanes of `what` that the mask has together at `to`, which has room for a whole vector; returns
+ * their number. AVX2 cannot do this with a whole vector. */
+static inline int64_t vi_pack(void *to, vi what, vm m) {
+    unsigned bits = (unsigned)_mm256_movemask_ps(m);
+    uint32_t w[8], packed[16];
     int64_t n = 0;
     _mm256_storeu_si256((__m256i *)w, what);
-    _mm256_storeu_si256((__m256i *)k, key);
     for (int i = 0; i < 8; i++) {
         packed[n] = w[i];
-        n += k[i] - base < width;
+        n += bits >> i & 1;
     }
     memcpy(to, packed, 32);
     return n;
+}
+/* The same for the lanes whose lane of key is in [base, base + width). */
+static inline int64_t vi_pack_range(void *to, vi what, vi key, uint32_t base, uint32_t width) {
+    const vi low = _mm256_set1_epi32(INT32_MIN); /* AVX2 compares signed numbers only */
+    vi offset = _mm256_sub_epi32(key, _mm256_set1_epi32((int)base));
+    vi in = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(width ^ 0x80000000u)), _mm256_xor_si256(offset, low));
+    return vi_pack(to, what, _mm256_castsi256_ps(in));
 }
 /* {first, first + 1 ...} */
 static inline vi vi_count_from(int32_t first) {

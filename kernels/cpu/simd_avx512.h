@@ -7,6 +7,7 @@
 
 typedef __m512 vf;
 typedef __m512i vi;
+typedef __mmask16 vm;
 #define VF           16
 #define SAC_ISA(fn)  fn##_avx512
 #define SAC_ISA_TEXT "avx512"
@@ -155,6 +156,9 @@ static inline vf vf_rotate_pairs(vf v, vf cs) {
 static inline vi vi_load(const void *p) {
     return _mm512_loadu_si512(p);
 }
+static inline vi vi_load_part(const void *p, int64_t n) {
+    return _mm512_maskz_loadu_epi32(vf_first_lanes(n), p);
+}
 static inline vi vf_bits(vf v) {
     return _mm512_castps_si512(v);
 }
@@ -175,13 +179,38 @@ static inline vf vf_f16_high(vi v) {
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16)));
 }
 
-/* Stores the lanes of `what` whose lane of key is in [base, base + width) together at `to`, which has room
- * for a whole vector; returns their number. */
+/* Masks of lanes. A comparison with NaN is false. */
+static inline vm vm_first(int64_t n) {
+    return vf_first_lanes(n);
+}
+static inline vm vf_at_least(vf a, vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+static inline vm vm_and(vm a, vm b) {
+    return (vm)(a & b);
+}
+static inline vm vm_or(vm a, vm b) {
+    return (vm)(a | b);
+}
+static inline vm vm_without(vm a, vm b) {
+    return (vm)(a & ~b);
+}
+static inline int vm_count(vm m) {
+    return __builtin_popcount(m);
+}
+static inline vf vf_choose(vm m, vf if_set, vf otherwise) {
+    return _mm512_mask_blend_ps(m, otherwise, if_set);
+}
+/* Stores the lanes of `what` that the mask has together at `to`, which has room for a whole vector; returns
+ * their number. */
+static inline int64_t vi_pack(void *to, vi what, vm m) {
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(m, what)); /* storing compressed is slow on some */
+    return vm_count(m);
+}
+/* The same for the lanes whose lane of key is in [base, base + width). */
 static inline int64_t vi_pack_range(void *to, vi what, vi key, uint32_t base, uint32_t width) {
     vi offset = _mm512_sub_epi32(key, _mm512_set1_epi32((int)base));
-    __mmask16 in = _mm512_cmplt_epu32_mask(offset, _mm512_set1_epi32((int)width));
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(in, what)); /* storing compressed is slow on some */
-    return __builtin_popcount(in);
+    return vi_pack(to, what, _mm512_cmplt_epu32_mask(offset, _mm512_set1_epi32((int)width)));
 }
 /* {first, first + 1 ...} */
 static inline vi vi_count_from(int32_t first) {

@@ -5,6 +5,8 @@
 #include "simd.h"
 #include "softmax_tmpl.h"
 
+#include <float.h>
+
 #define TOP_P_BLOCK   1024
 #define TOP_P_BUCKETS 2048
 
@@ -77,22 +79,39 @@ static float top_p_find(const float *weights, int64_t n, double p, double (*sum)
     return threshold;
 }
 
+/* Weights that reach the threshold; with scores beside them (else NULL) only where these are above -infinity,
+ * and *least is the least such score. */
+SAC_INLINE int64_t top_p_count(const float *weights, const float *scores, int64_t n, float threshold,
+                               float *least) {
+    const vf enough = vf_set1(threshold), lowest = vf_set1(-FLT_MAX), none = vf_set1(INFINITY);
+    vf low = none;
+    int64_t n_kept = 0;
+    for (int64_t i = 0; i < n; i += VF) {
+        vm kept = vm_and(vm_first(n - i), vf_at_least(vf_load_part(weights + i, n - i), enough));
+        if (scores) {
+            vf score = vf_load_part(scores + i, n - i);
+            kept = vm_and(kept, vf_at_least(score, lowest));
+            low = vf_min(low, vf_choose(kept, score, none));
+        }
+        n_kept += vm_count(kept);
+    }
+    if (scores) *least = -vf_max_lane(vf_sub(vf_zero(), low));
+    return n_kept;
+}
+
 /* Of scores: their weights are searched, and the least score whose weight is enough is the threshold. room
  * [n] is for the weights. */
 static float top_p_find_score(const float *scores, int64_t n, double p, int64_t *n_kept, double (*sum)[4],
                               float *room) {
     float least = INFINITY;
-    for (int64_t i = 0; i < n; i++) room[i] = scores[i] > -INFINITY ? scores[i] : -INFINITY;
+    for (int64_t i = 0; i < n; i += VF) /* what is not a number becomes -infinity */
+        vf_store_part(room + i, vf_max(vf_load_part(scores + i, n - i), vf_set1(-INFINITY)), n - i);
     float max = softmax_max(room, n);
     *n_kept = 0;
     if (!(max > -INFINITY)) return INFINITY;
     softmax_weigh(room, n, (float)(log(softmax_sum(room, n, max)) + (double)max), room);
     float threshold = p >= 1 ? 0 : top_p_find(room, n, p, sum);
-    for (int64_t i = 0; i < n; i++) {
-        if (!(room[i] >= threshold && scores[i] > -INFINITY)) continue;
-        least = scores[i] < least ? scores[i] : least;
-        ++*n_kept;
-    }
+    *n_kept = top_p_count(room, scores, n, threshold, &least);
     return least;
 }
 
@@ -105,7 +124,7 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
     const top_p_job *job = ctx;
     const sac_top_p_args *a = job->a;
     const float *weights = a->weights + row * a->stride;
-    int64_t n = a->counts ? a->counts[row] : a->n, n_kept = 0;
+    int64_t n = a->counts ? a->counts[row] : a->n;
     double(*sum)[4] = sac_stream_thread_scratch(job->s, thread);
     if (a->scores) {
         a->threshold[row] =
@@ -113,9 +132,8 @@ static void top_p_row(void *ctx, int64_t row, int thread) {
         return;
     }
     float threshold = a->p >= 1 ? 0 : top_p_find(weights, n, a->p, sum);
-    for (int64_t i = 0; i < n; i++) n_kept += weights[i] >= threshold;
     a->threshold[row] = threshold;
-    a->n_kept[row] = n_kept;
+    a->n_kept[row] = top_p_count(weights, NULL, n, threshold, NULL);
 }
 
 static sac_status SAC_ISA(top_p)(const sac_stream *s, const sac_top_p_args *a) {
