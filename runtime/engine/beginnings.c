@@ -86,7 +86,8 @@ static bool may_take(const sac_session *s, const sac_session *from) {
 static bool same_row(const sac_session *s, const sac_session *from, int64_t row) {
     if (!sac_identity_equal(s->identity[row], from->identity[row])) return false;
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
-        if (sac_row_number(&s->decoder.numbers, axis, row) != sac_row_number(&from->decoder.numbers, axis, row))
+        if (sac_row_number(&s->decoder.numbers, axis, row) !=
+            sac_row_number(&from->decoder.numbers, axis, row))
             return false;
     return true;
 }
@@ -111,7 +112,8 @@ static const sac_session *find(const sac_session *s, int64_t n_tokens, int64_t *
 /* ---------------------------------------------------------------- taking rows over */
 
 /* Copied before the call returns: the other session may change them then. */
-static sac_status copy_rows(sac_session *s, const sac_session *from, int64_t first, int64_t n, sac_error *err) {
+static sac_status copy_rows(sac_session *s, const sac_session *from, int64_t first, int64_t n,
+                            sac_error *err) {
     sac_kv_cache *to = &s->decoder.cache;
     if (!sac_model_on_device(s->model)) return sac_kv_cache_copy(to, &from->decoder.cache, NULL, first, n);
     const sac_device *d = &s->model->device;

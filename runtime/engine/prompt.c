@@ -147,23 +147,10 @@ static void place_span(placer *p, sac_prompt_span *span) {
               sac_row_identity(p->s, sac_media_identity(p->s, (size_t)span->media, before + t)));
 }
 
-/* Rows that see one another are run together, or kept together. */
-static int64_t keep_whole_spans(const sac_session *s, int64_t n) {
-    if (!s->model->loaded.decoder.config.sees_spans) return n;
-    for (int i = 0; i < s->n_spans; i++)
-        if (s->spans[i].first < n && n < s->spans[i].first + s->spans[i].n) n = s->spans[i].first;
-    return n;
-}
-
-int64_t sac_prompt_exact_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
-    if (n > n_tokens - 1) n = n_tokens - 1;
-    return keep_whole_spans(s, sac_decoder_whole_rows(&s->decoder, n, n_tokens));
-}
-
 /* What the session itself may keep: where steps of an answer have made some of the rows, the bits are others anyway. */
 static int64_t own_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
     if (n <= s->n_exact) return sac_prompt_exact_rows(s, n, n_tokens);
-    return keep_whole_spans(s, n < n_tokens ? n : n_tokens - 1);
+    return sac_prompt_whole_spans(s, n < n_tokens ? n : n_tokens - 1);
 }
 
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */

@@ -109,7 +109,8 @@ static void answers_are_not_shared(void **state) {
     asked q;
     sac_message turns[3] = {*ask_about(&q, STEP_VIDEO, FRAMES, "How many numbers appear?")};
     hear_alone(&first, model, s, turns, &o);
-    sac_part answer = {.kind = SAC_PART_TEXT, .text = first.text}, text = {.kind = SAC_PART_TEXT, .text = "Describe the video, and what comes after it, and what was there before."};
+    static const char next[] = "Describe the video, and what comes after it, and what was there before.";
+    sac_part answer = {.kind = SAC_PART_TEXT, .text = first.text}, text = {.kind = SAC_PART_TEXT, .text = next};
     turns[1] = (sac_message){"assistant", &answer, 1, NULL};
     turns[2] = (sac_message){"user", &text, 1, NULL};
     sac_error err;
