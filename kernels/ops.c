@@ -26,6 +26,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->backend = "cpu";
     t->linear = sac_linear_find(cpu_flags);
     t->linear_group = sac_linear_group_find(cpu_flags);
+    t->expert_linear = sac_expert_linear_find(cpu_flags);
     t->linear_scratch_bytes = sac_linear_scratch_find(cpu_flags);
     t->packed_attention = sac_packed_attention_find(cpu_flags);
     t->packed_scores = sac_packed_scores_find(cpu_flags);
@@ -33,6 +34,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
     t->scatter_rows = sac_cpu_scatter_rows;
+    t->mix_rows = sac_cpu_mix_rows;
     t->choice_rows = sac_cpu_choice_rows;
     t->pattern_rows = sac_cpu_pattern_rows;
     t->pick_channels = sac_cpu_pick_channels;

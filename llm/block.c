@@ -288,12 +288,31 @@ static sac_status post_norm(const sac_block_rows *r, const float *norm) {
     return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){r->norm, r->norm, norm, r->shape.rms_eps});
 }
 
-sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
+static sac_status dense_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y, bool accumulate) {
     SAC_TRY(gate(r, w));
+    SAC_TRY(product(r, y, r->gate, &w->down, NULL, accumulate));
+    return ADAPT(r, w, down, y, r->gate);
+}
+
+static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y,
+                             bool accumulate) {
+    SAC_TRY(normed(r, w->mlp_norm));
+    return sac_experts_run(&(sac_experts_call){.ops = r->ops,
+                                               .stream = r->stream,
+                                               .shape = &r->shape.experts,
+                                               .rows = &r->experts,
+                                               .router = &w->router,
+                                               .experts = w->experts,
+                                               .act = r->shape.gate_act,
+                                               .y = y,
+                                               .x = input_of(r, w->mlp_norm),
+                                               .accumulate = accumulate,
+                                               .fast = r->fast});
+}
+
+sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     const bool apart = adds_apart(r, w->mlp_post_norm);
-    sac_mat y = apart ? r->norm : r->hidden;
-    SAC_TRY(product(r, y, r->gate, &w->down, NULL, !apart));
-    SAC_TRY(ADAPT(r, w, down, y, r->gate));
+    SAC_TRY((w->experts ? expert_mlp : dense_mlp)(r, w, apart ? r->norm : r->hidden, !apart));
     if (!apart) return SAC_OK;
     SAC_TRY(post_norm(r, w->mlp_post_norm));
     return add_norm(r);

@@ -8,16 +8,18 @@
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
  * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
- * all heads together (OLMo 2); a factor of what is added (Granite). Whether a layer's attention slides,
+ * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
+ * the MLP (experts.h). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
- *   experts                             the router and its matrices; a second MLP beside the dense one
+ *   shared experts                      a dense MLP beside the experts; its gate
  *   embeddings by layer                 a table and its gate; at the end of `out`
  * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an
  * adapter: its low-rank products come between a product and what follows it. */
 #ifndef SAC_LLM_BLOCK_H
 #define SAC_LLM_BLOCK_H
 
+#include "experts.h"
 #include "ops.h"
 
 /* What an adapter that is kept apart adds to a matrix of a layer: y += b (a x). The same rank in both; without data
@@ -39,6 +41,8 @@ typedef struct sac_decoder_layer {
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
     const float *q_norm, *k_norm;     /* [head_dim], the same for every head, or of all of them; NULL where absent */
     sac_weight gate, up, down;        /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    sac_weight router;                /* [experts][hidden], and in the place of the three above: */
+    const sac_expert *experts;        /* [experts]; NULL: the layer has none */
     const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
 } sac_decoder_layer;
 
@@ -49,6 +53,7 @@ typedef struct sac_block_shape {
     sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
     bool whole_qk_norm;      /* q_norm and k_norm are of all heads together */
     float residual_scale;    /* of what a part makes; 0: 1 */
+    sac_expert_shape experts;
 } sac_block_shape;
 
 /* n rows on their way through a block. Matrices have n rows, in the type of activations; but q, between in and out, in
@@ -63,6 +68,7 @@ typedef struct sac_block_rows {
     sac_mat k, v;     /* [n][kv heads * head_dim] scratch */
     sac_mat norm;     /* [n][hidden] scratch */
     sac_mat gate, up; /* [n][intermediate] scratch */
+    sac_expert_rows experts;
     bool steps;       /* every row is the token of a step: its bits are those that it has alone */
     bool fast;        /* bf16 products allowed */
     int adapter;      /* of all rows: 0 none, otherwise the one after that many less one in `adapted` */

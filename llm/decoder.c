@@ -16,6 +16,7 @@ sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) 
                             .norm = decoder_mat(r, s->norm, n, c->hidden),
                             .gate = decoder_mat(r, s->gate, n, c->intermediate),
                             .up = decoder_mat(r, s->up, n, c->intermediate),
+                            .experts = s->experts,
                             .fast = s->fast,
                             .adapter = s->adapter,
                             .low = decoder_mat(r, s->low, n, r->d->most_rank)};

@@ -54,6 +54,8 @@ typedef struct sac_decoder_config {
     float attention_scale;   /* of queries times keys; 0: 1 / sqrt(head_dim) */
     float softcap;           /* of scores, see sac_attention_args; 0: none */
     float logit_softcap;     /* c: logits l become c tanh(l / c); 0: none */
+    sac_expert_shape experts;
+    sac_layer_set sparse;    /* the layers that have experts in the place of their MLP */
     bool sees_spans;         /* the rows of a picture see one another, in a prompt */
     int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
                    arXiv:2406.04334): see sac_decoder_deep */
@@ -133,6 +135,7 @@ typedef struct sac_decoder_state {
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
     void *gate, *up;           /* [intermediate] each */
+    sac_expert_rows experts;
     void *low;                 /* [most_rank] each */
     float *device_logits;      /* [vocab]; NULL on the CPU */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
@@ -187,6 +190,20 @@ int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
 /* The sequence has rows [0, n) now: whoever calls this has written those that it did not have. Methods learn of them when
  * the next prompt runs. */
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
+
+/* Inputs of the widest of a layer's matrices. */
+static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
+    const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
+                              (int64_t)c->n_heads * c->head_dim};
+    int64_t most = 0;
+    for (size_t i = 0; i < SAC_COUNT(widths); i++) most = widths[i] > most ? widths[i] : most;
+    return most;
+}
+
+/* Whether the layer has experts in the place of its MLP. */
+static inline bool sac_decoder_is_sparse(const sac_decoder_config *c, int layer) {
+    return c->experts.n && sac_layer_set_has(&c->sparse, layer);
+}
 
 /* Whether the layer attends to a window only. */
 static inline bool sac_decoder_slides(const sac_decoder_config *c, int layer) {

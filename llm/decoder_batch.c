@@ -14,6 +14,7 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     b->qkv =
         sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c) + 2 * decoder_kv_cols(c)));
     b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * c->intermediate));
+    b->experts = sac_expert_rows_take(&c->experts, c->hidden, capacity, b->dtype, arena);
     if (d->most_rank) b->low = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, d->most_rank));
     b->logits = sac_arena_take(arena, n * (size_t)c->vocab * sizeof(float));
     if (device) b->ids = sac_arena_take(arena, n * sizeof *b->ids);
@@ -36,6 +37,7 @@ sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_deco
                             .v = columns(b, b->qkv, n, all, q + kv, kv),
                             .gate = columns(b, b->gate_up, n, 2 * wide, 0, wide),
                             .up = columns(b, b->gate_up, n, 2 * wide, wide, wide),
+                            .experts = b->experts,
                             .low = columns(b, b->low, n, d->most_rank, 0, d->most_rank),
                             .steps = true};
 }
@@ -48,6 +50,7 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
     s->norm = one.norm.data;
     s->k = one.k.data, s->v = one.v.data;
     s->gate = one.gate.data, s->up = one.up.data;
+    s->experts = b->experts;
     s->low = one.low.data;
     s->device_logits = b->device ? b->logits : NULL;
     s->first_row = s->cache.n_rows;

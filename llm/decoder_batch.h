@@ -12,6 +12,7 @@ typedef struct sac_decoder_batch {
     void *hidden, *norm;      /* [capacity][hidden] */
     void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim] */
     void *gate_up;            /* [capacity][2 * intermediate] */
+    sac_expert_rows experts;
     void *low;                /* [capacity][most_rank]; NULL where the decoder has no adapters */
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */

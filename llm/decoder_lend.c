@@ -27,6 +27,7 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     s->v = take_rows(s, a, rows, decoder_kv_cols(c));
     s->gate = take_rows(s, a, rows, c->intermediate);
     s->up = take_rows(s, a, rows, c->intermediate);
+    s->experts = sac_expert_rows_take(&c->experts, c->hidden, rows, s->dtype, a);
     if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
     if (s->device) s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
     if (use == SAC_FOR_STEP) return;
@@ -83,6 +84,7 @@ sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_deco
 void sac_decoder_give_back(sac_decoder_state *s) {
     s->cache.staging = NULL;
     s->hidden = s->deep = s->queries = s->norm = s->k = s->v = s->gate = s->up = s->low = NULL;
+    s->experts = (sac_expert_rows){0};
     s->device_logits = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

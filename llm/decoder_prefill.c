@@ -188,6 +188,12 @@ void sac_prefill_work_drop(sac_prefill_work *w) {
     sac_decoder_cut_back(w->s, w->past);
 }
 
+/* Channels of its MLP that a row meets. */
+static double mlp_channels(const sac_decoder_config *c, int layer) {
+    return sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate
+                                           : c->intermediate;
+}
+
 double sac_prefill_work_cost(const sac_prefill_work *w) {
     const sac_decoder_config *c = &w->d->config;
     double hidden = c->hidden, q = (double)decoder_q_cols(c), kv = (double)decoder_kv_cols(c);
@@ -196,7 +202,7 @@ double sac_prefill_work_cost(const sac_prefill_work *w) {
     case SAC_PREFILL_IN: return rows * hidden * (q + 2 * kv);
     case SAC_PREFILL_ATTEND: return (double)w->n * (double)w->n_seen * q * 2;
     case SAC_PREFILL_ADD: return (double)sac_decoder_attended_part(w) * hidden * q;
-    case SAC_PREFILL_OUT: return rows * hidden * (q + 3.0 * c->intermediate);
+    case SAC_PREFILL_OUT: return rows * hidden * (q + 3.0 * mlp_channels(c, w->layer));
     case SAC_PREFILL_DONE: break;
     }
     return 0;

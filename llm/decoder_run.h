@@ -54,7 +54,8 @@ static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
                              .rms_eps = c->rms_eps,
                              .gate_act = c->gate_act,
                              .whole_qk_norm = c->whole_qk_norm,
-                             .residual_scale = c->residual_scale};
+                             .residual_scale = c->residual_scale,
+                             .experts = c->experts};
 }
 
 /* Hidden rows [first, first + n) of the sequence, at most a chunk, with its scratch. */

@@ -30,9 +30,16 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(gate, true),
     LAYER(up, true),
     LAYER(down, true),
+    LAYER(router, true),
 };
 #undef PART
 #undef LAYER
+
+/* Of each expert of each layer: expert e of layer i is number i * experts + e. */
+#define EXPERT(field)                                                                                        \
+    { "expert." #field, true, true, offsetof(sac_expert, field) }
+static const sac_weight_slot expert_slots[] = {EXPERT(gate), EXPERT(up), EXPERT(down)};
+#undef EXPERT
 
 static const sac_weight_slot newline_slots[] = {
     {"image_newline", false, false, offsetof(sac_loaded_model, image_newline)},
@@ -47,7 +54,7 @@ typedef struct part {
     void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
-enum { DECODER, TOWER, MERGER, NEWLINE, N_PARTS };
+enum { DECODER, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -73,6 +80,10 @@ static void list_parts(binder *b) {
                                .n_slots = (int)SAC_COUNT(decoder_slots),
                                .n_layers = c->decoder.n_layers,
                                .layer_bytes = sizeof(sac_decoder_layer)};
+    b->parts[EXPERTS] = (part){.slots = expert_slots,
+                               .n_slots = c->decoder.experts.n ? (int)SAC_COUNT(expert_slots) : 0,
+                               .n_layers = c->decoder.n_layers * c->decoder.experts.n,
+                               .layer_bytes = sizeof(sac_expert)};
     if (!c->has_vision) return;
     b->parts[TOWER] = (part){.slots = tower->slots,
                              .n_slots = tower->n_slots,
@@ -230,10 +241,12 @@ static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *r
 
 /* ---- slots ---- */
 
-static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac_spec_tensor *row,
-                           bool *out) {
+static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl,
+                           const sac_spec_tensor *row, int layer, bool *out) {
     *out = true;
     if (!row->when) return SAC_OK;
+    const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
+    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each);
     const struct {
         const char *name;
         bool set;
@@ -247,6 +260,8 @@ static sac_status flag_set(const binder *b, const sac_weight_slot *sl, const sac
         {"qk_norm", b->c->qk_norm},
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
+        {"experts", sparse},
+        {"dense", !sparse},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},
@@ -281,7 +296,7 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     char name[SAC_TENSOR_NAME_BYTES];
     bool wanted;
     sac_adapted adapted;
-    SAC_TRY(flag_set(b, sl, row, &wanted));
+    SAC_TRY(flag_set(b, p, sl, row, layer, &wanted));
     if (!wanted) return SAC_OK;
     bool is_tied = b->parted && strcmp(sl->name, "head") == 0;
     const sac_spec_tensor *stored = is_tied ? sac_tensor_table_row(&b->table, "embed") : row;
@@ -339,6 +354,8 @@ static sac_status take_tables(binder *b) {
     void *layers = NULL;
     SAC_TRY(take_table(b, layers_bytes(&b->parts[DECODER]), &layers));
     m->decoder.layers = layers;
+    SAC_TRY(take_table(b, layers_bytes(&b->parts[EXPERTS]), &layers));
+    b->parts[EXPERTS].layers = layers;
     if (!c->has_vision) return SAC_OK;
     SAC_TRY(take_table(b, c->tower.kind->weights_bytes, &m->tower.weights));
     SAC_TRY(take_table(b, layers_bytes(&b->parts[TOWER]), &m->tower.layers));
@@ -350,6 +367,11 @@ static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
     b->parts[DECODER].layers = (uint8_t *)m->decoder.layers;
+    const int n_experts = b->c->decoder.experts.n;
+    for (int i = 0; i < b->c->decoder.n_layers; i++)
+        if (sac_decoder_is_sparse(&b->c->decoder, i))
+            m->decoder.layers[i].experts =
+                (sac_expert *)(void *)b->parts[EXPERTS].layers + (size_t)i * (size_t)n_experts;
     b->parts[TOWER].at = m->tower.weights;
     b->parts[TOWER].layers = m->tower.layers;
     b->parts[MERGER].at = m->merger.weights;
@@ -458,7 +480,8 @@ static bool is_known(const char *slot) {
 #define X(name) has_slot(sac_merger_##name.slots, sac_merger_##name.n_slots, slot) ||
     bool in_merger = SAC_MERGERS(X) false;
 #undef X
-    return in_tower || in_merger || has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
+    return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
+           has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }
 

@@ -29,6 +29,19 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     return sac_place_vector(p, &l->o_bias, c->hidden);
 }
 
+/* Matrices of a kind one behind the other, at the even distances that expert_linear needs. */
+static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int layer) {
+    const sac_decoder_config *c = &out->decoder.config;
+    sac_decoder_layer *l = &out->decoder.layers[layer];
+    if (!l->experts) return SAC_OK;
+    sac_expert *to = out->experts + (size_t)layer * (size_t)c->experts.n;
+    SAC_TRY(sac_place_weight(p, &l->router));
+    for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
+    for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));
+    for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].down));
+    return SAC_OK;
+}
+
 static sac_status place_decoder(sac_placer *p, sac_device_decoder *out, sac_load_progress progress,
                                 void *ctx) {
     sac_decoder *d = &out->decoder;
@@ -42,6 +55,7 @@ static sac_status place_decoder(sac_placer *p, sac_device_decoder *out, sac_load
     for (int i = 0; i < d->config.n_layers; i++) {
         if (progress && p->arena.base) progress(ctx, i, d->config.n_layers);
         SAC_TRY(place_layer(p, &d->config, &d->layers[i]));
+        SAC_TRY(place_experts(p, out, i));
         for (int k = 0; k < d->n_adapters; k++)
             SAC_TRY(place_adapted(p, &out->adapted[i * d->n_adapters + k]));
     }
@@ -60,6 +74,19 @@ static sac_status copy_adapted(const sac_decoder *from, sac_device_decoder *out,
     return SAC_OK;
 }
 
+static sac_status copy_experts(const sac_decoder *from, sac_device_decoder *out, sac_error *err) {
+    const size_t n = (size_t)from->config.experts.n, n_layers = (size_t)from->config.n_layers;
+    if (!n) return SAC_OK;
+    out->experts = calloc(n_layers * n, sizeof *out->experts);
+    if (!out->experts) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu experts", n_layers * n);
+    for (size_t i = 0; i < n_layers; i++) {
+        if (!from->layers[i].experts) continue;
+        memcpy(out->experts + i * n, from->layers[i].experts, n * sizeof *out->experts);
+        out->decoder.layers[i].experts = out->experts + i * n;
+    }
+    return SAC_OK;
+}
+
 /* A copy that still points to the host's weights. */
 static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out, sac_error *err) {
     size_t n_bytes = (size_t)from->config.n_layers * sizeof *out->decoder.layers;
@@ -68,6 +95,7 @@ static sac_status copy_decoder(const sac_decoder *from, sac_device_decoder *out,
     if (!out->decoder.layers)
         return sac_fail(err, SAC_NO_MEMORY, "no memory for %d layers", from->config.n_layers);
     memcpy(out->decoder.layers, from->layers, n_bytes);
+    SAC_TRY(copy_experts(from, out, err));
     return from->n_adapters ? copy_adapted(from, out, err) : SAC_OK;
 }
 
@@ -78,6 +106,7 @@ static bool has_matrix(const sac_decoder *d, sac_dtype t) {
         const sac_decoder_layer *l = &d->layers[i];
         const sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
         for (size_t k = 0; k < SAC_COUNT(matrices); k++) has = has || matrices[k]->tensor.dtype == t;
+        has = has || (l->experts && l->experts->gate.tensor.dtype == t);
     }
     return has;
 }
@@ -109,6 +138,7 @@ void sac_device_decoder_free(sac_device_decoder *d, const sac_device *device) {
     if (d->block) device->free(device, d->block);
     free(d->decoder.layers);
     free(d->adapted);
+    free(d->experts);
     *d = (sac_device_decoder){0};
 }
 

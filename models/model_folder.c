@@ -1,6 +1,7 @@
 /* model_folder.c - a Hugging Face folder: config.json, safetensors, and the small JSON files beside them. */
 #include "binder.h"
 #include "config_values.h"
+#include "expert_tensors.h"
 #include "family.h"
 #include "model_load.h"
 #include "safetensors.h"
@@ -77,6 +78,8 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     SAC_TRY(sac_safetensors_open_folder(&f->weights, l->path, l->err));
     sac_status st =
         sac_weight_name_matrices(&f->weights, json_object_get(config, "quantization_config"), l->err);
+    if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
+    st = sac_expert_tensors_list(&f->weights, &l->config.decoder, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     *source = (sac_bind_source){.weights = &f->weights,
                                 .quantization = json_object_get(config, "quantization_config"),

@@ -31,6 +31,9 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "head_dim", d->head_dim);
     add_symbol(t, "intermediate", d->intermediate);
     add_symbol(t, "vocab", d->vocab);
+    add_symbol(t, "experts", d->experts.n);
+    add_symbol(t, "expert_width", d->experts.intermediate);
+    t->n_experts = d->experts.n;
     sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];
     const sac_merger m = sac_model_config_merger(c);
     int n = c->has_vision ? c->tower.kind->symbols(&c->tower, tower) : 0;
@@ -61,12 +64,13 @@ const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const cha
 
 /* ---- names ---- */
 
-/* `pattern` with {i} replaced by the layer and {other} by the k-th prefix of that name, which the model's own
+/* `pattern` with {i} replaced by the layer, {e} by the expert and {other} by the k-th prefix of that name, which the model's own
  * family lists. False when there is no k-th prefix, or when the name does not fit. */
 static bool expand(const sac_tensor_table *t, const char *pattern, int layer, int k,
                    char out[SAC_TENSOR_NAME_BYTES]) {
     size_t used = 0;
     bool has_prefix = false;
+    const int n_each = strstr(pattern, "{e}") ? t->n_experts : 0;
     for (const char *p = pattern; *p;) {
         char *at = out + used;
         size_t room = SAC_TENSOR_NAME_BYTES - used;
@@ -75,7 +79,10 @@ static bool expand(const sac_tensor_table *t, const char *pattern, int layer, in
         if (!close) {
             n = snprintf(at, room, "%c", *p++);
         } else if (strncmp(p, "{i}", 3) == 0) {
-            n = snprintf(at, room, "%d", layer);
+            n = snprintf(at, room, "%d", n_each ? layer / n_each : layer);
+            p = close + 1;
+        } else if (n_each && strncmp(p, "{e}", 3) == 0) {
+            n = snprintf(at, room, "%d", layer % n_each);
             p = close + 1;
         } else {
             char name[32];

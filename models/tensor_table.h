@@ -12,7 +12,8 @@
 typedef struct sac_tensor_table {
     sac_family_spec specs[4]; /* the first that has a slot counts */
     int n_specs;
-    sac_shape_symbol symbols[8 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
+    int n_experts; /* of a layer */
+    sac_shape_symbol symbols[10 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
 } sac_tensor_table;
 
@@ -21,7 +22,8 @@ void sac_tensor_table_close(sac_tensor_table *t); /* also after a failed open */
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot); /* or NULL */
 
-/* The which-th of the names that a row stands for in files of the kind, from 0 on; false when there is none. */
+/* The which-th of the names that a row stands for in files of the kind, from 0 on; false when there is none. Of a row whose
+ * names have an {e} `layer` counts the experts of all layers, layer by layer. */
 bool sac_tensor_table_name(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf, int layer,
                            int which, char name[SAC_TENSOR_NAME_BYTES]);
 

@@ -3,7 +3,7 @@
 
     tools/draw_cases.py --family smolvlm --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
 
-Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3).
+Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -133,6 +133,27 @@ def write_gemma3(folder, rng, seed):
     tiny.write_json(folder, "preprocessor_config.json", content)
 
 
+def write_moe(folder, rng, seed):
+    heads, n_layers, n_experts = rng.choice([(1, 1), (4, 2), (3, 1), (4, 4)]), rng.randint(1, 4), rng.choice([2, 3, 5, 8, 16, 33, 64])
+    used = rng.randint(1, min(8, n_experts))
+    keys = dict(hidden_size=heads[0] * rng.choice([6, 8, 10]), num_attention_heads=heads[0], num_key_value_heads=heads[1],
+                num_hidden_layers=n_layers, intermediate_size=rng.randint(1, 40), num_experts=n_experts,
+                num_experts_per_tok=used, moe_intermediate_size=rng.randint(1, 33), tie_word_embeddings=rng.random() < 0.3,
+                rope_parameters=draw_rope(rng, rng.choice([300.0, 20000.0, 1e6])))
+    more = {"head_dim": rng.choice([8, 12, 18]), "norm_topk_prob": rng.random() < 0.5, "decoder_sparse_step": rng.randint(1, 3),
+            "mlp_only_layers": rng.sample(range(n_layers + 1), rng.randint(0, n_layers)), "attention_bias": rng.random() < 0.5,
+            "use_sliding_window": rng.random() < 0.5, "sliding_window": rng.choice([3, 20, None])}
+    config = tiny.qwen3_moe(**keys, **{k: v for k, v in more.items() if rng.random() < 0.7})
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    tiny.write_json(folder, "config.json", config)
+    tensors = tiny.draw(tiny.tensor_shapes(config), seed, config["tie_word_embeddings"])
+    tensors = tiny.part_experts(tensors, rng.choice(["apart", "v5"]))
+    dtype = tiny.DTYPES[rng.choice(["f32", "f16", "bf16"])]
+    tiny.save(folder, {k: v.to(dtype).contiguous() for k, v in tensors.items()})
+
+
 def draw_gemma_case(rng, folder, k):
     words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
     return {"name": f"case {k}", "text": "".join(words)}
@@ -180,7 +201,8 @@ def draw_case(rng, folder, k):
     return {"name": f"case {k}", "messages": turns, "chat_format": None}
 
 
-FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case)}
+FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case),
+            "qwen3_moe": (write_moe, draw_gemma_case)}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -24,18 +24,18 @@ from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoP
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config,
+CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config, "qwen3_moe": t.Qwen3MoeConfig,
            "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig,
            "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
-           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig,
+           "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig, "qwen3_vl_moe": t.Qwen3VLMoeConfig,
            "internvl": t.InternVLConfig, "gemma2": t.Gemma2Config, "gemma3_text": t.Gemma3TextConfig, "gemma3": t.Gemma3Config,
            "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil,
-              "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor,
+              "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil}
 HALVES = ("text_config", "vision_config")
-OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3")  # whose classes no other family has
+OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3")  # whose classes no other family has
 OWN_TOWERS = ("internvl",)
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",

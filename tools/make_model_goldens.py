@@ -74,7 +74,7 @@ class TextModel:
 
     def __init__(self, path):
         from transformers import AutoConfig, AutoModelForCausalLM
-        options = dict(dtype=torch.float32, attn_implementation="eager")
+        options = dict(dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
         if path.endswith(".gguf"):
             folder, name = os.path.split(path)
             config = AutoConfig.from_pretrained(folder, gguf_file=name)
@@ -367,7 +367,8 @@ class QwenVL(TextModel):
 
     def __init__(self, path):
         from transformers import AutoModelForImageTextToText, AutoImageProcessor, AutoVideoProcessor
-        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager",
+                                                                  experts_implementation="eager")
         self.model.eval()
         self.tokenizer = tokenizer_of(path)
         self.processor = AutoImageProcessor.from_pretrained(path, backend="pil")
@@ -768,6 +769,7 @@ CASES = {
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "Qwen3VLForConditionalGeneration": QWEN3_VL,
+    "Qwen3VLMoeForConditionalGeneration": QWEN3_VL,
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),

@@ -92,6 +92,8 @@ def draw(shapes, seed, tied):
             x = x * 3 / math.sqrt(shape[-1])
         elif "embed" in name or "newline" in name:
             x = 0.5 * x
+        elif ".experts." in name:  # all of a layer's in one tensor
+            x = x * 1.2 / math.sqrt(shape[-1])
         else:
             # a tied head makes a token predict itself; louder layers drown that
             gain = 3 if tied and name.split(".")[-2] in ("o_proj", "down_proj") else 1.2
@@ -134,6 +136,22 @@ def rename(name, style):
     return name
 
 
+def part_experts(tensors, style):
+    """From transformers 5's tensors of all of a layer's experts to those of published files."""
+    out = {}
+    for name, x in tensors.items():
+        base, _, last = name.rpartition(".experts.")
+        if not base or style == "v5":
+            out[name] = x
+        elif style == "turned":
+            out[name] = x.transpose(1, 2)
+        else:
+            for e in range(len(x)):
+                parts = dict(zip(("gate_proj", "up_proj"), x[e].chunk(2))) if last == "gate_up_proj" else {last: x[e]}
+                out.update({f"{base}.experts.{e}.{part}.weight": matrix for part, matrix in parts.items()})
+    return out
+
+
 def save_file(tensors, path):
     from safetensors.torch import save
     with open(path, "wb") as f:
@@ -174,6 +192,10 @@ def qwen2(**keys):
 
 def qwen3(**keys):
     return text_config("qwen3", "Qwen3ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
+
+
+def qwen3_moe(**keys):
+    return text_config("qwen3_moe", "Qwen3MoeForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
 
 
 def clip(**keys):
@@ -228,12 +250,13 @@ def internvl(text, vision, **keys):
 
 def qwen_vl(version, vision, **keys):
     """New files have the language model under text_config; those on the hub are flat."""
-    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl", 3: "qwen3_vl"}[version]
+    is_moe = "num_experts" in keys
+    name = {2: "qwen2_vl", 2.5: "qwen2_5_vl", 3: "qwen3_vl"}[version] + ("_moe" if is_moe else "")
     text = dict(SMALL, vocab_size=VOCAB, hidden_act="silu", rms_norm_eps=1e-6, max_position_embeddings=512, head_dim=8,
                 bos_token_id=END, eos_token_id=END, max_window_layers=2, use_sliding_window=False)
     rope = {"type": "mrope", "mrope_section": [1, 2, 1]}
     if version == 3:
-        return {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": name, "image_token_id": IMAGE,
+        return {"architectures": [f"Qwen3VL{'Moe' if is_moe else ''}ForConditionalGeneration"], "model_type": name, "image_token_id": IMAGE,
                 "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3,
                 "vision_config": {"model_type": name, **vision}, "tie_word_embeddings": keys.pop("tie_word_embeddings", False),
                 "text_config": {**{k: v for k, v in text.items() if "window" not in k}, "model_type": name + "_text",
@@ -331,6 +354,15 @@ MODELS = {
                          sliding_window=19, max_window_layers=0, rope_parameters={
                              "rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0,
                              "original_max_position_embeddings": 128}), "f16", "v5", {"sharded": True}),
+    "qwen3_moe": (qwen3_moe(hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=3,
+                            intermediate_size=30, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=17,
+                            norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[1], rope_theta=1e5), "bf16", "v5",
+                  {"experts": "apart"}),
+    "qwen3_moe_whole": (qwen3_moe(hidden_size=20, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=4,
+                                  intermediate_size=26, num_experts=5, num_experts_per_tok=3, moe_intermediate_size=12,
+                                  attention_bias=True, decoder_sparse_step=2, tie_word_embeddings=True,
+                                  use_sliding_window=True, sliding_window=19, max_window_layers=2, rope_theta=10000.0),
+                        "f16", "v5", {"experts": "v5", "sharded": True}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -369,6 +401,14 @@ MODELS = {
                                   "hidden_act": "gelu_pytorch_tanh"}, head_dim=12, tie_word_embeddings=True,
                               rope_scaling={"rope_type": "default", "mrope_section": [2, 2, 2],
                                             "mrope_interleaved": True}, rope_theta=5000.0), "f16", "v5", {}),
+    "qwen3_vl_moe": (qwen_vl(3, {"depth": 3, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4,
+                                 "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 24,
+                                 "num_position_embeddings": 16, "deepstack_visual_indexes": [1], "in_channels": 3},
+                             hidden_size=24, num_attention_heads=3, num_key_value_heads=1, intermediate_size=20, head_dim=12,
+                             num_hidden_layers=2, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=14,
+                             decoder_sparse_step=1, mlp_only_layers=[], rope_scaling={
+                                 "rope_type": "default", "mrope_section": [2, 2, 2], "mrope_interleaved": True},
+                             rope_theta=5000.0), "bf16", "v5", {"experts": "turned"}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
@@ -477,6 +517,7 @@ def write_checkpoint(name, seed):
         return write_longva(folder, seed, dtype, options["tower"])
     write_json(folder, "config.json", config)
     tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
+    tensors = part_experts(tensors, options.get("experts", "v5"))
     save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
     if config["model_type"].startswith("gemma"):
         write_gemma_files(folder, config, options)
@@ -488,7 +529,7 @@ def write_checkpoint(name, seed):
         common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
                   "temporal_patch_size": vision["temporal_patch_size"],
                   "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
-        is_third = config["model_type"] == "qwen3_vl"
+        is_third = config["model_type"].startswith("qwen3_vl")
         if is_third:
             common.update(image_mean=[0.5] * 3, image_std=[0.5] * 3)
         write_json(folder, "preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor", **common, **pixels})

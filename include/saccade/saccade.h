@@ -143,6 +143,9 @@ typedef struct sac_model_info {
     const char
         *unknown_setting; /* the first key of generation_config.json that nothing here knows, or NULL */
     const char *mmproj;   /* the file of a GGUF model's vision half; NULL: there is none */
+    int n_experts, n_experts_used,
+        expert_intermediate; /* of layers that have experts in the place of their MLP, how many,
+                                                           those that see a token, and channels of each; 0: there are none */
 } sac_model_info;
 
 SAC_API void sac_model_get_info(const sac_model *m,

@@ -13,6 +13,8 @@ void sac_ops_set_avx512(sac_ops *t);
 sac_linear_fn sac_linear_find(unsigned cpu_flags);
 typedef sac_status (*sac_linear_group_fn)(const sac_stream *, const sac_linear_group_args *);
 sac_linear_group_fn sac_linear_group_find(unsigned cpu_flags);
+typedef sac_status (*sac_expert_linear_fn)(const sac_stream *, const sac_expert_linear_args *);
+sac_expert_linear_fn sac_expert_linear_find(unsigned cpu_flags);
 typedef size_t (*sac_linear_scratch_fn)(int64_t m, int64_t k);
 sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags);
 
@@ -42,6 +44,7 @@ sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *
 sac_status sac_cpu_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a);
 sac_status sac_cpu_choice_rows(const sac_stream *s, const sac_choice_rows_args *a);
 sac_status sac_cpu_pattern_rows(const sac_stream *s, const sac_pattern_rows_args *a);
+sac_status sac_cpu_mix_rows(const sac_stream *s, const sac_mix_rows_args *a);
 sac_status sac_cpu_pick_channels(const sac_stream *s, const sac_pick_channels_args *a);
 sac_status sac_cpu_join_attention(const sac_stream *s, const sac_join_attention_args *a);
 

@@ -1,4 +1,4 @@
-/* linear.c - linear and linear_group at each level of the processor: which product, the weights' format says. The table
+/* linear.c - linear, linear_group and expert_linear at each level of the processor: which product, the weights' format says. The table
  * of ops holds plain functions, so there is one for each level. */
 #include "cpu.h"
 #include "cpu_flags.h"
@@ -26,6 +26,20 @@ static sac_status each(const sac_stream *s, const sac_linear_group_args *a, sac_
     return SAC_OK;
 }
 
+/* Expert by expert, with the bits that every row has alone. */
+static sac_status by_expert(const sac_stream *s, const sac_expert_linear_args *a, sac_linear_fn linear) {
+    for (int e = 0; e < a->n_experts; e++) {
+        const int64_t first = a->starts[e], n = a->starts[e + 1] - first;
+        if (!n) continue;
+        SAC_TRY(linear(s, &(sac_linear_args){.y = sac_mat_rows(a->y, first, n),
+                                             .x = sac_mat_rows(a->x, first, n),
+                                             .w = a->w[e * a->w_step],
+                                             .fast = a->fast,
+                                             .steady = true}));
+    }
+    return SAC_OK;
+}
+
 /* Enough for weights of any format. */
 static size_t most_scratch(unsigned level, int64_t m, int64_t k) {
     size_t most = 0;
@@ -43,6 +57,9 @@ static size_t most_scratch(unsigned level, int64_t m, int64_t k) {
     static sac_status name##_group(const sac_stream *s, const sac_linear_group_args *a) {                    \
         return each(s, a, name);                                                                             \
     }                                                                                                        \
+    static sac_status name##_experts(const sac_stream *s, const sac_expert_linear_args *a) {                 \
+        return by_expert(s, a, name);                                                                        \
+    }                                                                                                        \
     static size_t name##_scratch_bytes(int64_t m, int64_t k) {                                               \
         return most_scratch(level, m, k);                                                                    \
     }
@@ -58,12 +75,13 @@ typedef struct level {
     unsigned needs;
     sac_linear_fn linear;
     sac_linear_group_fn group;
+    sac_expert_linear_fn experts;
     sac_linear_scratch_fn scratch_bytes;
 } level;
 
 static const level *level_of(unsigned cpu_flags) {
 #define LEVEL(needs, name)                                                                                   \
-    { needs, name, name##_group, name##_scratch_bytes }
+    { needs, name, name##_group, name##_experts, name##_scratch_bytes }
     static const level levels[] = {
 #if defined(__x86_64__)
         LEVEL(LEVEL_AMX, linear_amx),
@@ -85,6 +103,10 @@ sac_linear_fn sac_linear_find(unsigned cpu_flags) {
 
 sac_linear_group_fn sac_linear_group_find(unsigned cpu_flags) {
     return level_of(cpu_flags)->group;
+}
+
+sac_expert_linear_fn sac_expert_linear_find(unsigned cpu_flags) {
+    return level_of(cpu_flags)->experts;
 }
 
 sac_linear_scratch_fn sac_linear_scratch_find(unsigned cpu_flags) {

@@ -28,6 +28,7 @@
 #include "op_convert_rows.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
+#include "op_expert_linear.h"
 #include "op_gate_up_step.h"
 #include "op_gather_rows.h"
 #include "op_join_attention.h"
@@ -41,6 +42,7 @@
 #include "op_linear_group.h"
 #include "op_mask_scores.h"
 #include "op_mean_rows.h"
+#include "op_mix_rows.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
@@ -57,6 +59,7 @@
 #include "op_qkv_step.h"
 #include "op_rmsnorm.h"
 #include "op_rope.h"
+#include "op_route.h"
 #include "op_scale_add.h"
 #include "op_scatter_rows.h"
 #include "op_soft_vote.h"
@@ -119,6 +122,9 @@
     X(qkv_step)                                                                                              \
     X(gate_up_step)                                                                                          \
     X(linear_group)                                                                                          \
+    X(route)                                                                                                 \
+    X(expert_linear)                                                                                         \
+    X(mix_rows)                                                                                              \
     X(unpack_rows)
 
 typedef struct sac_ops {

@@ -89,6 +89,12 @@ typedef struct sac_model_config {
     int32_t default_stop_id; /* where no file names one; -1 = none */
 } sac_model_config;
 
+/* Of a model with experts: "num_experts" (or "num_local_experts"), "num_experts_per_tok", "moe_intermediate_size", and which
+ * layers have them ("decoder_sparse_step", "mlp_only_layers"); c holds the defaults and has read the decoder. */
+sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err);
+/* What was read of experts, or came of elsewhere. */
+sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err);
+
 /* The merger that this configuration asks for, without weights. */
 static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
     const bool is_patch = c->merger && c->merger->joins_squares;

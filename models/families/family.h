@@ -41,11 +41,13 @@ struct sac_family {
     sac_status (*mmproj)(sac_mmproj *p, sac_error *err);
 };
 
-extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3; /* text */
+extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3,
+    sac_family_qwen3_moe; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
 extern const sac_family sac_family_internvl;
-extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl;
+extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl,
+    sac_family_qwen3_vl_moe;
 
 extern const sac_family sac_family_smolvlm;
 extern const sac_family sac_family_gemma2, sac_family_gemma3_text, sac_family_granite, sac_family_olmo2,

@@ -12,7 +12,7 @@
  *   prefixes: {text: ["model."]}   what {text} in a name stands for, tried in order
  *   tensors:
  *     layer.q:
- *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer
+ *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer, {e} of an expert's matrix the expert
  *       gguf: blk.{i}.attn_q.weight
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that flag is set

@@ -49,6 +49,11 @@ sac_status sac_checkpoint_add(sac_checkpoint *c, const sac_checkpoint_tensor *t,
     return SAC_OK;
 }
 
+void sac_checkpoint_drop(sac_checkpoint *c, int i) {
+    free(c->tensors[i].name);
+    c->tensors[i] = c->tensors[--c->n_tensors];
+}
+
 void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes) {
     void **grown = realloc(c->owned, ((size_t)c->n_owned + 1) * sizeof *grown);
     if (!grown) return NULL;

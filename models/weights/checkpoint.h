@@ -45,6 +45,9 @@ sac_status sac_checkpoint_add_file(sac_checkpoint *c, const char *path, sac_erro
 sac_status sac_checkpoint_add(sac_checkpoint *c, const sac_checkpoint_tensor *t, const char *name,
                               size_t n_name, sac_error *err);
 
+/* Takes entry i off the table, whose last entry takes its place: to be sealed again. */
+void sac_checkpoint_drop(sac_checkpoint *c, int i);
+
 /* Bytes for a tensor that is in no mapping, freed with c; NULL when there is no memory. */
 void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes);
 

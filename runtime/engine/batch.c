@@ -9,17 +9,11 @@
 /* The largest number of sessions is bound by memory alone; this only keeps the sums in range. */
 #define MAX_SESSIONS 65536
 
-static int64_t widest_row(const sac_decoder_config *d) {
-    int64_t heads = (int64_t)d->n_heads * d->head_dim, k = d->intermediate;
-    if (d->hidden > k) k = d->hidden;
-    return heads > k ? heads : k;
-}
-
 /* Lists, and on the CPU all else: its rows and its stream. */
 static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     const sac_model *m = b->model;
     size_t scratch =
-        m->ops.linear_scratch_bytes((int64_t)b->capacity, widest_row(&m->loaded.decoder.config)) + 64;
+        m->ops.linear_scratch_bytes((int64_t)b->capacity, sac_decoder_widest(&m->loaded.decoder.config)) + 64;
     b->states = sac_arena_take(a, b->capacity * sizeof *b->states);
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);

@@ -170,6 +170,9 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .unknown_tokenizer = sac_tokenizer_unknown_class(m->tokenizer),
         .unknown_setting = m->generation.unknown[0] ? m->generation.unknown : NULL,
         .mmproj = m->mmproj,
+        .n_experts = c->experts.n,
+        .n_experts_used = c->experts.n ? c->experts.n_used : 0,
+        .expert_intermediate = c->experts.n ? c->experts.intermediate : 0,
     };
     if (!m->has_vision) return;
     info->vision_layers = m->tower.config.n_layers;

@@ -3,10 +3,7 @@
 #include "workspace.h"
 
 static int64_t widest_row(const sac_loaded_model *m) {
-    const sac_decoder_config *d = &m->decoder.config;
-    int64_t k = d->intermediate;
-    if (d->hidden > k) k = d->hidden;
-    if ((int64_t)d->n_heads * d->head_dim > k) k = (int64_t)d->n_heads * d->head_dim;
+    int64_t k = sac_decoder_widest(&m->decoder.config);
     if (m->has_vision) {
         const sac_tower_config *v = &m->tower.config;
         int64_t sides[] = {v->intermediate, v->hidden, sac_tower_patch_bytes(v), sac_tower_cols(v),

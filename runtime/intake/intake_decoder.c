@@ -34,6 +34,26 @@ struct intake_decoder {
 
 /* ---------------------------------------------------------------- the process */
 
+/* Set in the helper's environment: a program whose main does not come to intake_child_run would start itself for ever. */
+#define HELPER_MARK "SAC_MEDIA_HELPER"
+
+static bool is_helper(void) {
+    return getenv(HELPER_MARK) != NULL;
+}
+
+/* The environment and the mark; the array is the caller's, its strings are not. NULL without memory. */
+static char **marked_environment(void) {
+    static char mark[] = HELPER_MARK "=1";
+    size_t n = 0;
+    while (environ[n]) n++;
+    char **marked = malloc((n + 2) * sizeof *marked);
+    if (!marked) return NULL;
+    memcpy(marked, environ, n * sizeof *marked);
+    marked[n] = mark;
+    marked[n + 1] = NULL;
+    return marked;
+}
+
 static bool start(intake_decoder *h) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
@@ -43,7 +63,10 @@ static bool start(intake_decoder *h) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pair[1], 3);
-    bool ok = posix_spawn(&h->pid, "/proc/self/exe", &actions, NULL, arguments, environ) == 0;
+    char **environment = marked_environment();
+    bool ok =
+        environment && posix_spawn(&h->pid, "/proc/self/exe", &actions, NULL, arguments, environment) == 0;
+    free(environment);
     posix_spawn_file_actions_destroy(&actions);
     close(pair[1]);
     h->fd = pair[0];
@@ -68,6 +91,10 @@ sac_status intake_decoder_open(intake_decoder **out, sac_error *err) {
     if (!h) return sac_fail(err, SAC_NO_MEMORY, "no memory for the media helper");
     pthread_mutex_init(&h->lock, NULL);
     h->fd = -1;
+    if (is_helper())
+        return sac_fail(err, SAC_IO,
+                        "a media helper decodes no media itself: the program's main has to begin with "
+                        "intake_child_run when its first argument is media-helper");
     return start(h)
                ? SAC_OK
                : sac_fail(err, SAC_IO, "cannot start the process that decodes media: %s", strerror(errno));

@@ -14,7 +14,7 @@
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
 
-enum { CHECK_MAX_SEGMENTS = 40 };
+enum { CHECK_MAX_SEGMENTS = 40, CHECK_MAX_EXPERTS = 128 };
 
 typedef enum check_op {
 #define X(op) CHECK_##op,
@@ -68,6 +68,7 @@ typedef struct check_case {
         sac_token_store store[CHECK_MAX_MANY];
         sac_attention_args attention[CHECK_MAX_MANY];
         sac_packed_step_args packed_step[CHECK_MAX_MANY];
+        sac_weight experts[CHECK_MAX_EXPERTS];
     } many;
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
@@ -153,6 +154,10 @@ bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_ste
 bool check_make_reuse(check_case *c, int i);               /* choice_reuse */
 bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
 bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
+bool check_make_experts(check_case *c, int i);             /* route, expert_linear, mix_rows */
+/* expert_linear on 16-byte lines, weights in t. */
+bool check_make_expert_product(check_case *c, int i, sac_dtype t);
+int check_n_expert_products(void);
 bool check_make_pages(check_case *c, int i, bool quick);   /* those of cases_pages.c */
 bool check_make_rows(check_case *c, int i, bool quick);    /* every other op, by c->op */
 
@@ -229,7 +234,7 @@ typedef struct check_fault_list {
     int n;
 } check_fault_list;
 extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices,
-    check_faults_skip;
+    check_faults_skip, check_faults_experts;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);

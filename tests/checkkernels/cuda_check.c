@@ -28,9 +28,14 @@ typedef struct bed {
     bool print, broken;
 } bed;
 
-/* No kernel reads keys through a table of pages: the op has to say so, and its variants are not asked. */
-static bool is_in_pages(const check_case *c) {
-    return c->op == CHECK_attention && c->attention.kv.pages;
+/* No kernel reads keys through a table of pages or caps scores: the op has to say so. */
+static bool has_no_kernel(const check_case *c) {
+    return c->op == CHECK_attention && (c->attention.kv.pages || c->attention.softcap > 0);
+}
+
+/* The slot cuts spans into calls without any, so its variants are not asked. */
+static bool is_of_slot(const check_case *c) {
+    return has_no_kernel(c) || (c->op == CHECK_attention && c->attention.n_spans);
 }
 
 /* Weights that the device does not take with this type of activations, as it says before it places them. */
@@ -47,6 +52,7 @@ static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
         c->op == CHECK_packed_vote)
         return true; /* the ops that they fuse go on */
     return (c->op == CHECK_linear_group && is_refused(&c->linear_group.w[0], t)) ||
+           (c->op == CHECK_expert_linear && c->expert_linear.w[0].format != SAC_WEIGHT_FLOATS) ||
            (c->op == CHECK_linear && is_refused(&c->linear.w, t)) ||
            (c->op == CHECK_embed && is_refused(&c->embed.table, t));
 }
@@ -69,7 +75,7 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
     check_result r = {0};
     sac_status st;
     sac_error err;
-    if (is_in_pages(c) && !y->whole) return;
+    if (is_of_slot(c) && !y->whole) return;
     w->numbers_only = y->whole || strcmp(y->name, "cudnn") == 0;
     if (!cuda_twin_run(w, c, d, &y->table, t, &st, w->after[0], &err)) {
         printf("FAIL %s/%s %s %s: %s\n", check_op_name(c->op), y->name, sac_dtype_name(t), c->text, err.text);
@@ -77,12 +83,12 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
         y->n_bad++;
         return;
     }
-    if (st == SAC_UNSUPPORTED && (!y->whole || is_in_pages(c) || may_refuse(c, t, aligned))) {
+    if (st == SAC_UNSUPPORTED && (!y->whole || has_no_kernel(c) || may_refuse(c, t, aligned))) {
         y->n_refused++;
         return;
     }
     y->n_cases++;
-    if (st != SAC_OK || is_in_pages(c)) {
+    if (st != SAC_OK || has_no_kernel(c)) {
         snprintf(r.text, sizeof r.text, "answered %s", sac_status_name(st));
         judge(b, c, y, t, aligned, &r);
         return;

@@ -332,6 +332,22 @@ static sac_status embed_moved_blocks(const sac_stream *s, const sac_embed_args *
     return sac_cuda_embed(s, &b);
 }
 
+static sac_status experts_first_of_all(const sac_stream *s, const sac_expert_linear_args *a) {
+    sac_expert_linear_args b = *a;
+    b.w_step = 0;
+    return sac_cuda_expert_linear(s, &b);
+}
+static sac_status route_never_normed(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.normed = false;
+    return sac_cuda_route(s, &b);
+}
+static sac_status mix_forgets_y(const sac_stream *s, const sac_mix_rows_args *a) {
+    sac_mix_rows_args b = *a;
+    b.accumulate = false;
+    return sac_cuda_mix_rows(s, &b);
+}
+
 static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group_args *a) {
     sac_linear_group_args b = *a;
     b.n--;
@@ -363,6 +379,9 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("first_of_all", expert_linear, experts_first_of_all)                                                   \
+    X("never_normed", route, route_never_normed)                                                             \
+    X("forgets_y", mix_rows, mix_forgets_y)                                                                  \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("one_position", store_many, store_many_one_position)                                                   \

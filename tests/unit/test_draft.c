@@ -96,6 +96,7 @@ static void small_models_give_the_same_bits(void **state) {
                                           "gguf_llama_q4_k/q4_k.gguf",
                                           "packed_ct_w4",
                                           "packed_gptq_4",
+                                          "qwen3_moe",
                                           "gemma2",
                                           "gemma3_text",
                                           "granite",

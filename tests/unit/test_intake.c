@@ -430,12 +430,25 @@ static void frames_are_prepared_as_they_come(void **state) {
     sac_model_free(model);
 }
 
+/* Else a program whose main knows no helper would start itself again and again. */
+static void a_helper_starts_no_helper(void **state) {
+    (void)state;
+    intake_decoder *d = NULL;
+    sac_error err;
+    setenv("SAC_MEDIA_HELPER", "1", 1);
+    assert_int_equal(intake_decoder_open(&d, &err), SAC_IO);
+    unsetenv("SAC_MEDIA_HELPER");
+    assert_non_null(strstr(err.text, "intake_child_run"));
+    intake_decoder_close(d);
+}
+
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "media-helper")) return run_helper(atoi(argv[2]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_lie_is_believed),
         cmocka_unit_test(texts_without_an_end_are_cut),
         cmocka_unit_test(a_helper_that_dies_is_started_again),
+        cmocka_unit_test(a_helper_starts_no_helper),
         cmocka_unit_test(a_wait_can_be_cancelled),
         cmocka_unit_test(a_picture_arrives_whole),
         cmocka_unit_test(a_video_arrives_frame_by_frame),

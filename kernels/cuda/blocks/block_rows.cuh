@@ -44,8 +44,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpac
             F::step(w, c, step, low, high);
             F::scale(w, c, step, d, m);
             const float2 a = unpack_two<T>(low), b = unpack_two<T>(high);
-            const uint2 v = make_uint2(pack<T>(fmaf(d, a.x - F::ABOVE, m), fmaf(d, a.y - F::ABOVE, m)),
-                                       pack<T>(fmaf(d, b.x - F::ABOVE, m), fmaf(d, b.y - F::ABOVE, m)));
+            const uint2 v = make_uint2(
+                pack<T>(j.factor * fmaf(d, a.x - F::ABOVE, m), j.factor * fmaf(d, a.y - F::ABOVE, m)),
+                pack<T>(j.factor * fmaf(d, b.x - F::ABOVE, m), j.factor * fmaf(d, b.y - F::ABOVE, m)));
             put_four(to + c * SAC_BLOCK_CHUNK + step * 16, v, j.on_lines);
         }
     }

@@ -47,6 +47,7 @@ struct unpack_job {
     int n_groups;
     sac_mat y;     /* f16 or bf16 */
     bool on_lines; /* four elements of y lie on 8 bytes */
+    float factor;  /* of what is unpacked */
 };
 
 /* Each format's, in a file of its name. */

@@ -96,7 +96,8 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
                               i,
                               (int)(k / SAC_BLOCK_GROUP),
                               {panel, some, k, k, a->x.dtype},
-                              true};
+                              true,
+                              1};
         SAC_TRY(unpack(s, w->dtype, j));
         sac_linear_args part = *a;
         part.y.cols = some;
@@ -110,14 +111,15 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
 
 extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a) {
     const sac_tensor *w = &a->table.tensor;
-    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols) || a->scale != 0) return SAC_UNSUPPORTED;
+    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols)) return SAC_UNSUPPORTED;
     const unpack_job j = {w->data,
                           sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
                           a->ids,
                           0,
                           (int)(a->y.cols / SAC_BLOCK_GROUP),
                           a->y,
-                          fits(a->y)};
+                          fits(a->y),
+                          a->scale != 0 ? a->scale : 1};
     return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;
 }
 

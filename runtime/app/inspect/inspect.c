@@ -155,9 +155,13 @@ static void print_model(const run *r) {
     print_row("chat format", text);
     print_preview(r);
     print_row("tokenizer", m->tokenizer);
+    char experts[60] = "";
+    if (m->n_experts)
+        snprintf(experts, sizeof experts, ", %d of %d experts of %d", m->n_experts_used, m->n_experts,
+                 m->expert_intermediate);
     snprintf(text, sizeof text,
-             "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d, vocabulary %s",
-             m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate,
+             "%d layers x %d, %d query heads and %d key-value heads of %d, feed-forward %d%s, vocabulary %s",
+             m->n_layers, m->hidden, m->n_heads, m->n_kv_heads, m->head_dim, m->intermediate, experts,
              report_count(m->vocab));
     print_row("language model", text);
     snprintf(text, sizeof text, "%s, rope theta %g", report_counted(m->max_context, "token"), m->rope_theta);
@@ -219,10 +223,11 @@ static json_t *tensors_as_json(const sac_model *m) {
 }
 
 static json_t *language_as_json(const sac_model_info *m) {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:o}", "layers", m->n_layers, "hidden",
-                     m->hidden, "heads", m->n_heads, "kv_heads", m->n_kv_heads, "head_dim", m->head_dim,
-                     "intermediate", m->intermediate, "vocab", m->vocab, "max_context",
-                     (json_int_t)m->max_context, "rope_theta", report_real(m->rope_theta));
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:o}", "layers", m->n_layers,
+                     "hidden", m->hidden, "heads", m->n_heads, "kv_heads", m->n_kv_heads, "head_dim",
+                     m->head_dim, "intermediate", m->intermediate, "experts", m->n_experts, "experts_used",
+                     m->n_experts_used, "expert_intermediate", m->expert_intermediate, "vocab", m->vocab,
+                     "max_context", (json_int_t)m->max_context, "rope_theta", report_real(m->rope_theta));
 }
 
 static json_t *vision_as_json(const sac_model_info *m) {

@@ -1,0 +1,44 @@
+/* config_experts.c - which layers have experts in the place of their MLP, and how many see a row. */
+#include "config.h"
+#include "config_values.h"
+
+sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err) {
+    if (x->n == 0) return SAC_OK; /* every layer has its MLP */
+    SAC_TRY(sac_config_check_range("number of experts", x->n, SAC_ROUTE_MOST_EXPERTS, err));
+    SAC_TRY(
+        sac_config_check_range("intermediate size of an expert", x->intermediate, SAC_CONFIG_MAX_WIDTH, err));
+    SAC_TRY(sac_config_check_range("number of experts of a token", x->n_used, SAC_ROUTE_MOST_EXPERTS, err));
+    if (x->n_used <= x->n) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "%d experts of a token, but there are %d", x->n_used, x->n);
+}
+
+/* Layers of the list have an MLP in any case; numbers that are no layer's change nothing. */
+static sac_status leave_out(sac_layer_set *dense, const json_t *list, int n_layers, sac_error *err) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const json_int_t layer = json_integer_value(item);
+        if (!json_is_integer(item))
+            return sac_fail(err, SAC_BAD_FILE, "\"mlp_only_layers\" must list numbers of layers");
+        if (layer >= 0 && layer < n_layers) sac_layer_set_add(dense, (int)layer);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    sac_expert_shape *x = &d->experts;
+    const json_t *list = NULL;
+    sac_layer_set dense = {{0}};
+    int step = 1;
+    SAC_TRY(sac_config_get_int(object, "num_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(object, "num_local_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
+    SAC_TRY(
+        sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
+    SAC_TRY(sac_config_get_int(object, "decoder_sparse_step", 1, INT32_MAX, &step, err));
+    SAC_TRY(sac_json_get_array(object, "mlp_only_layers", &list, err));
+    SAC_TRY(leave_out(&dense, list, d->n_layers, err));
+    for (int i = 0; i < d->n_layers; i++)
+        if ((i + 1) % step == 0 && !sac_layer_set_has(&dense, i)) sac_layer_set_add(&d->sparse, i);
+    return sac_config_check_experts(x, err);
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Breaks folders of models with experts and checks what `saccade inspect` says of each.
+
+    tools/check_bad_experts.py [--command build/asan/saccade] [--show]
+
+Each must end with exit code 65 or 69 and exactly one line on stderr. Prints what falls short; ends with 1 then."""
+import argparse
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MODELS = os.path.join(ROOT, "tests", "golden", "models")
+EXPERT = "model.layers.{}.mlp.experts.{}.{}_proj.weight"
+FUSED = "model.language_model.layers.1.mlp.experts."
+
+
+def keys(base, **changed):
+    """A configuration with other values; None: without the key."""
+    def change(folder):
+        path = os.path.join(folder, "config.json")
+        config = json.load(open(path))
+        inner = config.get("text_config", config)
+        for key, value in changed.items():
+            if value is None:
+                inner.pop(key)
+            else:
+                inner[key] = value
+        json.dump(config, open(path, "w"))
+    return base, ", ".join(f"{k} {str(v)[:40]}" for k, v in changed.items()), change
+
+
+def header(base, what, edit):
+    """safetensors whose table is edited."""
+    def change(folder):
+        path = os.path.join(folder, "model.safetensors")
+        data = open(path, "rb").read()
+        n = struct.unpack("<Q", data[:8])[0]
+        table = json.loads(data[8:8 + n])
+        edit(table)
+        text = json.dumps(table).encode()
+        open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+    return base, what, change
+
+
+def drop(name):
+    return header("qwen3_moe", "without " + name, lambda t: t.pop(name))
+
+
+def shape(base, name, dims):
+    return header(base, f"{name} of {dims}", lambda t: t[name].update(shape=dims))
+
+
+def swap(a, b):
+    def edit(t):
+        t[a], t[b] = t[b], t[a]
+    return header("qwen3_moe", f"{a} and {b} exchanged", edit)
+
+
+CASES = [
+    drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
+    drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
+    swap(EXPERT.format(0, 1, "gate"), EXPERT.format(0, 1, "down")),
+    shape("qwen3_moe", EXPERT.format(0, 2, "up"), [24, 17]), shape("qwen3_moe", EXPERT.format(2, 0, "down"), [408]),
+    shape("qwen3_moe", "model.layers.2.mlp.gate.weight", [24, 6]),
+    shape("qwen3_vl_moe", FUSED + "gate_up_proj", [24, 5, 28]), shape("qwen3_vl_moe", FUSED + "gate_up_proj", [5 * 24, 28]),
+    shape("qwen3_vl_moe", FUSED + "down_proj", [5, 2, 7, 24]), shape("qwen3_vl_moe", FUSED + "down_proj", [1680]),
+    shape("qwen3_vl_moe", FUSED + "down_proj", [0, 14, 24]),
+    header("qwen3_vl_moe", "experts in a type of 8 bits", lambda t: t[FUSED + "down_proj"].update(dtype="I8", shape=[5, 14, 48])),
+    header("qwen3_vl_moe", "without the router", lambda t: t.pop("model.language_model.layers.0.mlp.gate.weight")),
+    header("qwen3_vl_moe", "without half of the experts", lambda t: t.pop(FUSED + "gate_up_proj")),
+    keys("qwen3_moe", num_experts=0), keys("qwen3_moe", num_experts=-1), keys("qwen3_moe", num_experts=1),
+    keys("qwen3_moe", num_experts=7), keys("qwen3_moe", num_experts=1 << 31), keys("qwen3_moe", num_experts=1025),
+    keys("qwen3_moe", num_experts="6"), keys("qwen3_moe", num_experts=None), keys("qwen3_moe", num_experts_per_tok=7),
+    keys("qwen3_moe", num_experts_per_tok=0), keys("qwen3_moe", num_experts_per_tok=1 << 40),
+    keys("qwen3_moe", moe_intermediate_size=0), keys("qwen3_moe", moe_intermediate_size=16), keys("qwen3_moe", moe_intermediate_size=1 << 30),
+    keys("qwen3_moe", decoder_sparse_step=0), keys("qwen3_moe", decoder_sparse_step=2), keys("qwen3_moe", mlp_only_layers=[1.5]),
+    keys("qwen3_moe", mlp_only_layers=[]), keys("qwen3_moe", mlp_only_layers=[0, 1]), keys("qwen3_moe", mlp_only_layers={"1": 1}),
+    keys("qwen3_moe", norm_topk_prob="yes"), keys("qwen3_moe", hidden_act="gelu"), keys("qwen3_moe", num_local_experts=5),
+    keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--command", default="build/asan/saccade")
+    parser.add_argument("--show", action="store_true")
+    a = parser.parse_args()
+    n_bad = 0
+    for base, what, change in CASES:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = os.path.join(scratch, "broken")
+            shutil.copytree(os.path.join(MODELS, base), folder)
+            change(folder)
+            done = subprocess.run([os.path.abspath(a.command), "inspect", folder], capture_output=True, text=True, timeout=120)
+        lines = done.stderr.splitlines()
+        good = done.returncode in (65, 69) and len(lines) == 1
+        n_bad += not good
+        if a.show or not good:
+            print(f"{'ok  ' if good else 'FAIL'} {base}, {what}: {done.returncode}: {lines[0][-150:] if lines else 'no line'}")
+    print(f"{len(CASES)} broken folders, {n_bad} not refused in one line")
+    return 1 if n_bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
