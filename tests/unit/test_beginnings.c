@@ -289,7 +289,8 @@ static const struct {
 } families[] = {{FOLDER "llama_f32", NULL, false},     {FOLDER "qwen2", NULL, false},
                 {FOLDER "qwen2_vl", "plain", true},    {FOLDER "qwen2_5_vl", "plain", true},
                 {FOLDER "qwen3_vl", "plain", true},    {FOLDER "gemma3", "plain", true},
-                {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false}};
+                {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false}, {FOLDER "qwen3_moe", NULL, false},
+                {FOLDER "qwen3_vl_moe", "plain", true}};
 
 static void every_family_and_chunk(void **state) {
     static said want, got;
