@@ -179,6 +179,18 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 /* What it would return. */
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
 
+/* Whether the rows of a prompt depend on nothing but the tokens up to each and on the session's settings, and can be cut
+ * anywhere: then they serve every prompt that begins alike, in this sequence and in others. */
+bool sac_decoder_shares(const sac_decoder_state *s);
+/* Whether two sequences of a decoder, both of which share, make the same rows of the same tokens. */
+bool sac_decoder_same_rows(const sac_decoder_state *a, const sac_decoder_state *b);
+/* Of a prompt of n tokens that was run from its first one: the leading rows that every longer prompt makes, bit for bit
+ * on the CPU. */
+int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
+/* The sequence has rows [0, n) now: whoever calls this has written those that it did not have. Methods learn of them when
+ * the next prompt runs. */
+void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
+
 /* Inputs of the widest of a layer's matrices. */
 static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
     const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
@@ -202,6 +214,11 @@ static inline bool sac_decoder_slides(const sac_decoder_config *c, int layer) {
  * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies
  * than a fresh run would use. */
 bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total);
+
+/* Of the first n tokens of a prompt of n_total as many as may be taken from the cache for the bits of a prompt that is
+ * run from its first token: the others are then run in chunks of as many rows as they would be (SAC_LINEAR_FEW_ROWS).
+ * On a device rows are rounded by the shape of a call anyway: n. */
+int64_t sac_decoder_whole_rows(const sac_decoder_state *s, int64_t n, int64_t n_total);
 
 /* Called between layers (and with layer = n_layers at the end): report progress, or return CANCELLED. */
 typedef sac_status (*sac_layer_fn)(void *ctx, int layer, int n_layers);

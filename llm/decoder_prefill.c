@@ -6,8 +6,11 @@
 
 /* ---------------------------------------------------------------- the pieces of a layer */
 
+/* No prompt ends in a chunk of few rows, as these have other bits than many (sac_decoder_whole_rows). */
 static int64_t chunk_rows(const sac_prefill_work *w) {
-    return decoder_min(w->n - w->at, w->s->chunk);
+    const int64_t few = SAC_LINEAR_FEW_ROWS, chunk = w->s->chunk, left = w->n - w->at;
+    if (left <= chunk) return left;
+    return !w->s->device && chunk > 2 * few && left - chunk <= few ? chunk - few : chunk;
 }
 
 static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {

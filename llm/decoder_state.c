@@ -261,11 +261,44 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     return SAC_OK;
 }
 
+static bool outgrown(const sac_rope_config *rope, int64_t n_total) {
+    return rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position;
+}
+
+static bool keeps_prefix(const sac_decoder_state *s) {
+    return s->prefill.policy->keeps_prefix && sac_decode_keeps_prefix(&s->decode);
+}
+
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
     const sac_kv_cache *c = &s->cache;
-    if (n > c->n_rows || !s->prefill.policy->keeps_prefix || !sac_decode_keeps_prefix(&s->decode)) return 0;
+    if (n > c->n_rows || !keeps_prefix(s)) return 0;
     if (sac_kv_cache_is_packed(c)) return n == c->n_rows && !s->device ? n : 0;
     return n;
+}
+
+bool sac_decoder_shares(const sac_decoder_state *s) {
+    return keeps_prefix(s) && !sac_kv_cache_is_packed(&s->cache);
+}
+
+/* A scheme may stretch positions by the context's length, and rows are made in chunks (SAC_LINEAR_FEW_ROWS). */
+bool sac_decoder_same_rows(const sac_decoder_state *a, const sac_decoder_state *b) {
+    return a->prefill.policy == b->prefill.policy && !memcmp(a->prefill.p, b->prefill.p, sizeof a->prefill.p) &&
+           a->cache.choice.format == b->cache.choice.format && a->cache.dtype == b->cache.dtype &&
+           !strcmp(a->rope_line, b->rope_line) && (a->n_ctx == b->n_ctx || !strncmp(a->rope_line, "model", 5)) &&
+           (a->device || a->chunk == b->chunk) && a->fast == b->fast;
+}
+
+int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n) {
+    const int64_t few = SAC_LINEAR_FEW_ROWS;
+    if (!sac_decoder_shares(s) || outgrown(&s->rope, n)) return 0;
+    if (s->device || s->chunk <= few) return n;
+    if (s->chunk <= 2 * few) return n / s->chunk * s->chunk;
+    return n > few ? n : 0;
+}
+
+void sac_decoder_add_rows(sac_decoder_state *s, int64_t n) {
+    for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = n;
+    s->cache.n_rows = n;
 }
 
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
@@ -283,12 +316,16 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     return 0;
 }
 
-static bool outgrown(const sac_rope_config *rope, int64_t n_total) {
-    return rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position;
-}
-
 bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total) {
     return !outgrown(&c->rope, n_held) && !outgrown(&c->rope, n_total);
+}
+
+int64_t sac_decoder_whole_rows(const sac_decoder_state *s, int64_t n, int64_t n_total) {
+    const int64_t few = SAC_LINEAR_FEW_ROWS;
+    if (s->device) return n;
+    if (s->chunk > few && s->chunk <= 2 * few) return n / s->chunk * s->chunk; /* the same chunks */
+    const int64_t most = n_total - (s->chunk > few ? few + 1 : 2); /* one row alone is a last layer's */
+    return most < 0 ? 0 : decoder_min(n, most);
 }
 
 void sac_decoder_cut_back(sac_decoder_state *s, int64_t past) {

@@ -112,11 +112,12 @@ static sac_status place_queries(selfextend *s, const sac_layer_attention *a, int
 
 /* Queries [first, first + n) of the layer's, whose windows begin after the first token. */
 static sac_status attend_chunk(selfextend *s, const sac_layer_attention *a, int64_t first, int64_t n,
-                               const sac_kv_view *far) {
+                               const sac_kv_view *far, bool steady) {
     const sac_layer_attention chunk = sac_prompt_chunk(a, first, n);
     sac_attention_args args = sac_causal_args(&chunk, chunk.q, chunk.past);
     args.lse = s->join.lse[0];
     args.n_kv = chunk.kv.n_rows;
+    args.steady = steady;
     if (args.window == 0 || args.window > s->window) args.window = s->window;
     SAC_TRY(sac_join_copy_queries(&s->join, a, first, n));
     SAC_TRY(a->ops->attention(a->stream, &args));
@@ -144,7 +145,7 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     SAC_TRY(group_keys(s, a, a->kv.n_rows - s->window, &far));
     SAC_TRY(place_queries(s, a, first));
     for (int64_t most = s->join.capacity; first < n; first += most)
-        SAC_TRY(attend_chunk(s, a, first, n - first < most ? n - first : most, &far));
+        SAC_TRY(attend_chunk(s, a, first, n - first < most ? n - first : most, &far, true));
     return SAC_OK;
 }
 
@@ -155,7 +156,7 @@ static sac_status attend_step(void *state, const sac_layer_attention *a) {
     if (a->kv.n_rows <= s->window) return sac_attend_dense(a, 0, 1);
     SAC_TRY(group_keys(s, a, a->kv.n_rows - s->window, &far));
     SAC_TRY(place_queries(s, a, 0));
-    return attend_chunk(s, a, 0, 1, &far);
+    return attend_chunk(s, a, 0, 1, &far, false);
 }
 
 #define SOURCE "Jin et al., SelfExtend, arXiv:2401.01325"

@@ -114,6 +114,7 @@ static sac_status attend_recent(streaming *s, const sac_layer_attention *chunk) 
                                              .n_heads = chunk->shape->n_heads,
                                              .scale = chunk->scale,
                                              .causal = true,
+                                             .steady = true,
                                              .window = window && window < s->recent ? window : s->recent});
 }
 
@@ -127,7 +128,8 @@ static sac_status attend_sinks(streaming *s, const sac_layer_attention *chunk) {
                                                                       .n_kv = s->start,
                                                                       .n_batch = 1,
                                                                       .n_heads = chunk->shape->n_heads,
-                                                                      .scale = chunk->scale});
+                                                                      .scale = chunk->scale,
+                                                                      .steady = true});
 }
 
 /* Queries [first, first + n) of a prompt. */

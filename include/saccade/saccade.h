@@ -682,6 +682,28 @@ SAC_API void sac_room_video(sac_room *room, int64_t n_frames);
 SAC_API sac_status sac_session_n_reusable(sac_session *s, const sac_message *messages, size_t n_messages,
                                           int64_t *n_prompt, int64_t *n_reusable, sac_error *err);
 
+/* ---- shared beginnings: what prompts of several sessions begin with is run once. Sessions of a model that join a
+ * sac_beginnings take leading rows of a prompt over from whichever of them has most (tokens, pictures and videos and where
+ * they stand, adapter, methods and formats all alike), instead of running them; sac_result.n_reused_tokens counts them.
+ * On the CPU an answer has the bits that it has without. Sessions whose methods keep no prefix for another question
+ * (sac_session_n_reusable) or whose format packs rows neither give nor take. Sessions may be on several threads. */
+typedef struct sac_beginnings sac_beginnings;
+
+typedef struct sac_beginnings_report {
+    int64_t n_taken, n_taken_rows; /* prompts that took rows of another session, and how many */
+} sac_beginnings_report;
+
+/* NO_MEMORY. The model outlives it, and it outlives its sessions. */
+SAC_API sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m, sac_error *err);
+SAC_API void sac_beginnings_close(sac_beginnings *b); /* NULL is fine */
+SAC_API void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report);
+
+/* Whether the session's methods and format let its prompts' rows serve others at all. */
+SAC_API bool sac_session_shares(const sac_session *s);
+
+/* For as long as the session lives. BAD_ARGUMENT: it is of another model, or has joined. */
+SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err);
+
 /* ---- steps of several sessions together: every linear layer runs once for all of them, which on a machine
  * bound by memory costs little more than for one. Rotation, keys and values, attention and sampling stay each
  * session's own, so sessions may differ in length, methods, formats and sampling. All must be of the batch's

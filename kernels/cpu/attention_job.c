@@ -2,6 +2,8 @@
 
 #define TARGET_TASKS   ATTENTION_MAX_CHUNKS /* enough for any machine of today to share */
 #define MIN_CHUNK_KEYS 512                  /* shorter, and joining costs more than it brings */
+#define TASKS_A_THREAD 4  /* that even out */
+#define STEADY_LEAST_ROWS 32 /* of a task: fewer, and packing its keys shows */
 #define PARTIAL_FLOATS ((int64_t)(SAC_THREAD_SCRATCH_BYTES / 2 / sizeof(float)))
 
 /* First index in [0, n] whose row is greater than `row`. */
@@ -51,6 +53,20 @@ static attention_keys group_keys(const attention_job *job, int64_t group) {
     return keys;
 }
 
+/* Queries a task. Where bits do not hang on it (steady), so few that every thread has some tasks. */
+static void plan_blocks(attention_job *job) {
+    const int64_t n_q = job->a->n_q;
+    job->q_block = sac_min_i64(n_q, ATTENTION_MAX_ROWS / job->group);
+    if (job->a->steady) {
+        int64_t blocks = sac_div_up(TASKS_A_THREAD * sac_pool_n_threads(job->s->pool), job->n_groups);
+        int64_t least = sac_div_up(STEADY_LEAST_ROWS, job->group);
+        job->q_block = sac_min_i64(job->q_block, sac_max_i64(least, sac_div_up(n_q, blocks)));
+    }
+    job->n_q_blocks = sac_div_up(n_q, job->q_block);
+    job->q_block = sac_div_up(n_q, job->n_q_blocks);
+    job->n_q_blocks = sac_div_up(n_q, job->q_block);
+}
+
 /* Several chunks of keys when queries and heads alone leave processors idle, or one list is much longer than
  * the others. */
 static void plan_chunks(attention_job *job) {
@@ -66,7 +82,7 @@ static void plan_chunks(attention_job *job) {
     int64_t chunk_floats = blocks * job->q_block * job->group * (a->kv.head_dim + 2);
     int64_t work = sac_max_i64(1, per_group * job->n_keys);
     int64_t n = sac_min_i64(sac_div_up(TARGET_TASKS * longest, work), longest / MIN_CHUNK_KEYS);
-    n = sac_max_i64(1, sac_min_i64(n, PARTIAL_FLOATS / chunk_floats));
+    n = a->steady ? 1 : sac_max_i64(1, sac_min_i64(n, PARTIAL_FLOATS / chunk_floats));
     job->key_chunk = sac_div_up(sac_div_up(sac_max_i64(1, longest), n), ATTENTION_KEYS) * ATTENTION_KEYS;
     job->n_chunks = sac_max_i64(1, sac_div_up(longest, job->key_chunk));
 }
@@ -76,10 +92,7 @@ bool sac_attention_plan(attention_job *job, const sac_stream *s, const sac_atten
     if (a->lists && a->lists->n_lists > a->kv.n_heads) group = 1;
     if (d % 8 != 0 || d > ATTENTION_MAX_D || group > ATTENTION_MAX_ROWS) return false;
     *job = (attention_job){.s = s, .a = a, .group = group, .n_groups = a->n_heads / group, .n_chunks = 1};
-    job->q_block = sac_min_i64(a->n_q, ATTENTION_MAX_ROWS / group);
-    job->n_q_blocks = sac_div_up(a->n_q, job->q_block);
-    job->q_block = sac_div_up(a->n_q, job->n_q_blocks);
-    job->n_q_blocks = sac_div_up(a->n_q, job->q_block);
+    plan_blocks(job);
     plan_chunks(job);
     job->partial = (float *)(void *)(s->thread_scratch + SAC_THREAD_SCRATCH_BYTES / 2);
     return true;

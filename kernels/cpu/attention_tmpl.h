@@ -218,7 +218,7 @@ static void attention_task_fn(void *ctx, int64_t task, int thread) {
     attention_tile tile;
     float rescale[ROWS_MAX + VF];
     attention_open(&st, ctx, task, thread);
-    bool few = st.t.rows <= ATTENTION_DOT_ROWS;
+    bool few = st.t.rows <= ATTENTION_DOT_ROWS && !st.job->a->steady;
     for (int64_t key0 = st.t.key_first; key0 < st.t.key_end; key0 += ATTENTION_KEYS) {
         int64_t n = sac_min_i64(ATTENTION_KEYS, st.t.key_end - key0);
         if (!few) pack_keys(&st, key0, n);

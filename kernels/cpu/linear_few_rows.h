@@ -2,8 +2,9 @@
 #ifndef SAC_LINEAR_FEW_ROWS_H
 #define SAC_LINEAR_FEW_ROWS_H
 
-/* Rows of x up to which weights are read as they lie. Sums of few rows may have another order than those of
- * many: that begins at the same number at every level of the processor. */
-#define LINEAR_FEW_ROWS 8
+#include "op_linear.h"
+
+/* Rows of x up to which weights are read as they lie; the same at every level of the processor. */
+#define LINEAR_FEW_ROWS SAC_LINEAR_FEW_ROWS
 
 #endif

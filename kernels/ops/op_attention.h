@@ -46,6 +46,8 @@ typedef struct sac_attention_args {
     const sac_row_span *spans; /* [n_spans] ascending and apart, on the host; not with lists, segments or several batches */
     int64_t n_spans;
     float softcap; /* 0 = none */
+    bool steady;    /* on the CPU a query's bits do not depend on the queries beside it, at some cost for few of them;
+                       not with segments and list_block */
     const int32_t
         *segment_start; /* [n_segments + 1] ascending, on the host also for a GPU; NULL: no segments.
                                      Not causal, and without window, lists, lse, spans and softcap */

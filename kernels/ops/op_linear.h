@@ -14,6 +14,10 @@ typedef enum sac_activation {
     SAC_ACT_SILU,       /* x * sigmoid(x) */
 } sac_activation;
 
+/* On the CPU the sums of so few rows of x, and of more under `steady`, may have another order than those of more rows.
+ * Within either kind a row's bits do not depend on the rows beside it. */
+#define SAC_LINEAR_FEW_ROWS 8
+
 /* y = act(x w^T + bias), or y += act(x w^T + bias) when accumulate is set (the residual of a block).
  * Any format of w (blocks and groups run along k). Variants may round x on the way in to the precision of w's own format:
  * q8_0 blocks of 32 with f16 scales for 8- and 4-bit weights, as llama.cpp does; for F32, F16 and BF16

@@ -90,6 +90,21 @@ static sac_status move_rows(const sac_kv_cache *c, const sac_stream *stream, con
     return SAC_OK;
 }
 
+void *sac_kv_cache_rows_at(const sac_kv_cache *c, int layer, bool values, int head, int64_t row) {
+    const sac_kv_view kv = view_of(c, c->data + (size_t)layer * c->layer_bytes, c->capacity, c->n_rows);
+    return row_at(&kv, values ? kv.v : kv.k, head, row);
+}
+
+sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first,
+                             int64_t n) {
+    for (int layer = 0; layer < to->shape->n_layers; layer++) {
+        const sac_kv_view source = view_of(from, from->data + (size_t)layer * from->layer_bytes, from->capacity, 0),
+                          rows = view_of(to, to->data + (size_t)layer * to->layer_bytes, to->capacity, 0);
+        SAC_TRY(move_rows(to, stream, &source, first, &rows, first, n));
+    }
+    return SAC_OK;
+}
+
 sac_kv_view sac_kv_cache_begin_step(sac_kv_cache *c, int layer, int64_t n, int64_t *past) {
     *past = c->layer_rows[layer];
     return sac_kv_cache_is_packed(c)

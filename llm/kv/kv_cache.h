@@ -48,6 +48,14 @@ sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const s
 sac_status sac_kv_cache_end_layer(sac_kv_cache *c, const sac_layer_attention *a, int64_t n_rows,
                                   const sac_important *important);
 
+/* Of a plain format: where the rows of a head lie from `row` on, one behind another, keys or values. */
+void *sac_kv_cache_rows_at(const sac_kv_cache *c, int layer, bool values, int head, int64_t row);
+
+/* Rows [first, first + n) of every layer out of another cache of the same plain format and sizes, whatever the lengths
+ * of the two; on a device in the stream's order. Neither's counts change. */
+sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first,
+                             int64_t n);
+
 /* Bytes that the stored rows take, metadata counted; and what an f16 cache of every token would. */
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c);
 

@@ -113,6 +113,12 @@ typedef struct sac_ahead {
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
 } sac_ahead;
 
+/* What a row of a sequence was made from: a token id, or part of the SHA-256 key of a picture or video and the row's
+ * number in it; and the adapter. Rows are the same where these are, and all those before them. */
+typedef struct sac_identity {
+    uint64_t a, b;
+} sac_identity;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
@@ -138,9 +144,11 @@ struct sac_session {
     sac_ahead ahead;
     sac_detokenizer *detokenizer;
     int32_t *ids; /* [n_ctx] the sequence, placeholder ids for visual tokens */
-    uint64_t
-        *identity; /* [n_ctx] what a cached row was made from: id, or a hash of media key and index; and the
-                           adapter (sac_row_identity) */
+    sac_identity *identity; /* [n_ctx] of the cached rows, and of the prompt that is run */
+    int64_t n_exact;        /* leading rows of the cache that are those of a prompt run from its first token */
+    sac_beginnings *beginnings; /* that it shares, or NULL */
+    sac_session *next_sharer;   /* of these; under their lock, as is n_shared */
+    int64_t n_shared;           /* leading rows that others may take */
     int held_adapter; /* that the cached rows were made with */
     int32_t *prompt;  /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
     int32_t *answer;  /* [n_ctx] */
@@ -185,10 +193,17 @@ static inline const sac_ops *sac_decoder_ops(const sac_session *s) {
     return sac_model_on_device(s->model) ? &s->device_ops : &s->model->ops;
 }
 
-/* Of a row of the sequence that is run with the session's adapter; `source`: a token id, or of a picture. Rows of
- * different adapters are never taken for each other. */
-static inline uint64_t sac_row_identity(const sac_session *s, uint64_t source) {
-    return source ^ (uint64_t)s->decoder.adapter * 0x9e3779b97f4a7c15u;
+/* Of a row of a picture or video that is run with the session's adapter: rows of different ones are never taken for each
+ * other. */
+static inline sac_identity sac_row_identity(const sac_session *s, sac_identity source) {
+    source.b ^= (uint64_t)s->decoder.adapter * 0x9e3779b97f4a7c15u;
+    return source;
+}
+static inline sac_identity sac_token_identity(const sac_session *s, int32_t id) {
+    return sac_row_identity(s, (sac_identity){(uint32_t)id, 0});
+}
+static inline bool sac_identity_equal(sac_identity x, sac_identity y) {
+    return x.a == y.a && x.b == y.b;
 }
 
 /* Closes what the last call opened. */

@@ -1,4 +1,5 @@
 /* generate.c - calls that only run the model: a prompt without an answer, tokens behind a sequence. */
+#include "beginnings.h"
 #include "call.h"
 #include "work.h"
 #include "workspace.h"
@@ -60,10 +61,11 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
         return sac_fail(err, SAC_TOO_LONG, "%zu tokens after %lld do not fit a context of %lld", n_ids,
                         (long long)past, (long long)s->memory.n_ctx);
     s->has_logits = false;
+    sac_beginnings_withdraw(s);
     sac_decoder_count_on(&s->decoder);
     for (int64_t i = 0; i < n; i++) {
         s->ids[past + i] = ids[i];
-        s->identity[past + i] = sac_row_identity(s, (uint32_t)ids[i]);
+        s->identity[past + i] = sac_token_identity(s, ids[i]);
     }
     sac_work_drop(s->work);
     sac_call_enter(s, NULL);
@@ -74,6 +76,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
         st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
     sac_session_give_back(s);
     sac_call_leave(s);
+    sac_beginnings_offer(s); /* the rows before */
     s->has_logits = st == SAC_OK;
     return st;
 }

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index) {
-    uint64_t h;
+sac_identity sac_media_identity(const sac_session *s, size_t i, int64_t index) {
+    sac_identity h;
     memcpy(&h, s->media[i].key.hash, sizeof h);
-    h ^= (uint64_t)index * 0x9e3779b97f4a7c15u;
-    return h | (uint64_t)1 << 63; /* token ids have no top bit, so a visual row never equals a text row */
+    h.a ^= (uint64_t)index * 0x9e3779b97f4a7c15u;
+    h.a |= (uint64_t)1 << 63; /* token ids have no top bit, so a visual row never equals a text row */
+    return h;
 }
 
 static bool is_picture(const sac_media *m) {

@@ -42,8 +42,8 @@ static inline sac_token_blend sac_media_frame_blend(const sac_media *m, sac_toke
 /* The id that stands for the item's rows. */
 int32_t sac_media_token(const sac_session *s, const sac_media *m);
 
-/* A hash for visual token `index` of item i: equal content gives equal values. */
-uint64_t sac_media_identity(const sac_session *s, size_t i, int64_t index);
+/* Of visual token `index` of item i: equal content gives equal ones. */
+sac_identity sac_media_identity(const sac_session *s, size_t i, int64_t index);
 
 /* Where the visual tokens of item i come from, into those of places [0, capacity) that they stand at. */
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity);

@@ -1,4 +1,5 @@
 #include "prompt.h"
+#include "beginnings.h"
 #include "call.h"
 #include "prompt_chat.h"
 #include "prompt_counts.h"
@@ -128,9 +129,8 @@ typedef struct placer {
 } placer;
 
 /* Tokens before the first difference are overwritten by themselves, so old and new may share the arrays. */
-static void place(placer *p, int32_t id, uint64_t source) {
-    const uint64_t identity = sac_row_identity(p->s, source);
-    if (p->n_equal == p->n && p->n < p->n_held && p->s->identity[p->n] == identity) p->n_equal++;
+static void place(placer *p, int32_t id, sac_identity identity) {
+    if (p->n_equal == p->n && p->n < p->n_held && sac_identity_equal(p->s->identity[p->n], identity)) p->n_equal++;
     if (!p->compare) {
         p->s->ids[p->n] = id;
         p->s->identity[p->n] = identity;
@@ -143,16 +143,14 @@ static void place_span(placer *p, sac_prompt_span *span) {
     int64_t before = (span - m->spans) * m->block_tokens; /* visual tokens of the item's earlier spans */
     span->first = p->n;
     for (int64_t t = 0; t < span->n; t++)
-        place(p, sac_media_token(p->s, m), sac_media_identity(p->s, (size_t)span->media, before + t));
+        place(p, sac_media_token(p->s, m),
+              sac_row_identity(p->s, sac_media_identity(p->s, (size_t)span->media, before + t)));
 }
 
-/* Rows that see one another are run together, or kept together. */
-static void keep_whole_spans(placer *p) {
-    const sac_session *s = p->s;
-    if (!s->model->loaded.decoder.config.sees_spans) return;
-    for (int i = 0; i < s->n_spans; i++)
-        if (s->spans[i].first < p->n_equal && p->n_equal < s->spans[i].first + s->spans[i].n)
-            p->n_equal = s->spans[i].first;
+/* What the session itself may keep: where steps of an answer have made some of the rows, the bits are others anyway. */
+static int64_t own_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
+    if (n <= s->n_exact) return sac_prompt_exact_rows(s, n, n_tokens);
+    return sac_prompt_whole_spans(s, n < n_tokens ? n : n_tokens - 1);
 }
 
 /* All tokens of the prompt; n_equal becomes how many of them the session may keep. */
@@ -162,21 +160,20 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
     p->n_held = s->decoder.cache.n_rows;
     for (int64_t i = 0; i < prompt->n_ids; i++) {
         if (s->prompt[i] != SAC_PROMPT_MARK)
-            place(p, s->prompt[i], (uint64_t)(uint32_t)s->prompt[i]);
+            place(p, s->prompt[i], sac_token_identity(s, s->prompt[i]));
         else if (n_spans < s->n_spans)
             place_span(p, &s->spans[n_spans++]);
         else
             return sac_fail(err, SAC_INTERNAL, "more marks in the prompt than pictures");
     }
-    /* The last token is always run: its logits are wanted. */
-    if (p->n_equal > prompt->n_tokens - 1) p->n_equal = prompt->n_tokens - 1;
-    keep_whole_spans(p);
+    p->n_equal = own_rows(s, p->n_equal, prompt->n_tokens);
     if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p->n_held, prompt->n_tokens)) p->n_equal = 0;
     return SAC_OK;
 }
 
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) {
     placer p = {.s = s};
+    sac_beginnings_withdraw(s);
     SAC_TRY(place_all(&p, prompt, err));
     sac_positions_fn number = s->model->loaded.positions;
     if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
@@ -186,7 +183,8 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
     sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);
-    return SAC_OK;
+    if (s->n_exact > prompt->n_reused) s->n_exact = prompt->n_reused;
+    return sac_beginnings_take(s, prompt, err);
 }
 
 int64_t sac_prompt_media_end(const sac_session *s, size_t i) {

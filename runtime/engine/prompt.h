@@ -24,8 +24,17 @@ sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids
                                 sac_error *err);
 
 /* Writes the widened sequence over s->ids and s->identity, tells every span where its tokens stand, numbers
- * the rows (s->positions), and finds n_reused; rows of the cache past that are given up. */
+ * the rows (s->positions), and finds n_reused; rows of the cache past that are given up. Where another session has
+ * more of its rows to share, they are taken over (beginnings.h). */
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);
+
+/* Of the first n rows of a placed prompt those before a picture that they end in, where its rows see one another: these are
+ * run together, or kept together. */
+int64_t sac_prompt_whole_spans(const sac_session *s, int64_t n);
+
+/* Of the first n rows of a placed prompt of n_tokens as many as may be taken from a cache for the answer that it gets when
+ * it is run from its first token, bit for bit on the CPU. The last row is always run: its logits are wanted. */
+int64_t sac_prompt_exact_rows(const sac_session *s, int64_t n, int64_t n_tokens);
 
 /* Row after the last visual token of item i. */
 int64_t sac_prompt_media_end(const sac_session *s, size_t i);

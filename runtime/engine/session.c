@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "beginnings.h"
 #include "dialect.h"
 #include "guide.h"
 #include "prompt_chat.h"
@@ -77,7 +78,7 @@ static size_t text_capacity(int64_t n_ctx) {
 
 static size_t sequence_bytes(int64_t n_ctx) {
     return 3 * sac_arena_block_bytes((size_t)n_ctx * sizeof(int32_t)) +
-           sac_arena_block_bytes((size_t)n_ctx * sizeof(uint64_t)) +
+           sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_identity)) +
            sac_arena_block_bytes((size_t)n_ctx * sizeof(sac_visual_span)) +
            sac_arena_block_bytes(SAC_POSITION_AXES * (size_t)n_ctx * sizeof(int32_t)) +
            sac_arena_block_bytes(text_capacity(n_ctx)) + sac_arena_block_bytes(sizeof(sac_work));
@@ -309,6 +310,7 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
 
 void sac_session_free(sac_session *s) {
     if (!s) return;
+    sac_beginnings_leave(s);
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
     sac_session_free(s->guide);
@@ -347,7 +349,9 @@ void sac_session_reset(sac_session *s) {
     sac_work_drop(s->work);
     sac_reply_drop(s);
     sac_media_release(s);
+    sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
+    s->n_exact = 0;
     s->has_logits = false;
 }
 

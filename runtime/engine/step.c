@@ -312,7 +312,7 @@ int32_t sac_step_pending(sac_session *s) {
     int64_t past = s->decoder.cache.n_rows;
     int32_t id = s->answer[s->reply.result.n_tokens - 1];
     s->ids[past] = id;
-    s->identity[past] = sac_row_identity(s, (uint32_t)id);
+    s->identity[past] = sac_token_identity(s, id);
     s->reply.pending = false;
     return id;
 }

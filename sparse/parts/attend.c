@@ -4,9 +4,14 @@
 #include "gathered.h"
 #include "measure.h"
 
-sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n) {
+static sac_status attend_rows(const sac_layer_attention *a, int64_t first, int64_t n, bool steady) {
     sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, n), a->past + first);
+    args.steady = steady;
     return a->ops->attention(a->stream, &args);
+}
+
+sac_status sac_attend_dense(const sac_layer_attention *a, int64_t first, int64_t n) {
+    return attend_rows(a, first, n, false);
 }
 
 sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first, int64_t n) {
@@ -24,7 +29,9 @@ sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
     if (a->make_queries.fn) SAC_TRY(a->make_queries.fn(a->make_queries.ctx, a->q, NULL));
     sac_count_prefill(a, n, (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads);
     if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
-    return a->n_unread < a->q.rows ? sac_attend_dense(a, a->n_unread, a->q.rows - a->n_unread) : SAC_OK;
+    if (a->n_unread == a->q.rows) return SAC_OK;
+    /* However much of the prompt was there before, a row has the same bits. Of a last layer the same rows are read. */
+    return attend_rows(a, a->n_unread, a->q.rows - a->n_unread, a->n_unread == 0);
 }
 
 /* ---------------------------------------------------------------- a choice of rows */

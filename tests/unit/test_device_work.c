@@ -9,6 +9,8 @@
 #include "work.h"
 #include "workspace.h"
 
+#include <math.h>
+
 enum { N_CTX = 400, SESSIONS = 3, STEPS = 40 };
 
 /* The device's ops for sessions, by the linker's --wrap. */
@@ -121,6 +123,67 @@ static void pieces_do_not_pile_up(void **state) {
     assert_true(n_ahead > 5);               /* and the device need not wait for the host */
     late_prompt = LATE_STREAMS;
     sac_session_free(s);
+    close_card(&c);
+}
+
+/* ---------------------------------------------------------------- rows taken over */
+
+static sac_session *sharer(const card *c, sac_beginnings *b) {
+    sac_session *s;
+    sac_error err;
+    const sac_session_config config = {.n_ctx = N_CTX, .prefill_chunk = 16, .kv = "f32", .decode = "quest:page=3,budget=30,skip=0"};
+    assert_ok(sac_session_create(&s, c->m, &config, &err), err);
+    if (b) assert_ok(sac_session_join(s, b, &err), err);
+    return s;
+}
+
+static void ask_tokens(sac_session *s, const int32_t *ids, size_t n) {
+    sac_error err;
+    assert_ok(sac_session_begin_tokens(s, ids, n, NULL, NULL, &err), err);
+}
+
+/* Rows go from session to session on the device, before the one that had them runs something else. A copy that fails is
+ * said, and leaves a session that can begin anew. */
+static void rows_are_taken_over_on_the_device(void **state) {
+    (void)state;
+    enum { SAME = 70 };
+    card c;
+    sac_error err;
+    sac_result r;
+    sac_model_info info;
+    int32_t ids[N_CTX], other[N_CTX];
+    open_card(&c);
+    late_prompt = 0; /* nothing is done before somebody waits for it */
+    sac_model_get_info(c.m, &info);
+    sac_beginnings *b;
+    assert_ok(sac_beginnings_open(&b, c.m, &err), err);
+    sac_session *s = sharer(&c, b), *t = sharer(&c, b), *alone = sharer(&c, NULL);
+    size_t n = prompt_of(2, ids), n_other = prompt_of(1, other);
+    ask_tokens(s, ids, n);
+    for (size_t i = SAME; i < n; i++) ids[i] = (int32_t)(20 + i);
+    ask_tokens(alone, ids, n);
+    bool done;
+    sac_input in = {.ids = ids, .n_ids = n};
+    assert_ok(sac_session_begin_work(t, &in, NULL, NULL, &err), err);
+    assert_ok(sac_session_work_next(t, &done, &err), err);
+    ask_tokens(s, other, n_other);
+    for (done = false; !done;) assert_ok(sac_session_work_next(t, &done, &err), err);
+    for (int i = 0; i < info.vocab; i++)
+        assert_true(fabsf(sac_session_logits(t)[i] - sac_session_logits(alone)[i]) < 1e-3f);
+    sac_session_end(t, &r);
+    assert_int_equal(r.n_reused_tokens, SAME);
+    sac_session_reset(t);
+    ask_tokens(s, ids, n);
+    late_fail_at = 1; /* the first copy of rows */
+    assert_ok(sac_session_begin_work(t, &in, NULL, NULL, &err), err);
+    assert_int_equal(sac_session_work_next(t, &done, &err), SAC_DEVICE);
+    assert_non_null(strstr(err.text, "rows of a prompt"));
+    late_fail_at = 0, late_failed = false;
+    sac_session_free(s);
+    sac_session_free(t);
+    sac_session_free(alone);
+    sac_beginnings_close(b);
+    late_prompt = LATE_STREAMS;
     close_card(&c);
 }
 
@@ -268,7 +331,7 @@ static void libraries_have_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(a_fault_in_a_batch_is_said),
+        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(rows_are_taken_over_on_the_device), cmocka_unit_test(a_fault_in_a_batch_is_said),
         cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room)};
     return cmocka_run_group_tests_name("work on a device", tests, NULL, NULL);
 }

@@ -113,10 +113,7 @@ static void another_question_gets_its_own_answer(void **state) {
                 assert_true(n >= FRAMES * 64);
             else
                 assert_int_equal(n, 0);
-            if (m->keeps)
-                close_to(&second, &fresh);
-            else
-                heard_equal(&second, &fresh);
+            heard_equal(&second, &fresh);
             sac_session_free(s);
             sac_session_free(t);
         }
@@ -254,7 +251,7 @@ static void a_changed_file_is_read_again(void **state) {
         if (settled) sleep(4); /* only then is a file's identity trusted */
         hear_alone(&a, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
         hear_alone(&b, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
-        assert_true(b.n_reused > 64);
+        assert_true(b.n_reused > 56); /* but for the last chunk, which is not of few rows */
         copy_file("samples/picture0003.png", path);
         hear_alone(&c, model, s, ask_about(&q, path, 0, "Describe the image."), &o);
         assert_true(c.n_reused < 16);

@@ -178,7 +178,7 @@ static void receiver_can_cancel_and_the_session_goes_on(void **state) {
     assert_null(r.text);
     ask(s, m, 1, &r);
     assert_true(r.n_text_bytes > 0);
-    assert_true(r.n_reused_tokens > 64); /* what was run before the cancellation still serves */
+    assert_true(r.n_reused_tokens > 56); /* what was run before the cancellation still serves */
     sac_session_free(s);
 }
 

@@ -184,7 +184,7 @@ static void text_and_tokens_without_chat_format(void **state) {
     /* Longer text goes on from what is held. */
     assert_ok(sac_session_begin_tokens(t, ids, n, &o, NULL, &err), err);
     sac_session_end(t, &r);
-    assert_int_equal(r.n_reused_tokens, n - 1);
+    assert_true(r.n_reused_tokens + 9 >= r.n_prompt_tokens); /* no last chunk is of few rows */
     ids[0] = 1 << 20;
     assert_int_equal(sac_session_begin_tokens(t, ids, n, &o, NULL, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_session_begin_tokens(t, ids, 0, &o, NULL, &err), SAC_BAD_ARGUMENT);

@@ -104,6 +104,7 @@ typedef struct settings {
     int64_t port, slots, queue, connections, body_mib, bodies_mib, uploads_mib, media_mib, decoded_mib;
     int64_t picture_pixels, media_items;
     bool request_methods;
+    bool no_sharing;
     bool lenient_fields;
     char *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;

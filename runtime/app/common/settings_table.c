@@ -230,6 +230,8 @@ const setting settings_table[] = {
      "media may be fetched from this host, *.example.org, or * for any; repeat for more (fetching is off)"},
     {"slots", 0, "serve", false, SETTING_INT, offsetof(settings, slots), COMMAND_SERVE, 1, 256, "N",
      "answers made side by side; each takes a context's memory (4)"},
+    {"no-sharing", 0, "serve", false, SETTING_FLAG, offsetof(settings, no_sharing), COMMAND_SERVE, 0, 0, NULL,
+     "slots take no rows of prompts that begin alike over from one another"},
     {"request-methods", 0, "serve", false, SETTING_FLAG, offsetof(settings, request_methods), COMMAND_SERVE,
      0, 0, NULL, "a request may choose attention methods; a slot then takes a quarter more memory"},
     {"lenient-fields", 0, "serve", false, SETTING_FLAG, offsetof(settings, lenient_fields), COMMAND_SERVE, 0,

@@ -47,6 +47,7 @@ static serve_config config_of(const run *r) {
     c.n_client_slots = (int)s->client_slots;
     c.n_client_requests = (int)s->client_requests;
     c.request_methods = s->request_methods;
+    c.share_beginnings = !s->no_sharing;
     c.lenient_fields = s->lenient_fields;
     c.tool_parser = s->tool_parser;
     c.reasoning_parser = s->reasoning_parser;

@@ -57,11 +57,13 @@ static serve_gauges read_gauges(serve_server *s) {
     pthread_mutex_lock(&s->lock);
     size_t n_jobs = s->n_jobs, n_running = s->n_running, n_bytes = s->bodies_bytes;
     pthread_mutex_unlock(&s->lock);
-    return (serve_gauges){.n_running = n_running,
-                          .n_waiting = n_jobs > n_running ? n_jobs - n_running : 0,
-                          .cache_use = serve_scheduler_cache_use(s),
-                          .body_bytes = n_bytes,
-                          .media_bytes = serve_media_store_bytes(s->media)};
+    serve_gauges g = {.n_running = n_running,
+                      .n_waiting = n_jobs > n_running ? n_jobs - n_running : 0,
+                      .cache_use = serve_scheduler_cache_use(s),
+                      .body_bytes = n_bytes,
+                      .media_bytes = serve_media_store_bytes(s->media)};
+    if (s->beginnings) sac_beginnings_get_report(s->beginnings, &g.beginnings);
+    return g;
 }
 
 static enum MHD_Result metrics(serve_exchange *x) {

@@ -10,14 +10,29 @@ static double shared(const serve_slot *slot, const serve_job *j) {
     return same ? serve_trace_shared(j->trace, slot->trace) : -0.5;
 }
 
-/* The idle slot that shares most; of several the one that has not been used for longest. NULL = none is idle. */
-static serve_slot *find_slot(const serve_server *s, const serve_job *j, double *most) {
+/* About how many of them a session in another slot may take over from it: those of a prompt that is run, or is being run
+ * (`running`). */
+static double given(const serve_server *s, const serve_job *j, bool running) {
+    double most = 0;
+    for (int i = 0; s->beginnings && i < s->config->n_slots; i++) {
+        const serve_slot *slot = &s->slots[i];
+        if (serve_slot_has_prompt(slot) != running || !slot->session || !sac_session_shares(slot->session)) continue;
+        if (serve_methods_same_rows(&slot->methods, j->request->methods))
+            most = fmax(most, serve_trace_shared(j->trace, slot->trace));
+    }
+    return most;
+}
+
+/* The idle slot that holds the longest beginning of all slots; where it is none, or what it holds can be taken over from
+ * another that holds more, the one that has not been used for longest. NULL = none is idle. */
+static serve_slot *find_slot(const serve_server *s, const serve_job *j, double from_others, double *most) {
     serve_slot *best = NULL;
     *most = -1;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
         if (slot->job) continue;
         double n = shared(slot, j);
+        if (n > 0 && n < from_others) n = 0;
         if (n > *most || (n >= *most && best && slot->turn.ticket < best->turn.ticket)) {
             *most = n;
             best = slot;
@@ -28,9 +43,9 @@ static serve_slot *find_slot(const serve_server *s, const serve_job *j, double *
 
 /* A conversation that nothing is known of counts as the longest that a slot holds. */
 static serve_admitted place(const serve_server *s, serve_job *j) {
-    double most;
-    serve_slot *slot = find_slot(s, j, &most);
-    double n = j->trace ? j->trace->n_tokens - fmax(most, 0) : (double)s->n_ctx;
+    double most, from_others = given(s, j, false);
+    serve_slot *slot = find_slot(s, j, from_others, &most);
+    double n = j->trace ? j->trace->n_tokens - fmax(most, from_others) : (double)s->n_ctx;
     return (serve_admitted){.job = j, .slot = slot, .n_left = n};
 }
 
@@ -64,8 +79,18 @@ static bool may_have_a_slot(serve_job *j, void *server) {
     return n < most_slots(s, j);
 }
 
+/* A prompt that is being run begins as the job's does, with the larger part of what the job has left: the job waits for
+ * it. When that one ends, whole or not, the job is as free as any. */
+static bool awaits_rows(const serve_server *s, const serve_job *j, double n_left) {
+    if (!j->trace) return false;
+    double saved = given(s, j, true) - (j->trace->n_tokens - n_left);
+    return 2 * saved >= n_left && saved > 0;
+}
+
 static bool may_go_between(serve_job *j, void *server) {
-    return may_have_a_slot(j, server) && serve_turn_is_short(place(server, j).n_left, least_left(server));
+    if (!may_have_a_slot(j, server)) return false;
+    double n_left = place(server, j).n_left;
+    return serve_turn_is_short(n_left, least_left(server)) && !awaits_rows(server, j, n_left);
 }
 
 static serve_job *choose(serve_server *s) {

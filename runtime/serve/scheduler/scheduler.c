@@ -36,9 +36,10 @@ sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
         serve_tokens_open(&s->tokens, s->model, s->config->dialect ? s->config->dialect->marks : NULL, err));
     s->slots = calloc((size_t)s->config->n_slots, sizeof *s->slots);
     if (!s->slots) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d slots", s->config->n_slots);
+    if (s->config->share_beginnings) SAC_TRY(sac_beginnings_open(&s->beginnings, s->model, err));
     for (int i = 0; i < s->config->n_slots; i++) {
         s->slots[i].server = s;
-        SAC_TRY(sac_session_create(&s->slots[i].session, s->model, &s->config->session, err));
+        SAC_TRY(serve_methods_session(s, &s->slots[i].methods, &s->slots[i].session, err));
     }
     return serve_rounds_open(&s->rounds, s, err);
 }
@@ -50,6 +51,7 @@ void serve_scheduler_close(serve_server *s) {
         sac_session_free(s->slots[i].session);
     }
     free(s->slots);
+    sac_beginnings_close(s->beginnings);
     serve_tokens_close(s->tokens);
 }
 

@@ -25,6 +25,10 @@ static void release(serve_slot *slot) {
 
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
+    if (!slot->decoding) { /* not all of the prompt is there: nobody is to count on it */
+        serve_trace_free(slot->trace);
+        slot->trace = NULL;
+    }
     if (slot->session) sac_session_end(slot->session, NULL);
     release(slot);
     serve_job_fail(j, st, err);
@@ -50,12 +54,10 @@ static sac_status change_methods(serve_slot *slot, const serve_methods *methods,
     sac_session_free(slot->session);
     slot->session = NULL;
     slot->methods = *methods; /* the session's configuration points into it */
-    sac_session_config c = serve_methods_config(slot->server, &slot->methods);
-    sac_status st = sac_session_create(&slot->session, slot->server->model, &c, err);
+    sac_status st = serve_methods_session(slot->server, &slot->methods, &slot->session, err);
     if (st == SAC_OK) return SAC_OK;
     slot->methods = had;
-    c = serve_methods_config(slot->server, &slot->methods);
-    sac_session_create(&slot->session, slot->server->model, &c, NULL);
+    serve_methods_session(slot->server, &slot->methods, &slot->session, NULL);
     return st;
 }
 

@@ -11,6 +11,13 @@ sac_session_config serve_methods_config(const serve_server *s, const serve_metho
     return c;
 }
 
+sac_status serve_methods_session(serve_server *s, const serve_methods *m, sac_session **out, sac_error *err) {
+    sac_session_config c = serve_methods_config(s, m);
+    sac_status st = sac_session_create(out, s->model, &c, err);
+    if (st == SAC_OK && s->beginnings) st = sac_session_join(*out, s->beginnings, err);
+    return st;
+}
+
 void serve_methods_room(serve_server *s, const sac_memory_report *plan) {
     bool more = s->config->request_methods;
     s->slot_bytes = plan->total_bytes + (more ? plan->total_bytes / 4 : 0);

@@ -34,6 +34,7 @@ void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double
     if (slot->choice == 0) count_prompt(m, r, kept_ratio);
     serve_metrics_count(m, SERVE_COUNT_prefix_queries, (double)r->n_prompt_tokens);
     serve_metrics_count(m, SERVE_COUNT_prefix_hits, (double)r->n_reused_tokens);
+    serve_metrics_count(m, SERVE_COUNT_prefilled_tokens, (double)(r->n_prompt_tokens - r->n_reused_tokens));
     serve_metrics_observe(m, SERVE_TIME_generation_size, (double)r->n_tokens);
     serve_metrics_count(m, SERVE_COUNT_generation_tokens, (double)r->n_tokens);
     serve_metrics_success(m, r->finish_reason);

@@ -142,11 +142,14 @@ static void write_histogram(serve_buffer *b, const char *label, int i, const his
                         (unsigned long long)n);
 }
 
+static void write_counter(serve_buffer *b, const char *label, const char *name, const char *help, double value) {
+    write_head(b, name, help, "counter");
+    serve_buffer_format(b, "%s{%s} %.17g\n", name, label, value);
+}
+
 static void write_counters(const serve_metrics *m, serve_buffer *b, const char *label) {
-    for (size_t i = 0; i < SERVE_N_COUNTERS; i++) {
-        write_head(b, counter_names[i], counter_helps[i], "counter");
-        serve_buffer_format(b, "%s{%s} %.17g\n", counter_names[i], label, m->counters[i]);
-    }
+    for (size_t i = 0; i < SERVE_N_COUNTERS; i++)
+        write_counter(b, label, counter_names[i], counter_helps[i], m->counters[i]);
     write_head(b, "vllm:request_success_total", "Answers that came to their end", "counter");
     for (size_t i = 0; i < N_REASONS; i++)
         serve_buffer_format(b, "vllm:request_success_total{%s,finished_reason=\"%s\"} %llu\n", label,
@@ -158,6 +161,13 @@ static void write_counters(const serve_metrics *m, serve_buffer *b, const char *
     write_head(b, "saccade:kept_ratio", "Share of visual tokens that took part in attention", "summary");
     serve_buffer_format(b, "saccade:kept_ratio_sum{%s} %.17g\nsaccade:kept_ratio_count{%s} %llu\n", label,
                         m->kept_sum, label, (unsigned long long)m->kept_n);
+}
+
+static void write_beginnings(const sac_beginnings_report *r, serve_buffer *b, const char *label) {
+    write_counter(b, label, "saccade:shared_prompts_total", "Prompts that took rows over from another slot",
+                  (double)r->n_taken);
+    write_counter(b, label, "saccade:shared_tokens_total", "Prompt tokens whose rows were taken over",
+                  (double)r->n_taken_rows);
 }
 
 static void write_gauges(const serve_gauges *g, serve_buffer *b, const char *label) {
@@ -182,6 +192,7 @@ void serve_metrics_write(serve_metrics *m, const char *model_name, const serve_g
     char label[200];
     make_label(model_name, label, sizeof label);
     write_gauges(g, b, label);
+    write_beginnings(&g->beginnings, b, label);
     pthread_mutex_lock(&m->lock);
     write_counters(m, b, label);
     for (int i = 0; i < SERVE_N_HISTOGRAMS; i++) write_histogram(b, label, i, &m->histograms[i]);

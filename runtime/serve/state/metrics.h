@@ -3,7 +3,7 @@
 #define SERVE_METRICS_H
 
 #include "byte_buffer.h"
-#include "saccade/status.h"
+#include "saccade/saccade.h"
 
 #include <stddef.h>
 
@@ -13,6 +13,7 @@
     X(generation_tokens, "vllm:generation_tokens_total", "Tokens of answers")                                \
     X(prefix_queries, "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache")      \
     X(prefix_hits, "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache")                \
+    X(prefilled_tokens, "saccade:prefilled_tokens_total", "Prompt tokens that were run")                     \
     X(preemptions, "vllm:num_preemptions_total", "Answers interrupted for others (never happens)")           \
     X(visual_tokens, "saccade:visual_tokens_total", "Visual tokens in prompts")                              \
     X(frames, "saccade:frames_total", "Frames and pictures looked at")                                       \
@@ -62,6 +63,7 @@ typedef struct serve_gauges {
     size_t n_running, n_waiting;
     double cache_use; /* 0 to 1 */
     size_t body_bytes, media_bytes;
+    sac_beginnings_report beginnings; /* counted by the library */
 } serve_gauges;
 
 sac_status serve_metrics_open(serve_metrics **out, sac_error *err);

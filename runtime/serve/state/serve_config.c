@@ -26,6 +26,7 @@ void serve_config_default(serve_config *c) {
         .decode_s = 60,
         .max_decoded_bytes = (size_t)1 << 30,
     };
+    c->share_beginnings = true;
     sac_session_config_default(&c->session);
     sac_sampling_default(&c->sampling);
 }

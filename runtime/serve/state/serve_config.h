@@ -27,6 +27,7 @@ typedef struct serve_config {
     int n_client_slots;    /* that one client may have; 0 = all, but one less while others ask too */
     int n_client_requests; /* under way, of one client; 0 = all but an eighth */
     sac_session_config session;
+    bool share_beginnings; /* what prompts of several slots begin with is run once */
     bool
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
     bool lenient_fields; /* a field that is not known is named in the answer instead of refused */

@@ -43,6 +43,7 @@ struct serve_server {
     serve_media_store *media;
     serve_metrics *metrics;
     serve_slot *slots; /* [config->n_slots], of the scheduler */
+    sac_beginnings *beginnings; /* that their sessions share; NULL = none */
     serve_rounds *rounds;
     serve_tokens *tokens;
 

@@ -1,0 +1,152 @@
+#include "beginnings.h"
+
+#include "workspace.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sac_beginnings {
+    const sac_model *model;
+    pthread_mutex_t lock;
+    sac_session *sharers; /* by next_sharer */
+    sac_beginnings_report report;
+};
+
+sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m, sac_error *err) {
+    sac_beginnings *b = *out = calloc(1, sizeof *b);
+    if (!b) return sac_fail(err, SAC_NO_MEMORY, "no memory for shared beginnings");
+    b->model = m;
+    pthread_mutex_init(&b->lock, NULL);
+    return SAC_OK;
+}
+
+void sac_beginnings_close(sac_beginnings *b) {
+    if (!b) return;
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report) {
+    pthread_mutex_lock(&b->lock);
+    *report = b->report;
+    pthread_mutex_unlock(&b->lock);
+}
+
+sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
+    if (s->model != b->model)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "the session is of another model than the beginnings");
+    if (s->beginnings) return sac_fail(err, SAC_BAD_ARGUMENT, "the session shares beginnings already");
+    pthread_mutex_lock(&b->lock);
+    s->beginnings = b;
+    s->n_shared = 0;
+    s->next_sharer = b->sharers;
+    b->sharers = s;
+    pthread_mutex_unlock(&b->lock);
+    return SAC_OK;
+}
+
+bool sac_session_shares(const sac_session *s) {
+    return sac_decoder_shares(&s->decoder);
+}
+
+void sac_beginnings_leave(sac_session *s) {
+    sac_beginnings *b = s->beginnings;
+    if (!b) return;
+    pthread_mutex_lock(&b->lock);
+    sac_session **at = &b->sharers;
+    while (*at != s) at = &(*at)->next_sharer;
+    *at = s->next_sharer;
+    s->beginnings = NULL;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void sac_beginnings_offer(sac_session *s) {
+    if (!s->beginnings) return;
+    pthread_mutex_lock(&s->beginnings->lock);
+    s->n_shared = s->n_exact;
+    pthread_mutex_unlock(&s->beginnings->lock);
+}
+
+void sac_beginnings_withdraw(sac_session *s) {
+    if (!s->beginnings) return;
+    pthread_mutex_lock(&s->beginnings->lock);
+    s->n_shared = 0;
+    pthread_mutex_unlock(&s->beginnings->lock);
+}
+
+/* ---------------------------------------------------------------- what another session has */
+
+static bool may_take(const sac_session *s, const sac_session *from) {
+    const sac_reduce *a = &s->reduce, *b = &from->reduce;
+    return from != s && from->n_shared > 0 && sac_decoder_same_rows(&s->decoder, &from->decoder) &&
+           a->is_on == b->is_on && (!a->is_on || !memcmp(a->p, b->p, sizeof a->p));
+}
+
+static bool same_row(const sac_session *s, const sac_session *from, int64_t row) {
+    if (!sac_identity_equal(s->identity[row], from->identity[row])) return false;
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++)
+        if (sac_row_number(&s->decoder.numbers, axis, row) !=
+            sac_row_number(&from->decoder.numbers, axis, row))
+            return false;
+    return true;
+}
+
+/* Leading rows of the placed prompt that the other session may give. */
+static int64_t rows_of(const sac_session *s, const sac_session *from, int64_t n_tokens) {
+    int64_t n = 0, most = from->n_shared < n_tokens ? from->n_shared : n_tokens;
+    while (n < most && same_row(s, from, n)) n++;
+    return sac_prompt_exact_rows(s, n, n_tokens);
+}
+
+static const sac_session *find(const sac_session *s, int64_t n_tokens, int64_t *n) {
+    const sac_session *best = NULL;
+    for (const sac_session *from = s->beginnings->sharers; from; from = from->next_sharer) {
+        if (!may_take(s, from)) continue;
+        int64_t rows = rows_of(s, from, n_tokens);
+        if (rows > *n) *n = rows, best = from;
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------- taking rows over */
+
+/* Copied before the call returns: the other session may change them then. */
+static sac_status copy_rows(sac_session *s, const sac_session *from, int64_t first, int64_t n,
+                            sac_error *err) {
+    sac_kv_cache *to = &s->decoder.cache;
+    if (!sac_model_on_device(s->model)) return sac_kv_cache_copy(to, &from->decoder.cache, NULL, first, n);
+    const sac_device *d = &s->model->device;
+    sac_workspace *w;
+    SAC_TRY(sac_workspace_borrow(s->model, &(sac_workspace_need){0}, SAC_FOR_STEP, &w, err));
+    sac_status st = sac_kv_cache_copy(to, &from->decoder.cache, &w->device_stream, first, n);
+    if (st == SAC_OK) st = d->stream_sync(&w->device_stream, NULL);
+    sac_workspace_give_back(s->model, w);
+    return st == SAC_OK ? SAC_OK : sac_fail(err, SAC_DEVICE, "%s: copying rows of a prompt failed", d->name);
+}
+
+/* Rows that steps of an answer have made are replaced by the prompt's, too. */
+static sac_status take_rows(sac_session *s, const sac_session *from, int64_t n, sac_error *err) {
+    int64_t first = sac_decoder_rewind(&s->decoder, s->n_exact);
+    SAC_TRY(copy_rows(s, from, first, n - first, err));
+    sac_decoder_add_rows(&s->decoder, n);
+    s->n_exact = n;
+    s->beginnings->report.n_taken_rows += n - first;
+    s->beginnings->report.n_taken++;
+    return SAC_OK;
+}
+
+sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *err) {
+    sac_beginnings *b = s->beginnings;
+    sac_status st = SAC_OK;
+    if (!b || !sac_decoder_shares(&s->decoder)) return SAC_OK;
+    pthread_mutex_lock(&b->lock);
+    int64_t n = prompt->n_reused;
+    bool may = sac_decoder_may_reuse(&s->model->loaded.decoder.config, n, prompt->n_tokens);
+    const sac_session *from = may ? find(s, prompt->n_tokens, &n) : NULL;
+    if (from) st = take_rows(s, from, n, err);
+    prompt->n_reused = s->decoder.cache.n_rows;
+    s->n_shared = s->n_exact;
+    pthread_mutex_unlock(&b->lock);
+    return st;
+}
