@@ -181,6 +181,7 @@ bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac
     int64_t n_valid = n_rows; /* a batch's spare rows are ordinary numbers */
     if (a->causal && sh->n_batch == 1 && !x->n_spans && a->first + a->n_q < n_valid) n_valid = a->first + a->n_q;
     a->spans = x->spans, a->n_spans = x->n_spans, a->softcap = x->softcap;
+    a->steady = !x->segments && !x->list_block && check_rand_int(c, 0, 3) == 0;
     check_kv_shape kv = {.dtype = t,
                          .n_heads = sh->n_kv_heads,
                          .head_dim = sh->head_dim,
