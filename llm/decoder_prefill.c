@@ -10,7 +10,7 @@
 static int64_t chunk_rows(const sac_prefill_work *w) {
     const int64_t few = SAC_LINEAR_FEW_ROWS, chunk = w->s->chunk, left = w->n - w->at;
     if (left <= chunk) return left;
-    return !w->s->device && chunk > 2 * few && left - chunk <= few ? chunk - few : chunk;
+    return chunk > 2 * few && left - chunk <= few ? chunk - few : chunk;
 }
 
 static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {

@@ -50,6 +50,13 @@ class Smoke(Case):
         self.assert_fine(run)
         self.assertIn("decode", run.stdout)
 
+    def test_quantize(self):
+        out = self.path("rounded")
+        run = saccade("quantize", "models/demo", out, "--format", "w8a16")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        row = sample(video=False)
+        self.assert_answer(saccade("ask", "-m", out, "--image", row["file"], row["question"]), row["answer"])
+
     def test_eval(self):
         run = saccade("eval", self.set_of_one_video(), "--videos", DRAWN, "--prompt", "open", "--json")
         self.assert_fine(run)

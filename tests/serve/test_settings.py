@@ -290,7 +290,10 @@ class Choices(Case):
                 self.assertEqual([c["message"]["content"] for c in reply["choices"]], [row["answer"]] * 3)
                 n = reply["usage"]["prompt_tokens"]
                 self.assertEqual((prompt, finished), (n, 3))
-                self.assertEqual(hits, 2 * (n - 1) if reused else 0)
+                if reused:  # the last rows run again, as many as have bits of their own
+                    self.assertTrue(2 * (n - 9) <= hits <= 2 * (n - 1), (hits, n))
+                else:
+                    self.assertEqual(hits, 0)
                 self.assertEqual(len(reply["saccade"]["frames"]), 16)
                 self.assertEqual(reply["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
