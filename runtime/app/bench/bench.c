@@ -76,8 +76,8 @@ static void add_time(bench *b, part_id id, double seconds) {
 }
 
 /* Bytes of weights that one decode step reads: all of the language model, but of an input embedding only a
- * row, unless it is the output head as well. Told by the names that checkpoints and GGUF files use. */
-static double decode_weight_bytes(const sac_model *m) {
+ * row, unless it is the output head as well, and of a layer's experts those that a row goes to. Told by the names that checkpoints and GGUF files use. */
+static double decode_weight_bytes(const sac_model *m, const sac_model_info *info) {
     static const char *const not_read[] = {"vision", "mm_projector", "multi_modal_projector",
                                            "image_newline"};
     double total = 0, embedding = 0;
@@ -87,7 +87,8 @@ static double decode_weight_bytes(const sac_model *m) {
         bool read = true;
         for (size_t k = 0; k < SAC_COUNT(not_read); k++) read = read && !strstr(t.name, not_read[k]);
         if (!read) continue;
-        total += (double)t.n_bytes;
+        const bool is_expert = info->n_experts && strstr(t.name, ".experts.");
+        total += is_expert ? (double)t.n_bytes * info->n_experts_used / info->n_experts : (double)t.n_bytes;
         if (strstr(t.name, "embed_tokens") || !strncmp(t.name, "token_embd", 10))
             embedding += (double)t.n_bytes;
         if (strstr(t.name, "lm_head") || !strcmp(t.name, "output.weight")) has_head = true;
@@ -110,7 +111,7 @@ static double step_row_bytes(const bench *b) {
 }
 
 static double decode_read_bytes(const bench *b) {
-    return (double)b->n_generated * (decode_weight_bytes(b->r.model) + step_row_bytes(b));
+    return (double)b->n_generated * (decode_weight_bytes(b->r.model, &b->r.info) + step_row_bytes(b));
 }
 
 /* Load is repeated first, before anything else warms or evicts; the last model stays. */

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Random models of text families, with heads that a card has kernels for: transformers beside Saccade's CPU, and the CPU beside a device.
+
+    tools/compare_families.py TEXT_PROBE [--device cuda] [--families granite,olmo2] [--tokens 400]
+
+For each, weights in bf16: the largest difference of logits, of the largest logit, over the last rows of the prompt (transformers in f32
+beside the CPU with --kv f32; the CPU beside the device, both as they come), and how many of 16 greedy tokens are the same. Needs torch and
+transformers; the golden models of the tree are the exact check (tests/unit/test_parity.c), this one is for what their small heads leave out."""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+N_GREEDY, N_ROWS, VOCAB = 16, 11, 288
+SHAPE = dict(vocab_size=VOCAB, hidden_size=256, intermediate_size=384, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=2,
+             max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=0, initializer_range=0.08, tie_word_embeddings=False)
+FAMILIES = {
+    "llama": ("Llama", {}),
+    "qwen3": ("Qwen3", dict(head_dim=32)),
+    "gemma3": ("Gemma3", dict(head_dim=32, sliding_window=24, query_pre_attn_scalar=32, tie_word_embeddings=True)),
+    "granite": ("Granite", dict(embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0)),
+    "olmo2": ("Olmo2", {}),
+    "smollm3": ("SmolLM3", {}),
+    "qwen3_moe": ("Qwen3Moe", dict(head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=192, norm_topk_prob=True)),
+    "qwen3_moe_64": ("Qwen3Moe", dict(head_dim=64, num_experts=64, num_experts_per_tok=8, moe_intermediate_size=96, norm_topk_prob=False,
+                                      mlp_only_layers=[1])),
+}
+
+
+def make(name, folder):
+    """The model, in f32, whose weights lie in `folder` in bf16."""
+    import torch
+    import transformers
+    kind, more = FAMILIES[name]
+    config = getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(**{**SHAPE, **more})
+    torch.manual_seed(7)
+    of = getattr(transformers, kind + "ForCausalLM")
+    of(config).to(torch.bfloat16).save_pretrained(folder)
+    shutil.copy(os.path.join(ROOT, "tests/golden/models/qwen3/tokenizer.json"), folder)
+    return of.from_pretrained(folder, dtype=torch.float32).eval()  # not .float(): its table of frequencies would stay rounded
+
+
+def ask(probe, folder, device, ids, *settings):
+    """Logits of the last rows, and greedy tokens behind the prompt."""
+    import numpy
+    rows = os.path.join(folder, "rows")
+    words = " ".join(map(str, ids))
+    run = subprocess.run([probe, folder, str(len(ids) + 64), "0", device, *settings], text=True, capture_output=True,
+                         input=f"dump {rows} {len(ids) - N_ROWS + 1} {words}\ngreedy {N_GREEDY} {words}\n")
+    if run.returncode:
+        return None, run.stderr.strip()
+    logits = numpy.fromfile(rows, numpy.float32).reshape(-1, VOCAB)
+    return logits, json.loads(run.stdout.strip().split("\n")[-1])["tokens"]
+
+
+def apart(a, b):
+    return abs(a - b).max() / abs(b).max()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("text_probe")
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--families", default=",".join(FAMILIES))
+    p.add_argument("--tokens", type=int, default=400)
+    a = p.parse_args()
+    import torch
+    ids = [(7 * i * i + 3 * i + 11) % 250 + 20 for i in range(a.tokens)]
+    print("| family | CPU beside transformers | device beside CPU | the same greedy tokens |\n| --- | --- | --- | --- |")
+    failed = False
+    for name in a.families.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            model = make(name, folder)
+            with torch.no_grad():
+                own = model(torch.tensor([ids])).logits[0, -N_ROWS:].numpy()
+            exact, tokens = ask(a.text_probe, folder, "cpu", ids, "kv=f32")
+            cpu, said = ask(a.text_probe, folder, "cpu", ids)
+            card, heard = ask(a.text_probe, folder, a.device, ids)
+        if exact is None or cpu is None or card is None:
+            failed = True
+            print(f"| {name} | {next(t for l, t in ((exact, tokens), (cpu, said), (card, heard)) if l is None)} | | |")
+            continue
+        same = sum(x == y for x, y in zip(said, heard))
+        print(f"| {name} | {apart(exact, own):.1e} | {apart(card, cpu):.4f} | {same} of {N_GREEDY} |", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
