@@ -685,7 +685,8 @@ SAC_API sac_status sac_session_n_reusable(sac_session *s, const sac_message *mes
 /* ---- shared beginnings: what prompts of several sessions begin with is run once. Sessions of a model that join a
  * sac_beginnings take leading rows of a prompt over from whichever of them has most (tokens, pictures and videos and where
  * they stand, adapter, methods and formats all alike), instead of running them; sac_result.n_reused_tokens counts them.
- * On the CPU an answer has the bits that it has without. Sessions whose methods keep no prefix for another question
+ * On the CPU an answer has the bits of a session begun anew; without sharing a conversation that goes on keeps the rows that
+ * its own answer's steps made, which have others. Sessions whose methods keep no prefix for another question
  * (sac_session_n_reusable) or whose format packs rows neither give nor take. Sessions may be on several threads. */
 typedef struct sac_beginnings sac_beginnings;
 
@@ -698,8 +699,9 @@ SAC_API sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m,
 SAC_API void sac_beginnings_close(sac_beginnings *b); /* NULL is fine */
 SAC_API void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report);
 
-/* Whether the session's methods and format let its prompts' rows serve others at all. */
-SAC_API bool sac_session_shares(const sac_session *s);
+/* Leading rows of the session's prompt that others may take over now; 0 before it has joined, and where its methods or its
+ * format let no rows serve others. From any thread. */
+SAC_API int64_t sac_session_n_shared(const sac_session *s);
 
 /* For as long as the session lives. BAD_ARGUMENT: it is of another model, or has joined. */
 SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err);

@@ -46,8 +46,12 @@ sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
     return SAC_OK;
 }
 
-bool sac_session_shares(const sac_session *s) {
-    return sac_decoder_shares(&s->decoder);
+int64_t sac_session_n_shared(const sac_session *s) {
+    if (!s->beginnings || !sac_decoder_shares(&s->decoder)) return 0;
+    pthread_mutex_lock(&s->beginnings->lock);
+    int64_t n = s->n_shared;
+    pthread_mutex_unlock(&s->beginnings->lock);
+    return n;
 }
 
 void sac_beginnings_leave(sac_session *s) {
@@ -130,7 +134,7 @@ static sac_status take_rows(sac_session *s, const sac_session *from, int64_t n, 
     int64_t first = sac_decoder_rewind(&s->decoder, s->n_exact);
     SAC_TRY(copy_rows(s, from, first, n - first, err));
     sac_decoder_add_rows(&s->decoder, n);
-    s->n_exact = n;
+    s->n_prompted = s->n_exact = n;
     s->beginnings->report.n_taken_rows += n - first;
     s->beginnings->report.n_taken++;
     return SAC_OK;

@@ -145,6 +145,7 @@ struct sac_session {
     sac_detokenizer *detokenizer;
     int32_t *ids; /* [n_ctx] the sequence, placeholder ids for visual tokens */
     sac_identity *identity; /* [n_ctx] of the cached rows, and of the prompt that is run */
+    int64_t n_prompted;     /* leading rows of the cache that prompts have made, not steps of an answer */
     int64_t n_exact;        /* leading rows of the cache that are those of a prompt run from its first token */
     sac_beginnings *beginnings; /* that it shares, or NULL */
     sac_session *next_sharer;   /* of these; under their lock, as is n_shared */

@@ -149,7 +149,7 @@ static void place_span(placer *p, sac_prompt_span *span) {
 
 /* What the session itself may keep: where steps of an answer have made some of the rows, the bits are others anyway. */
 static int64_t own_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
-    if (n <= s->n_exact) return sac_prompt_exact_rows(s, n, n_tokens);
+    if (n <= s->n_prompted) return sac_prompt_exact_rows(s, n, n_tokens);
     return sac_prompt_whole_spans(s, n < n_tokens ? n : n_tokens - 1);
 }
 
@@ -184,6 +184,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;
     sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);
     if (s->n_exact > prompt->n_reused) s->n_exact = prompt->n_reused;
+    if (s->n_prompted > prompt->n_reused) s->n_prompted = prompt->n_reused;
     return sac_beginnings_take(s, prompt, err);
 }
 

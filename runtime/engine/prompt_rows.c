@@ -10,5 +10,9 @@ int64_t sac_prompt_whole_spans(const sac_session *s, int64_t n) {
 
 int64_t sac_prompt_exact_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
     if (n > n_tokens - 1) n = n_tokens - 1;
-    return sac_prompt_whole_spans(s, sac_decoder_whole_rows(&s->decoder, n, n_tokens));
+    for (;;) { /* each may undo the other, downwards */
+        int64_t whole = sac_prompt_whole_spans(s, sac_decoder_whole_rows(&s->decoder, n, n_tokens));
+        if (whole == n) return n;
+        n = whole;
+    }
 }

@@ -351,7 +351,7 @@ void sac_session_reset(sac_session *s) {
     sac_media_release(s);
     sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
-    s->n_exact = 0;
+    s->n_prompted = s->n_exact = 0;
     s->has_logits = false;
 }
 

@@ -331,6 +331,30 @@ static void every_family_and_chunk(void **state) {
     }
 }
 
+/* Of a prompt of few tokens that is asked again one row is run alone. */
+static void short_prompts_asked_again(void **state) {
+    static said first, again;
+    static const char *texts[] = {"a", "the", "the dog", "the lazy dog", "the lazy dog runs", "over the lazy dog", LONG_TEXT};
+    static const int chunks[] = {12, 256};
+    (void)state;
+    sac_model_options mo;
+    sac_model *m;
+    sac_error err;
+    sac_model_options_default(&mo);
+    mo.chat_format = "plain";
+    assert_ok(sac_model_open(&m, FOLDER "llama_f32", &mo, &err), err);
+    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            sac_session *s = chunked(m, chunks[c], "f32");
+            pictures p;
+            assert_int_equal(say(m, s, about(&p, false, texts[i]), &first), 0);
+            say(m, s, &p.message, &again);
+            assert_memory_equal(&again, &first, sizeof first);
+            sac_session_free(s);
+        }
+    sac_model_free(m);
+}
+
 /* ---------------------------------------------------------------- adapters, threads */
 
 #define ADAPTERS "tests/golden/adapters/llama_f32/"
@@ -432,7 +456,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_video_is_run_once),       cmocka_unit_test(answers_are_not_shared),
         cmocka_unit_test(others_are_not_taken),      cmocka_unit_test(a_prompt_that_is_given_up),
-        cmocka_unit_test(every_family_and_chunk),    cmocka_unit_test(adapters_do_not_share),
+        cmocka_unit_test(every_family_and_chunk),
+        cmocka_unit_test(short_prompts_asked_again),    cmocka_unit_test(adapters_do_not_share),
         cmocka_unit_test(sessions_of_several_threads),
     };
     return cmocka_run_group_tests_name("beginnings", tests, open_model, close_model);

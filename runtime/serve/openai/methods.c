@@ -39,8 +39,3 @@ bool serve_methods_equal(const serve_methods *a, const serve_methods *b) {
     return !strcmp(a->prefill, b->prefill) && !strcmp(a->decode, b->decode) && !strcmp(a->kv, b->kv) &&
            !strcmp(a->rope, b->rope) && !strcmp(a->reduce, b->reduce);
 }
-
-bool serve_methods_same_rows(const serve_methods *a, const serve_methods *b) {
-    return !strcmp(a->prefill, b->prefill) && !strcmp(a->kv, b->kv) && !strcmp(a->rope, b->rope) &&
-           !strcmp(a->reduce, b->reduce);
-}

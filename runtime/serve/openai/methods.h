@@ -17,7 +17,4 @@ bool serve_methods_parse(serve_methods *m, const serve_config *c, const json_t *
 
 bool serve_methods_equal(const serve_methods *a, const serve_methods *b);
 
-/* Whether keys and values of a prompt are the same by both: all but how a step chooses among them. */
-bool serve_methods_same_rows(const serve_methods *a, const serve_methods *b);
-
 #endif

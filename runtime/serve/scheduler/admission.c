@@ -10,15 +10,14 @@ static double shared(const serve_slot *slot, const serve_job *j) {
     return same ? serve_trace_shared(j->trace, slot->trace) : -0.5;
 }
 
-/* About how many of them a session in another slot may take over from it: those of a prompt that is run, or is being run
- * (`running`). */
-static double given(const serve_server *s, const serve_job *j, bool running) {
+/* About how many of them a session in another slot may take over from it now. */
+static double given(const serve_server *s, const serve_job *j) {
     double most = 0;
     for (int i = 0; s->beginnings && i < s->config->n_slots; i++) {
         const serve_slot *slot = &s->slots[i];
-        if (serve_slot_has_prompt(slot) != running || !slot->session || !sac_session_shares(slot->session)) continue;
-        if (serve_methods_same_rows(&slot->methods, j->request->methods))
-            most = fmax(most, serve_trace_shared(j->trace, slot->trace));
+        if (slot->session && serve_methods_equal(&slot->methods, j->request->methods))
+            most = fmax(most, fmin(serve_trace_shared(j->trace, slot->trace),
+                                   (double)sac_session_n_shared(slot->session)));
     }
     return most;
 }
@@ -43,7 +42,7 @@ static serve_slot *find_slot(const serve_server *s, const serve_job *j, double f
 
 /* A conversation that nothing is known of counts as the longest that a slot holds. */
 static serve_admitted place(const serve_server *s, serve_job *j) {
-    double most, from_others = given(s, j, false);
+    double most, from_others = given(s, j);
     serve_slot *slot = find_slot(s, j, from_others, &most);
     double n = j->trace ? j->trace->n_tokens - fmax(most, from_others) : (double)s->n_ctx;
     return (serve_admitted){.job = j, .slot = slot, .n_left = n};
@@ -79,18 +78,8 @@ static bool may_have_a_slot(serve_job *j, void *server) {
     return n < most_slots(s, j);
 }
 
-/* A prompt that is being run begins as the job's does, with the larger part of what the job has left: the job waits for
- * it. When that one ends, whole or not, the job is as free as any. */
-static bool awaits_rows(const serve_server *s, const serve_job *j, double n_left) {
-    if (!j->trace) return false;
-    double saved = given(s, j, true) - (j->trace->n_tokens - n_left);
-    return 2 * saved >= n_left && saved > 0;
-}
-
 static bool may_go_between(serve_job *j, void *server) {
-    if (!may_have_a_slot(j, server)) return false;
-    double n_left = place(server, j).n_left;
-    return serve_turn_is_short(n_left, least_left(server)) && !awaits_rows(server, j, n_left);
+    return may_have_a_slot(j, server) && serve_turn_is_short(place(server, j).n_left, least_left(server));
 }
 
 static serve_job *choose(serve_server *s) {
