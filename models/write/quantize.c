@@ -3,7 +3,6 @@
 
 #include "model_path.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,15 +13,6 @@ static bool ends_in(const char *text, const char *end) {
 }
 
 /* ---------------------------------------------------------------- where to */
-
-static bool is_empty_folder(const char *path) {
-    DIR *d = opendir(path);
-    if (!d) return false;
-    int n = 0;
-    for (struct dirent *e; (e = readdir(d));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-    closedir(d);
-    return n == 0;
-}
 
 static sac_status check_out(const sac_quantize_job *j) {
     struct stat st;
@@ -36,7 +26,7 @@ static sac_status check_out(const sac_quantize_job *j) {
         return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: %s is a format of Hugging Face folders: give a folder's name",
                         j->out, j->scheme.name);
     if (stat(j->out, &st) != 0) return SAC_OK;
-    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && is_empty_folder(j->out)) return SAC_OK;
+    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && sac_folder_is_empty(j->out)) return SAC_OK;
     return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.250s: there already; give another name, or remove it", j->out);
 }
 

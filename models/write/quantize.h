@@ -37,7 +37,8 @@ typedef struct sac_quantize_options {
 } sac_quantize_options;
 
 /* BAD_ARGUMENT: an unknown format, or an `out` that is there already or does not go with the format. UNSUPPORTED: a
- * source that is quantised, or that GGUF cannot say. IO: no room, or a failed write; then nothing is at `out`, and of a
+ * source that is quantised, or that GGUF cannot say. IO: no room, another run that
+ * writes OUT.part, or a failed write; then nothing is at `out`, and of a
  * folder the finished files of weights are in OUT.part, from where a later call goes on. */
 sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
 

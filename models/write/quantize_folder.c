@@ -6,6 +6,7 @@
 #include "safetensors_write.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@ typedef struct folder_job {
     sac_out_shard *shards; /* [weights.n_files] */
     bool *done;            /* [weights.n_files]: finished by a run before */
     char part[SAC_WRITE_PATH], state[65];
+    int lock; /* OUT.part; -1 while there is none */
     char *config, *weight_index; /* files' texts */
 } folder_job;
 
@@ -211,17 +213,18 @@ static sac_status write_text(const folder_job *f, const char *name, const char *
     return st;
 }
 
-/* Looks for what a run before has left. */
+/* Looks for what a run before has left, and keeps other runs from it. */
 static sac_status find_done(folder_job *f) {
     sac_quantize_job *j = f->j;
     char path[SAC_WRITE_PATH];
     char *text = NULL;
     size_t n_bytes;
-    if (!sac_folder_exists(f->part)) return SAC_OK;
+    SAC_TRY(sac_out_lock(&f->lock, f->part, O_RDONLY | O_DIRECTORY, j->err));
+    if (f->lock < 0) return SAC_OK;
     SAC_TRY(sac_path_join(path, sizeof path, f->part, STATE, j->err));
     sac_status st = sac_file_exists(path) ? sac_file_read(&text, &n_bytes, path, 1 << 10, j->err) : SAC_OK;
     const bool is_same = text && strcmp(text, f->state) == 0;
-    const bool is_new = !text && rmdir(f->part) == 0; /* nothing in it */
+    const bool is_new = !text && sac_folder_is_empty(f->part);
     free(text);
     SAC_TRY(st);
     if (!is_same && !is_new)
@@ -237,9 +240,14 @@ static sac_status find_done(folder_job *f) {
     return SAC_OK;
 }
 
-static sac_status make_part(const folder_job *f) {
-    if (mkdir(f->part, 0777) && errno != EEXIST)
-        return sac_fail(f->j->err, SAC_IO, "%.250s: cannot be made: %s", f->part, strerror(errno));
+static sac_status make_part(folder_job *f) {
+    if (f->lock < 0) {
+        if (mkdir(f->part, 0777) == 0)
+            SAC_TRY(sac_out_lock(&f->lock, f->part, O_RDONLY | O_DIRECTORY, f->j->err));
+        else if (errno != EEXIST)
+            return sac_fail(f->j->err, SAC_IO, "%.250s: cannot be made: %s", f->part, strerror(errno));
+        if (f->lock < 0) return sac_fail(f->j->err, SAC_IO, "another run writes %.250s", f->part);
+    }
     const uint64_t done = f->j->progress.done;
     SAC_TRY(write_text(f, STATE, f->state));
     f->j->progress.done = done; /* is no part of what is written for good */
@@ -247,9 +255,7 @@ static sac_status make_part(const folder_job *f) {
 }
 
 static sac_status finish(const folder_job *f) {
-    char path[SAC_WRITE_PATH];
-    SAC_TRY(sac_path_join(path, sizeof path, f->part, STATE, f->j->err));
-    unlink(path);
+    unlinkat(f->lock, STATE, 0);
     if (rename(f->part, f->j->out))
         return sac_fail(f->j->err, SAC_IO, "%.200s: whole, but cannot be renamed: %s", f->part, strerror(errno));
     sac_sync_folder_of(f->j->out);
@@ -296,12 +302,14 @@ sac_status sac_quantize_to_folder(sac_quantize_job *j) {
     sac_status st = SAC_OK;
     if (f) {
         f->j = j;
+        f->lock = -1;
         f->shards = calloc(n, sizeof *f->shards);
         f->done = calloc(n, sizeof *f->done);
     }
     st = f && f->shards && f->done ? plan_and_write(f) : sac_fail_no_memory(j->err);
     for (size_t i = 0; f && f->shards && i < n; i++) sac_shard_free(&f->shards[i]);
     if (f) {
+        if (f->lock >= 0) close(f->lock);
         free(f->shards);
         free(f->done);
         free(f->config);

@@ -4,10 +4,21 @@
 #include "model_load.h"
 #include "safetensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
+
+bool sac_folder_is_empty(const char *path) {
+    DIR *d = opendir(path);
+    if (!d) return false;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    closedir(d);
+    return n == 0;
+}
 
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
     struct statvfs fs;

@@ -1,10 +1,13 @@
 #define _GNU_SOURCE
 #include "model.h"
+#include "out_file.h"
 #include "quantize.h"
 #include "scheme.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -238,6 +241,59 @@ static void full_disks_leave_no_gguf(void **state) {
     assert_int_not_equal(access(at("none.gguf.part"), F_OK), 0);
 }
 
+/* ---------------------------------------------------------------- beside other runs, and over what is there */
+
+static void a_second_run_keeps_off(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_out_file a = {0}, b = {0};
+    const char *path = at("two.gguf"), *part = at("two.gguf.part");
+    assert_ok(sac_out_open(&a, path, NULL, &err), err);
+    assert_ok(sac_out_write(&a, "whole", 5, &err), err);
+    assert_int_equal(sac_out_open(&b, path, NULL, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_non_null(strstr(err.text, part));
+    sac_out_abandon(&b);
+    assert_int_equal(quantize(DEMO, path, "q8_0", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_int_equal(access(part, F_OK), 0);
+    assert_ok(sac_out_close(&a, &err), err);
+    assert_int_equal(size_of(path), 5);
+
+    const char *out = at("both"), *both = at("both.part");
+    assert_int_equal(mkdir(both, 0777), 0);
+    const int other = open(both, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(quantize(DEMO, out, "fp8", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_true(w.n_planned == 0 && access(both, F_OK) == 0);
+    close(other);
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    shell("rm -r %s%s", out, "");
+}
+
+/* A longer file of a killed run is shortened; links are not followed. */
+static void part_files_are_begun_anew(void **state) {
+    (void)state;
+    sac_error err;
+    sac_out_file f = {0};
+    const char *path = at("anew.gguf"), *part = at("anew.gguf.part"), *kept = at("kept");
+    shell("echo something longer | tee %s > %s", part, kept);
+    assert_ok(sac_out_open(&f, path, NULL, &err), err);
+    assert_ok(sac_out_write(&f, "new", 3, &err), err);
+    assert_ok(sac_out_close(&f, &err), err);
+    assert_int_equal(size_of(path), 3);
+    static const char *const links[] = {"ln -s %s %s", "ln %s %s"};
+    for (size_t i = 0; i < SAC_COUNT(links); i++) {
+        shell(links[i], kept, part);
+        assert_int_equal(sac_out_open(&f, path, NULL, &err), SAC_IO);
+        sac_out_abandon(&f);
+        assert_int_equal(size_of(kept), 17);
+        assert_int_equal(unlink(part), 0); /* still there */
+    }
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -335,6 +391,8 @@ int main(void) {
         cmocka_unit_test(rows_of_llama_take_turns),
         cmocka_unit_test(finished_files_are_taken_up_again),
         cmocka_unit_test(full_disks_leave_no_gguf),
+        cmocka_unit_test(a_second_run_keeps_off),
+        cmocka_unit_test(part_files_are_begun_anew),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };
