@@ -30,6 +30,24 @@ static sac_status check_out(const sac_quantize_job *j) {
     return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.250s: there already; give another name, or remove it", j->out);
 }
 
+static bool is_file(const char *path, const struct stat *other) {
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_dev == other->st_dev && st.st_ino == other->st_ino;
+}
+
+/* What is read is not written over, whatever name it has. */
+static sac_status check_part(sac_quantize_job *j) {
+    char part[SAC_WRITE_PATH];
+    struct stat st;
+    snprintf(part, sizeof part, "%s.part", j->out);
+    if (stat(part, &st) != 0) return SAC_OK;
+    bool is_source = is_file(j->in, &st);
+    for (int i = 0; i < j->weights.n_files; i++) is_source |= is_file(j->weights.files[i].path, &st);
+    if (!is_source) return SAC_OK;
+    return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                    "%.200s is the source, and what is written bears this name until it is whole: give another name", part);
+}
+
 /* ---------------------------------------------------------------- the whole */
 
 /* A model that Saccade cannot load is not written anew: what it consists of is not known. */
@@ -48,12 +66,14 @@ static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
     SAC_TRY(sac_pool_create(&j->pool, j->options->n_threads, j->err));
     SAC_TRY(sac_model_path_find(found, &is_folder, j->in, j->err));
     j->in = found;
+    SAC_TRY(check_part(j));
     if (!is_folder && !j->scheme.is_gguf)
         return sac_fail(j->err, SAC_UNSUPPORTED,
                         "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
                         j->scheme.name);
     if (!is_folder) return sac_quantize_gguf(j);
     SAC_TRY(sac_quantize_open_folder(j));
+    SAC_TRY(check_part(j)); /* with its files of weights */
     SAC_TRY(check_loads(j));
     return j->scheme.is_gguf ? sac_quantize_folder_to_gguf(j) : sac_quantize_to_folder(j);
 }

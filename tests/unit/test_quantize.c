@@ -294,6 +294,30 @@ static void part_files_are_begun_anew(void **state) {
     }
 }
 
+static void the_source_is_not_written_over(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *out = at("m.gguf"), *part = at("m.gguf.part"), *half = at("source.gguf");
+    assert_ok(quantize(DEMO, half, "bf16", &w, &err), err);
+    const uint64_t n_bytes = size_of(half);
+    static const char *const ways[] = {"mv %s %s", "ln %s %s", "ln -s %s %s"};
+    for (size_t i = 0; i < SAC_COUNT(ways); i++) {
+        shell(ways[i], half, part);
+        assert_int_equal(quantize(i ? half : part, out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
+        if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+        if (i == 0) shell("mv %s %s", part, half);
+        else assert_int_equal(unlink(part), 0);
+        assert_int_equal(size_of(half), n_bytes);
+    }
+    shell("cp -r " DEMO " %1$s; ln %1$s/model-00001-of-00003.safetensors %2$s", at("d.part"), part);
+    assert_int_equal(quantize(at("d.part"), at("d"), "fp8", &w, &err), SAC_BAD_ARGUMENT);
+    if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+    assert_int_equal(quantize(at("d.part"), out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
+    if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+    shell("cmp %s/model-00001-of-00003.safetensors " DEMO "/model-00001-of-00003.safetensors && rm %s", at("d.part"), part);
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -393,6 +417,7 @@ int main(void) {
         cmocka_unit_test(full_disks_leave_no_gguf),
         cmocka_unit_test(a_second_run_keeps_off),
         cmocka_unit_test(part_files_are_begun_anew),
+        cmocka_unit_test(the_source_is_not_written_over),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };
