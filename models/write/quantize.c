@@ -14,6 +14,14 @@ static bool ends_in(const char *text, const char *end) {
 
 /* ---------------------------------------------------------------- where to */
 
+/* Another disk than that of the folder around it: nothing can be renamed over it. */
+static bool is_mount_point(const char *path, const struct stat *st) {
+    char around[SAC_WRITE_PATH];
+    struct stat up;
+    snprintf(around, sizeof around, "%s/..", path);
+    return stat(around, &up) == 0 && up.st_dev != st->st_dev;
+}
+
 static sac_status check_out(const sac_quantize_job *j) {
     struct stat st;
     const bool named_gguf = ends_in(j->out, ".gguf");
@@ -25,8 +33,20 @@ static sac_status check_out(const sac_quantize_job *j) {
     if (!j->scheme.is_gguf && named_gguf)
         return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: %s is a format of Hugging Face folders: give a folder's name",
                         j->out, j->scheme.name);
-    if (stat(j->out, &st) != 0) return SAC_OK;
-    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && sac_folder_is_empty(j->out)) return SAC_OK;
+    const char *slash = strrchr(j->out, '/'), *last = slash ? slash + 1 : j->out;
+    if (!strcmp(last, ".") || !strcmp(last, ".."))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: cannot be replaced; name a folder inside it, as %.200s/NAME",
+                        j->out, j->out);
+    if (lstat(j->out, &st) != 0) return SAC_OK;
+    if (S_ISLNK(st.st_mode))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                        "%.200s: a symbolic link, which is not replaced; remove it, or name a folder inside it, as "
+                        "%.200s/NAME", j->out, j->out);
+    if (S_ISDIR(st.st_mode) && is_mount_point(j->out, &st))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                        "%.200s: a mount point, which cannot be replaced; name a folder inside it, as %.200s/NAME",
+                        j->out, j->out);
+    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && sac_folder_is_empty(j->out, NULL)) return SAC_OK;
     return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.250s: there already; give another name, or remove it", j->out);
 }
 

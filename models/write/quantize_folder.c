@@ -224,13 +224,14 @@ static sac_status find_done(folder_job *f) {
     SAC_TRY(sac_path_join(path, sizeof path, f->part, STATE, j->err));
     sac_status st = sac_file_exists(path) ? sac_file_read(&text, &n_bytes, path, 1 << 10, j->err) : SAC_OK;
     const bool is_same = text && strcmp(text, f->state) == 0;
-    const bool is_new = !text && sac_folder_is_empty(f->part);
+    const bool is_new = !text && sac_folder_is_empty(f->part, STATE ".part");
     free(text);
     SAC_TRY(st);
     if (!is_same && !is_new)
         return sac_fail(j->err, SAC_BAD_ARGUMENT,
                         "%.200s is left of a run with another format or source; remove it, or give another name",
                         f->part);
+    if (is_new) unlinkat(f->lock, STATE ".part", 0);
     for (int i = 0; i < j->weights.n_files && is_same; i++) {
         struct stat s;
         SAC_TRY(sac_path_join(path, sizeof path, f->part, base_name(j->weights.files[i].path), j->err));
@@ -255,9 +256,10 @@ static sac_status make_part(folder_job *f) {
 }
 
 static sac_status finish(const folder_job *f) {
-    unlinkat(f->lock, STATE, 0);
     if (rename(f->part, f->j->out))
         return sac_fail(f->j->err, SAC_IO, "%.200s: whole, but cannot be renamed: %s", f->part, strerror(errno));
+    unlinkat(f->lock, STATE, 0); /* only now: without it a later run would not go on with what is there */
+    (void)fsync(f->lock);
     sac_sync_folder_of(f->j->out);
     return SAC_OK;
 }

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
-bool sac_folder_is_empty(const char *path) {
+bool sac_folder_is_empty(const char *path, const char *but) {
     DIR *d = opendir(path);
     if (!d) return false;
     int n = 0;
     for (struct dirent *e; (e = readdir(d));)
-        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && (!but || strcmp(e->d_name, but));
     closedir(d);
     return n == 0;
 }

@@ -318,6 +318,50 @@ static void the_source_is_not_written_over(void **state) {
     shell("cmp %s/model-00001-of-00003.safetensors " DEMO "/model-00001-of-00003.safetensors && rm %s", at("d.part"), part);
 }
 
+/* What the end would not manage is refused before the work. */
+static void folders_that_cannot_be_replaced_are_refused(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    shell("mkdir %1$s; ln -s %1$s %2$s", at("empty"), at("link"));
+    const char *const outs[] = {at("empty/."), at("empty/.."), at("link"), at("link/"), ".", "/proc"};
+    for (size_t i = 0; i < SAC_COUNT(outs); i++) {
+        assert_int_equal(quantize(DEMO, outs[i], "fp8", &w, &err), SAC_BAD_ARGUMENT);
+        if (!strstr(err.text, "name a folder inside it")) fail_msg("%s", err.text);
+        assert_int_equal(w.n_planned, 0);
+    }
+    assert_ok(quantize(DEMO, at("empty"), "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(at("empty"))); /* nothing of the unfinished folder */
+    shell("rm -r %s %s", at("empty"), at("link"));
+}
+
+static const char *late; /* a file that comes to be in OUT while a run is at work */
+
+static void put_late(void *ctx, const sac_quantize_plan *plan) {
+    planned(ctx, plan);
+    if (late) shell("mkdir -p $(dirname %s) && touch %s", late, late);
+}
+
+/* A rename that fails loses nothing: the same command goes on. */
+static void a_failed_rename_keeps_the_work(void **state) {
+    (void)state;
+    sac_error err;
+    watch w = {0};
+    const char *out = at("late");
+    const sac_quantize_options o = {.format = "fp8", .n_threads = 2, .planned = put_late, .ctx = &w};
+    late = at("late/file");
+    assert_int_equal(sac_quantize(DEMO, out, &o, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "cannot be renamed"));
+    shell("rm -r %s%s", out, "");
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    assert_true(w.plan.bytes_done > w.plan.n_bytes / 2);
+    shell("rm -r %s%s", out, "");
+    shell("mkdir %s && echo 0 > %s", at("late.part"), at("late.part/quantize.state.part")); /* killed at its beginning */
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(out));
+    shell("rm -r %s%s", out, "");
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -418,6 +462,8 @@ int main(void) {
         cmocka_unit_test(a_second_run_keeps_off),
         cmocka_unit_test(part_files_are_begun_anew),
         cmocka_unit_test(the_source_is_not_written_over),
+        cmocka_unit_test(folders_that_cannot_be_replaced_are_refused),
+        cmocka_unit_test(a_failed_rename_keeps_the_work),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };
