@@ -63,6 +63,7 @@ static sac_status check_part(sac_quantize_job *j) {
     if (stat(part, &st) != 0) return SAC_OK;
     bool is_source = is_file(j->in, &st);
     for (int i = 0; i < j->weights.n_files; i++) is_source |= is_file(j->weights.files[i].path, &st);
+    if (S_ISREG(st.st_mode)) j->bytes_reused = (uint64_t)st.st_blocks * 512;
     if (!is_source) return SAC_OK;
     return sac_fail(j->err, SAC_BAD_ARGUMENT,
                     "%.200s is the source, and what is written bears this name until it is whole: give another name", part);

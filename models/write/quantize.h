@@ -20,7 +20,7 @@
 typedef struct sac_quantize_plan {
     uint64_t n_bytes;        /* of all files, exactly */
     uint64_t bytes_done;     /* of these, in files that an interrupted run finished */
-    uint64_t bytes_free;     /* on the disk */
+    uint64_t bytes_free;     /* on the disk, with what an interrupted run has left that is written over */
     uint64_t weights_before; /* bytes of the tensors that are read for it */
     int n_rounded;           /* matrices */
     int n_kept;              /* matrices of layers left as they are, because the format's groups do not fill their rows */

@@ -5,6 +5,7 @@
 #include "quantize_job.h"
 #include "safetensors_write.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,6 +214,23 @@ static sac_status write_text(const folder_job *f, const char *name, const char *
     return st;
 }
 
+/* Bytes on the disk of what is in OUT.part besides the finished files of weights. */
+static uint64_t bytes_to_write_over(const folder_job *f) {
+    const sac_quantize_job *j = f->j;
+    struct stat st;
+    uint64_t n = 0;
+    DIR *d = opendir(f->part);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool is_done = false;
+        for (int i = 0; i < j->weights.n_files; i++)
+            is_done |= f->done[i] && !strcmp(base_name(j->weights.files[i].path), e->d_name);
+        if (!is_done && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            n += (uint64_t)st.st_blocks * 512;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
 /* Looks for what a run before has left, and keeps other runs from it. */
 static sac_status find_done(folder_job *f) {
     sac_quantize_job *j = f->j;
@@ -238,6 +256,7 @@ static sac_status find_done(folder_job *f) {
         f->done[i] = stat(path, &s) == 0 && (uint64_t)s.st_size == f->shards[i].n_bytes;
         if (f->done[i]) j->plan.bytes_done += f->shards[i].n_bytes;
     }
+    j->bytes_reused = bytes_to_write_over(f);
     return SAC_OK;
 }
 

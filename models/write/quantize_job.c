@@ -29,7 +29,7 @@ sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
     free(folder);
     if (!known) return sac_fail(j->err, SAC_IO, "%.250s: cannot be written: %s", j->out, strerror(why));
     sac_quantize_plan *p = &j->plan;
-    p->bytes_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+    p->bytes_free = (uint64_t)fs.f_bavail * fs.f_frsize + j->bytes_reused;
     j->progress.total = p->n_bytes;
     j->progress.done = p->bytes_done;
     if (j->options->planned) j->options->planned(j->options->ctx, p);

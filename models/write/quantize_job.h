@@ -16,6 +16,7 @@ typedef struct sac_quantize_job {
     sac_pool *pool;
     sac_quantize_plan plan;
     sac_out_progress progress;
+    uint64_t bytes_reused; /* on the disk, of what a run before has left in OUT.part and this one writes over */
     sac_error *err;
     /* of a folder */
     json_t *config_json;

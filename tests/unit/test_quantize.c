@@ -10,11 +10,21 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEMO "models/demo"
 
 static char folder[] = "/tmp/test_quantize.XXXXXX";
+
+/* The disk of these tests: it stands in for the library's. */
+static uint64_t bytes_free = (uint64_t)1 << 40;
+
+int statvfs(const char *path, struct statvfs *fs) {
+    struct stat st;
+    *fs = (struct statvfs){.f_bsize = 1, .f_frsize = 1, .f_bavail = bytes_free, .f_bfree = bytes_free};
+    return stat(path, &st);
+}
 
 static int make_folder(void **state) {
     (void)state;
@@ -362,6 +372,34 @@ static void a_failed_rename_keeps_the_work(void **state) {
     shell("rm -r %s%s", out, "");
 }
 
+/* The room of OUT.part is there for the run that writes it over. */
+static void room_of_unfinished_files_counts(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *file = at("room.gguf"), *out = at("room"), *part = at("room.part");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    bytes_free = w.plan.n_bytes / 2;
+    shell("mv %1$s %1$s.part%2$s", file, "");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    assert_true(w.plan.bytes_free > w.plan.n_bytes);
+    shell("rm %s%s", file, "");
+    assert_int_equal(quantize(DEMO, file, "bf16", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "are free"));
+
+    bytes_free = (uint64_t)1 << 40;
+    late = at("room/file");
+    const sac_quantize_options o = {.format = "fp8", .n_threads = 2, .planned = put_late, .ctx = &w};
+    assert_int_equal(sac_quantize(DEMO, out, &o, &err), SAC_IO); /* leaves all */
+    shell("rm -r %s && cd %s && mv model-00002-of-00003.safetensors model-00002-of-00003.safetensors.part", out, part);
+    bytes_free = 100 << 10;
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    const uint64_t left = w.plan.n_bytes - w.plan.bytes_done;
+    assert_true(left > bytes_free && w.plan.bytes_free >= left && w.plan.bytes_free < w.plan.n_bytes);
+    shell("rm -r %s%s", out, "");
+    bytes_free = (uint64_t)1 << 40;
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -464,6 +502,7 @@ int main(void) {
         cmocka_unit_test(the_source_is_not_written_over),
         cmocka_unit_test(folders_that_cannot_be_replaced_are_refused),
         cmocka_unit_test(a_failed_rename_keeps_the_work),
+        cmocka_unit_test(room_of_unfinished_files_counts),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };
