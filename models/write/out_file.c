@@ -75,6 +75,7 @@ sac_status sac_out_align(sac_out_file *f, size_t n, sac_error *err) {
 }
 
 sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool, sac_error *err) {
+    if (r->rows <= 0 || r->cols <= 0) return SAC_OK;
     const size_t row_bytes = sac_rounded_row_bytes(r), wide = (size_t)r->cols * 4;
     int64_t stretch = (int64_t)(STRETCH_BYTES / (wide > row_bytes ? wide : row_bytes) + 1);
     if (stretch > r->rows) stretch = r->rows;

@@ -44,8 +44,9 @@ static const char *upper_name(const char *dtype) {
 static sac_status add_copy(sac_out_shard *s, const sac_checkpoint_tensor *t, sac_error *err) {
     sac_out_part p = {.dtype = upper_name(t->dtype_name), .n_dims = t->n_dims, .n_bytes = t->n_bytes, .copied = t};
     int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= p.dim[i] = t->dim[i];
-    p.element_bytes = n ? (int)(t->n_bytes / (uint64_t)n) : 1;
+    for (int i = 0; i < t->n_dims; i++) p.dim[i] = t->dim[i];
+    for (int i = 0; i < t->n_dims && t->n_bytes; i++) n *= t->dim[i];
+    p.element_bytes = t->n_bytes ? (int)(t->n_bytes / (uint64_t)n) : 1;
     if (!p.dtype)
         return sac_fail(err, SAC_UNSUPPORTED, "tensor %.150s is %s, which cannot be copied", t->name, t->dtype_name);
     return sac_shard_add(s, &p, t->name, err);

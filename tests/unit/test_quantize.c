@@ -400,6 +400,37 @@ static void room_of_unfinished_files_counts(void **state) {
     bytes_free = (uint64_t)1 << 40;
 }
 
+static void tensors_without_elements_are_refused_by_name(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *file = at("none.gguf");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    FILE *f = fopen(file, "r+b");
+    assert_non_null(f);
+    static uint8_t head[8 << 20];
+    const size_t n = fread(head, 1, sizeof head, f);
+    static const char name[] = "output_norm.weight";
+    const uint8_t *found = memmem(head, n, name, sizeof name - 1); /* then the count of its dimensions, and the first */
+    const uint64_t none = 0;
+    assert_non_null(found);
+    fseek(f, found - head + (long)sizeof name - 1 + 4, SEEK_SET);
+    assert_int_equal(fwrite(&none, 1, sizeof none, f), sizeof none);
+    fclose(f);
+    assert_int_equal(quantize(file, at("some.gguf"), "q8_0", &w, &err), SAC_BAD_FILE);
+    if (!strstr(err.text, name) || !strstr(err.text, "at least")) fail_msg("%s", err.text);
+    assert_int_equal(unlink(file), 0);
+
+    sac_out_file out = {0};
+    const sac_checkpoint_tensor t = {.dtype = SAC_DTYPE_F32, .n_dims = 2, .dim = {3, 0}, .file = -1};
+    sac_rounded r;
+    sac_rounded_of(&r, &t);
+    assert_ok(sac_out_open(&out, file, NULL, &err), err);
+    assert_ok(sac_out_rounded(&out, &r, NULL, &err), err);
+    assert_int_equal(out.n_bytes, 0);
+    sac_out_abandon(&out);
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -503,6 +534,7 @@ int main(void) {
         cmocka_unit_test(folders_that_cannot_be_replaced_are_refused),
         cmocka_unit_test(a_failed_rename_keeps_the_work),
         cmocka_unit_test(room_of_unfinished_files_counts),
+        cmocka_unit_test(tensors_without_elements_are_refused_by_name),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };
