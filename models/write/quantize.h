@@ -37,9 +37,8 @@ typedef struct sac_quantize_options {
 } sac_quantize_options;
 
 /* BAD_ARGUMENT: an unknown format, or an `out` that is there already (an empty folder may be, but no link and no mount
- * point), does not go with the format, or whose OUT.part is the source. UNSUPPORTED: a
- * source that is quantised, or that GGUF cannot say. IO: no room, another run that
- * writes OUT.part, or a failed write; then nothing is at `out`, and of a
+ * point), does not go with the format, or whose OUT.part is the source. UNSUPPORTED: a source that is quantised, or that
+ * GGUF cannot say. IO: no room, another run that writes OUT.part, or a failed write; then nothing is at `out`, and of a
  * folder the finished files of weights are in OUT.part, from where a later call goes on. */
 sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
 
