@@ -20,8 +20,9 @@ typedef struct job {
 } job;
 
 void sac_rounded_of(sac_rounded *r, const sac_checkpoint_tensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= t->dim[i];
+    int64_t n = 1; /* of a tensor with elements below its bytes; of one without, its other dimensions may be anything */
+    for (int i = 0; i < t->n_dims; i++) n = t->dim[i] < 1 ? 0 : n;
+    for (int i = 0; i < t->n_dims && n; i++) n *= t->dim[i];
     *r = (sac_rounded){.from = t, .rows = t->n_dims > 1 ? t->dim[0] : 1};
     r->cols = r->rows ? n / r->rows : 0;
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,14 +16,37 @@ static sac_status failed(const sac_out_file *f, const char *what, int why, sac_e
     return sac_fail(err, SAC_IO, "%.250s: %s: %s", f->part, what, strerror(why));
 }
 
+sac_status sac_out_lock(int *fd, const char *path, int flags, sac_error *err) {
+    for (int tries = 0; tries < 100; tries++) {
+        struct stat held, named;
+        *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+        if (*fd < 0 && errno == ENOENT && !(flags & O_CREAT)) return SAC_OK;
+        if (*fd < 0) return sac_fail(err, SAC_IO, "%.250s: cannot be opened for writing: %s", path, strerror(errno));
+        /* some network disks have no locks: there the user has to see to it */
+        const bool is_taken = flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+        if (!is_taken && fstat(*fd, &held) == 0 && lstat(path, &named) == 0 && held.st_dev == named.st_dev &&
+            held.st_ino == named.st_ino)
+            return SAC_OK;
+        close(*fd); /* renamed by a run that has just finished, where it is not taken */
+        *fd = -1;
+        if (is_taken) break;
+    }
+    return sac_fail(err, SAC_IO, "another run writes %.250s", path);
+}
+
 sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err) {
     *f = (sac_out_file){.fd = -1, .path = strdup(path), .progress = progress};
     if (!f->path || asprintf(&f->part, "%s.part", path) < 0) {
         f->part = NULL;
         return sac_fail_no_memory(err);
     }
-    f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return f->fd >= 0 ? SAC_OK : failed(f, "cannot be opened for writing", errno, err);
+    struct stat st;
+    SAC_TRY(sac_out_lock(&f->fd, f->part, O_WRONLY | O_CREAT, err));
+    if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1)
+        return ftruncate(f->fd, 0) ? failed(f, "cannot be written", errno, err) : SAC_OK;
+    close(f->fd);
+    f->fd = -1;
+    return sac_fail(err, SAC_IO, "%.250s: no file, or one with other names too; remove it", f->part);
 }
 
 sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac_error *err) {
@@ -51,6 +75,7 @@ sac_status sac_out_align(sac_out_file *f, size_t n, sac_error *err) {
 }
 
 sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool, sac_error *err) {
+    if (r->rows <= 0 || r->cols <= 0) return SAC_OK;
     const size_t row_bytes = sac_rounded_row_bytes(r), wide = (size_t)r->cols * 4;
     int64_t stretch = (int64_t)(STRETCH_BYTES / (wide > row_bytes ? wide : row_bytes) + 1);
     if (stretch > r->rows) stretch = r->rows;
@@ -82,11 +107,9 @@ void sac_sync_folder_of(const char *path) {
 
 sac_status sac_out_close(sac_out_file *f, sac_error *err) {
     if (fsync(f->fd)) return failed(f, "cannot be written", errno, err);
-    const int closed = close(f->fd);
-    f->fd = -1;
-    if (closed) return failed(f, "cannot be written", errno, err);
     if (rename(f->part, f->path)) return failed(f, "cannot be renamed", errno, err);
     sac_sync_folder_of(f->path);
+    close(f->fd); /* and with it the lock, so not before the rename */
     free(f->path);
     free(f->part);
     *f = (sac_out_file){.fd = -1};
@@ -95,8 +118,10 @@ sac_status sac_out_close(sac_out_file *f, sac_error *err) {
 
 void sac_out_abandon(sac_out_file *f) {
     if (!f->path) return;
-    if (f->fd >= 0) close(f->fd);
-    if (f->part) unlink(f->part);
+    if (f->fd >= 0) {
+        unlink(f->part);
+        close(f->fd);
+    }
     free(f->path);
     free(f->part);
     *f = (sac_out_file){.fd = -1};

@@ -17,6 +17,12 @@ typedef struct sac_out_file {
     sac_out_progress *progress; /* or NULL */
 } sac_out_file;
 
+/* Opens a file or folder that is written, by open's flags, and locks it until *fd is closed: no other run has it then, and
+ * it bears its name still. IO where another run has it, or it is a symbolic link. Nothing there, and no O_CREAT: OK with
+ * -1. */
+sac_status sac_out_lock(int *fd, const char *path, int flags, sac_error *err);
+
+/* IO where another run writes it, and where PATH.part is a link or has other names: nothing is lost then. */
 sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err);
 sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac_error *err);
 /* Zeros up to a multiple of n. */
@@ -25,7 +31,7 @@ sac_status sac_out_align(sac_out_file *f, size_t n, sac_error *err);
 sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool, sac_error *err);
 /* On the disk, and under its name. */
 sac_status sac_out_close(sac_out_file *f, sac_error *err);
-/* Removes what there is of it; nothing after sac_out_close. A zeroed one is fine. */
+/* Removes what this sac_out_file has opened; nothing after sac_out_close. A zeroed one is fine. */
 void sac_out_abandon(sac_out_file *f);
 
 /* Names in a folder last only once the folder is on the disk. */

@@ -3,7 +3,6 @@
 
 #include "model_path.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,13 +14,12 @@ static bool ends_in(const char *text, const char *end) {
 
 /* ---------------------------------------------------------------- where to */
 
-static bool is_empty_folder(const char *path) {
-    DIR *d = opendir(path);
-    if (!d) return false;
-    int n = 0;
-    for (struct dirent *e; (e = readdir(d));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-    closedir(d);
-    return n == 0;
+/* Another disk than that of the folder around it: nothing can be renamed over it. */
+static bool is_mount_point(const char *path, const struct stat *st) {
+    char around[SAC_WRITE_PATH];
+    struct stat up;
+    snprintf(around, sizeof around, "%s/..", path);
+    return stat(around, &up) == 0 && up.st_dev != st->st_dev;
 }
 
 static sac_status check_out(const sac_quantize_job *j) {
@@ -35,9 +33,40 @@ static sac_status check_out(const sac_quantize_job *j) {
     if (!j->scheme.is_gguf && named_gguf)
         return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: %s is a format of Hugging Face folders: give a folder's name",
                         j->out, j->scheme.name);
-    if (stat(j->out, &st) != 0) return SAC_OK;
-    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && is_empty_folder(j->out)) return SAC_OK;
+    const char *slash = strrchr(j->out, '/'), *last = slash ? slash + 1 : j->out;
+    if (!strcmp(last, ".") || !strcmp(last, ".."))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.200s: cannot be replaced; name a folder inside it, as %.200s/NAME",
+                        j->out, j->out);
+    if (lstat(j->out, &st) != 0) return SAC_OK;
+    if (S_ISLNK(st.st_mode))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                        "%.200s: a symbolic link, which is not replaced; remove it, or name a folder inside it, as "
+                        "%.200s/NAME", j->out, j->out);
+    if (S_ISDIR(st.st_mode) && is_mount_point(j->out, &st))
+        return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                        "%.200s: a mount point, which cannot be replaced; name a folder inside it, as %.200s/NAME",
+                        j->out, j->out);
+    if (!j->scheme.is_gguf && S_ISDIR(st.st_mode) && sac_folder_is_empty(j->out, NULL)) return SAC_OK;
     return sac_fail(j->err, SAC_BAD_ARGUMENT, "%.250s: there already; give another name, or remove it", j->out);
+}
+
+static bool is_file(const char *path, const struct stat *other) {
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_dev == other->st_dev && st.st_ino == other->st_ino;
+}
+
+/* What is read is not written over, whatever name it has. */
+static sac_status check_part(sac_quantize_job *j) {
+    char part[SAC_WRITE_PATH];
+    struct stat st;
+    snprintf(part, sizeof part, "%s.part", j->out);
+    if (stat(part, &st) != 0) return SAC_OK;
+    bool is_source = is_file(j->in, &st);
+    for (int i = 0; i < j->weights.n_files; i++) is_source |= is_file(j->weights.files[i].path, &st);
+    if (S_ISREG(st.st_mode)) j->bytes_reused = (uint64_t)st.st_blocks * 512;
+    if (!is_source) return SAC_OK;
+    return sac_fail(j->err, SAC_BAD_ARGUMENT,
+                    "%.200s is the source, and what is written bears this name until it is whole: give another name", part);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -58,12 +87,14 @@ static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
     SAC_TRY(sac_pool_create(&j->pool, j->options->n_threads, j->err));
     SAC_TRY(sac_model_path_find(found, &is_folder, j->in, j->err));
     j->in = found;
+    SAC_TRY(check_part(j));
     if (!is_folder && !j->scheme.is_gguf)
         return sac_fail(j->err, SAC_UNSUPPORTED,
                         "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
                         j->scheme.name);
     if (!is_folder) return sac_quantize_gguf(j);
     SAC_TRY(sac_quantize_open_folder(j));
+    SAC_TRY(check_part(j)); /* with its files of weights */
     SAC_TRY(check_loads(j));
     return j->scheme.is_gguf ? sac_quantize_folder_to_gguf(j) : sac_quantize_to_folder(j);
 }

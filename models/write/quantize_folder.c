@@ -5,7 +5,9 @@
 #include "quantize_job.h"
 #include "safetensors_write.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,6 +20,7 @@ typedef struct folder_job {
     sac_out_shard *shards; /* [weights.n_files] */
     bool *done;            /* [weights.n_files]: finished by a run before */
     char part[SAC_WRITE_PATH], state[65];
+    int lock; /* OUT.part; -1 while there is none */
     char *config, *weight_index; /* files' texts */
 } folder_job;
 
@@ -41,8 +44,9 @@ static const char *upper_name(const char *dtype) {
 static sac_status add_copy(sac_out_shard *s, const sac_checkpoint_tensor *t, sac_error *err) {
     sac_out_part p = {.dtype = upper_name(t->dtype_name), .n_dims = t->n_dims, .n_bytes = t->n_bytes, .copied = t};
     int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= p.dim[i] = t->dim[i];
-    p.element_bytes = n ? (int)(t->n_bytes / (uint64_t)n) : 1;
+    for (int i = 0; i < t->n_dims; i++) p.dim[i] = t->dim[i];
+    for (int i = 0; i < t->n_dims && t->n_bytes; i++) n *= t->dim[i];
+    p.element_bytes = t->n_bytes ? (int)(t->n_bytes / (uint64_t)n) : 1;
     if (!p.dtype)
         return sac_fail(err, SAC_UNSUPPORTED, "tensor %.150s is %s, which cannot be copied", t->name, t->dtype_name);
     return sac_shard_add(s, &p, t->name, err);
@@ -211,35 +215,60 @@ static sac_status write_text(const folder_job *f, const char *name, const char *
     return st;
 }
 
-/* Looks for what a run before has left. */
+/* Bytes on the disk of what is in OUT.part besides the finished files of weights. */
+static uint64_t bytes_to_write_over(const folder_job *f) {
+    const sac_quantize_job *j = f->j;
+    struct stat st;
+    uint64_t n = 0;
+    DIR *d = opendir(f->part);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool is_done = false;
+        for (int i = 0; i < j->weights.n_files; i++)
+            is_done |= f->done[i] && !strcmp(base_name(j->weights.files[i].path), e->d_name);
+        if (!is_done && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            n += (uint64_t)st.st_blocks * 512;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+/* Looks for what a run before has left, and keeps other runs from it. */
 static sac_status find_done(folder_job *f) {
     sac_quantize_job *j = f->j;
     char path[SAC_WRITE_PATH];
     char *text = NULL;
     size_t n_bytes;
-    if (!sac_folder_exists(f->part)) return SAC_OK;
+    SAC_TRY(sac_out_lock(&f->lock, f->part, O_RDONLY | O_DIRECTORY, j->err));
+    if (f->lock < 0) return SAC_OK;
     SAC_TRY(sac_path_join(path, sizeof path, f->part, STATE, j->err));
     sac_status st = sac_file_exists(path) ? sac_file_read(&text, &n_bytes, path, 1 << 10, j->err) : SAC_OK;
     const bool is_same = text && strcmp(text, f->state) == 0;
-    const bool is_new = !text && rmdir(f->part) == 0; /* nothing in it */
+    const bool is_new = !text && sac_folder_is_empty(f->part, STATE ".part");
     free(text);
     SAC_TRY(st);
     if (!is_same && !is_new)
         return sac_fail(j->err, SAC_BAD_ARGUMENT,
                         "%.200s is left of a run with another format or source; remove it, or give another name",
                         f->part);
+    if (is_new) unlinkat(f->lock, STATE ".part", 0);
     for (int i = 0; i < j->weights.n_files && is_same; i++) {
         struct stat s;
         SAC_TRY(sac_path_join(path, sizeof path, f->part, base_name(j->weights.files[i].path), j->err));
         f->done[i] = stat(path, &s) == 0 && (uint64_t)s.st_size == f->shards[i].n_bytes;
         if (f->done[i]) j->plan.bytes_done += f->shards[i].n_bytes;
     }
+    j->bytes_reused = bytes_to_write_over(f);
     return SAC_OK;
 }
 
-static sac_status make_part(const folder_job *f) {
-    if (mkdir(f->part, 0777) && errno != EEXIST)
-        return sac_fail(f->j->err, SAC_IO, "%.250s: cannot be made: %s", f->part, strerror(errno));
+static sac_status make_part(folder_job *f) {
+    if (f->lock < 0) {
+        if (mkdir(f->part, 0777) == 0)
+            SAC_TRY(sac_out_lock(&f->lock, f->part, O_RDONLY | O_DIRECTORY, f->j->err));
+        else if (errno != EEXIST)
+            return sac_fail(f->j->err, SAC_IO, "%.250s: cannot be made: %s", f->part, strerror(errno));
+        if (f->lock < 0) return sac_fail(f->j->err, SAC_IO, "another run writes %.250s", f->part);
+    }
     const uint64_t done = f->j->progress.done;
     SAC_TRY(write_text(f, STATE, f->state));
     f->j->progress.done = done; /* is no part of what is written for good */
@@ -247,11 +276,10 @@ static sac_status make_part(const folder_job *f) {
 }
 
 static sac_status finish(const folder_job *f) {
-    char path[SAC_WRITE_PATH];
-    SAC_TRY(sac_path_join(path, sizeof path, f->part, STATE, f->j->err));
-    unlink(path);
     if (rename(f->part, f->j->out))
         return sac_fail(f->j->err, SAC_IO, "%.200s: whole, but cannot be renamed: %s", f->part, strerror(errno));
+    unlinkat(f->lock, STATE, 0); /* only now: without it a later run would not go on with what is there */
+    (void)fsync(f->lock);
     sac_sync_folder_of(f->j->out);
     return SAC_OK;
 }
@@ -296,12 +324,14 @@ sac_status sac_quantize_to_folder(sac_quantize_job *j) {
     sac_status st = SAC_OK;
     if (f) {
         f->j = j;
+        f->lock = -1;
         f->shards = calloc(n, sizeof *f->shards);
         f->done = calloc(n, sizeof *f->done);
     }
     st = f && f->shards && f->done ? plan_and_write(f) : sac_fail_no_memory(j->err);
     for (size_t i = 0; f && f->shards && i < n; i++) sac_shard_free(&f->shards[i]);
     if (f) {
+        if (f->lock >= 0) close(f->lock);
         free(f->shards);
         free(f->done);
         free(f->config);

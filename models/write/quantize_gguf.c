@@ -127,6 +127,10 @@ static sac_status add_tensor(gguf_job *f, const sac_checkpoint_tensor *t) {
         return sac_fail(f->j->err, SAC_UNSUPPORTED,
                         "tensor %.100s is %s, quantised already: give the original, in 16 or 32 bits", t->name,
                         t->dtype_name);
+    for (int i = 0; i < t->n_dims; i++)
+        if (t->dim[i] < 1)
+            return sac_fail(f->j->err, SAC_BAD_FILE, "tensor %.100s: its dimension %d is %lld, must be 1 at least", t->name,
+                            i, (long long)t->dim[i]);
     sac_rounded_of(&r, t);
     if (t->n_dims > 1) { /* rows are the last dimension's */
         const int64_t n = r.rows * r.cols;

@@ -4,10 +4,21 @@
 #include "model_load.h"
 #include "safetensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
+
+bool sac_folder_is_empty(const char *path, const char *but) {
+    DIR *d = opendir(path);
+    if (!d) return false;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && (!but || strcmp(e->d_name, but));
+    closedir(d);
+    return n == 0;
+}
 
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
     struct statvfs fs;
@@ -18,7 +29,7 @@ sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
     free(folder);
     if (!known) return sac_fail(j->err, SAC_IO, "%.250s: cannot be written: %s", j->out, strerror(why));
     sac_quantize_plan *p = &j->plan;
-    p->bytes_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+    p->bytes_free = (uint64_t)fs.f_bavail * fs.f_frsize + j->bytes_reused;
     j->progress.total = p->n_bytes;
     j->progress.done = p->bytes_done;
     if (j->options->planned) j->options->planned(j->options->ctx, p);

@@ -16,6 +16,7 @@ typedef struct sac_quantize_job {
     sac_pool *pool;
     sac_quantize_plan plan;
     sac_out_progress progress;
+    uint64_t bytes_reused; /* on the disk, of what a run before has left in OUT.part and this one writes over */
     sac_error *err;
     /* of a folder */
     json_t *config_json;
@@ -34,6 +35,9 @@ sac_status sac_quantize_gguf(sac_quantize_job *j);
 
 /* The plan has its sizes: tells them, and IO where the disk has no room. beside: a path on that disk. */
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside);
+
+/* Nothing is in the folder, or but an entry of that name (NULL: nothing). */
+bool sac_folder_is_empty(const char *path, const char *but);
 
 /* Every other file of the folder, into `to`. With `to` NULL only *n_bytes, which is added to. */
 sac_status sac_quantize_carry_over(sac_quantize_job *j, const char *to, uint64_t *n_bytes);

@@ -19,6 +19,11 @@ def size_of(path):
     return sum(os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(path) for n in names)
 
 
+def is_at_work(part):
+    """Something is in it, so it is locked."""
+    return bool(os.listdir(part)) if os.path.isdir(part) else os.path.exists(part) and os.path.getsize(part) > 0
+
+
 class Quantize(Case):
     def quantize(self, *words, code=0):
         run = saccade("quantize", *words, "--threads", "1")
@@ -86,6 +91,27 @@ class Quantize(Case):
         for file in os.listdir(other):
             with open(os.path.join(out, file), "rb") as a, open(os.path.join(other, file), "rb") as b:
                 self.assertEqual(a.read(), b.read(), file)
+
+    def test_a_second_run_keeps_off(self):
+        """The first is stopped while it writes; the second says so and leaves all as it is, and the first ends well."""
+        for name, scheme in ("model.gguf", "q8_0"), ("model", "fp8"):
+            out = self.path(name)
+            first = subprocess.Popen([SACCADE, "quantize", DEMO, out, "--format", scheme, "--threads", "1", "-q"])
+            try:
+                end = time.monotonic() + 60
+                while time.monotonic() < end and not is_at_work(out + ".part") and first.poll() is None:
+                    time.sleep(0.0005)
+                first.send_signal(signal.SIGSTOP)
+                self.assertTrue(os.path.exists(out + ".part"))
+                second = self.quantize(DEMO, out, "--format", scheme, "--quiet", code=74)
+                self.assertIn(f"another run writes {out}.part", second.stderr)
+                self.assertTrue(os.path.exists(out + ".part"))
+            finally:
+                first.send_signal(signal.SIGCONT)
+                self.assertEqual(first.wait(), 0)
+            self.assertFalse(os.path.exists(out + ".part"))
+            self.quantize(DEMO, self.path("other-" + name), "--format", scheme)
+            self.assertEqual(subprocess.run(["diff", "-r", out, self.path("other-" + name)], check=False).returncode, 0)
 
     def test_json_and_quiet(self):
         told = json.loads(self.quantize(DEMO, self.path("a.gguf"), "-f", "q4_k_m", "--json").stdout)

@@ -1,17 +1,30 @@
 #define _GNU_SOURCE
 #include "model.h"
+#include "out_file.h"
 #include "quantize.h"
 #include "scheme.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEMO "models/demo"
 
 static char folder[] = "/tmp/test_quantize.XXXXXX";
+
+/* The disk of these tests: it stands in for the library's. */
+static uint64_t bytes_free = (uint64_t)1 << 40;
+
+int statvfs(const char *path, struct statvfs *fs) {
+    struct stat st;
+    *fs = (struct statvfs){.f_bsize = 1, .f_frsize = 1, .f_bavail = bytes_free, .f_bfree = bytes_free};
+    return stat(path, &st);
+}
 
 static int make_folder(void **state) {
     (void)state;
@@ -238,6 +251,186 @@ static void full_disks_leave_no_gguf(void **state) {
     assert_int_not_equal(access(at("none.gguf.part"), F_OK), 0);
 }
 
+/* ---------------------------------------------------------------- beside other runs, and over what is there */
+
+static void a_second_run_keeps_off(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_out_file a = {0}, b = {0};
+    const char *path = at("two.gguf"), *part = at("two.gguf.part");
+    assert_ok(sac_out_open(&a, path, NULL, &err), err);
+    assert_ok(sac_out_write(&a, "whole", 5, &err), err);
+    assert_int_equal(sac_out_open(&b, path, NULL, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_non_null(strstr(err.text, part));
+    sac_out_abandon(&b);
+    assert_int_equal(quantize(DEMO, path, "q8_0", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_int_equal(access(part, F_OK), 0);
+    assert_ok(sac_out_close(&a, &err), err);
+    assert_int_equal(size_of(path), 5);
+
+    const char *out = at("both"), *both = at("both.part");
+    assert_int_equal(mkdir(both, 0777), 0);
+    const int other = open(both, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(quantize(DEMO, out, "fp8", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "another run writes"));
+    assert_true(w.n_planned == 0 && access(both, F_OK) == 0);
+    close(other);
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    shell("rm -r %s%s", out, "");
+}
+
+/* A longer file of a killed run is shortened; links are not followed. */
+static void part_files_are_begun_anew(void **state) {
+    (void)state;
+    sac_error err;
+    sac_out_file f = {0};
+    const char *path = at("anew.gguf"), *part = at("anew.gguf.part"), *kept = at("kept");
+    shell("echo something longer | tee %s > %s", part, kept);
+    assert_ok(sac_out_open(&f, path, NULL, &err), err);
+    assert_ok(sac_out_write(&f, "new", 3, &err), err);
+    assert_ok(sac_out_close(&f, &err), err);
+    assert_int_equal(size_of(path), 3);
+    static const char *const links[] = {"ln -s %s %s", "ln %s %s"};
+    for (size_t i = 0; i < SAC_COUNT(links); i++) {
+        shell(links[i], kept, part);
+        assert_int_equal(sac_out_open(&f, path, NULL, &err), SAC_IO);
+        sac_out_abandon(&f);
+        assert_int_equal(size_of(kept), 17);
+        assert_int_equal(unlink(part), 0); /* still there */
+    }
+}
+
+static void the_source_is_not_written_over(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *out = at("m.gguf"), *part = at("m.gguf.part"), *half = at("source.gguf");
+    assert_ok(quantize(DEMO, half, "bf16", &w, &err), err);
+    const uint64_t n_bytes = size_of(half);
+    static const char *const ways[] = {"mv %s %s", "ln %s %s", "ln -s %s %s"};
+    for (size_t i = 0; i < SAC_COUNT(ways); i++) {
+        shell(ways[i], half, part);
+        assert_int_equal(quantize(i ? half : part, out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
+        if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+        if (i == 0) shell("mv %s %s", part, half);
+        else assert_int_equal(unlink(part), 0);
+        assert_int_equal(size_of(half), n_bytes);
+    }
+    shell("cp -r " DEMO " %1$s; ln %1$s/model-00001-of-00003.safetensors %2$s", at("d.part"), part);
+    assert_int_equal(quantize(at("d.part"), at("d"), "fp8", &w, &err), SAC_BAD_ARGUMENT);
+    if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+    assert_int_equal(quantize(at("d.part"), out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
+    if (!strstr(err.text, "is the source")) fail_msg("%s", err.text);
+    shell("cmp %s/model-00001-of-00003.safetensors " DEMO "/model-00001-of-00003.safetensors && rm %s", at("d.part"), part);
+}
+
+/* What the end would not manage is refused before the work. */
+static void folders_that_cannot_be_replaced_are_refused(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    shell("mkdir %1$s; ln -s %1$s %2$s", at("empty"), at("link"));
+    const char *const outs[] = {at("empty/."), at("empty/.."), at("link"), at("link/"), ".", "/proc"};
+    for (size_t i = 0; i < SAC_COUNT(outs); i++) {
+        assert_int_equal(quantize(DEMO, outs[i], "fp8", &w, &err), SAC_BAD_ARGUMENT);
+        if (!strstr(err.text, "name a folder inside it")) fail_msg("%s", err.text);
+        assert_int_equal(w.n_planned, 0);
+    }
+    assert_ok(quantize(DEMO, at("empty"), "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(at("empty"))); /* nothing of the unfinished folder */
+    shell("rm -r %s %s", at("empty"), at("link"));
+}
+
+static const char *late; /* a file that comes to be in OUT while a run is at work */
+
+static void put_late(void *ctx, const sac_quantize_plan *plan) {
+    planned(ctx, plan);
+    if (late) shell("mkdir -p $(dirname %s) && touch %s", late, late);
+}
+
+/* A rename that fails loses nothing: the same command goes on. */
+static void a_failed_rename_keeps_the_work(void **state) {
+    (void)state;
+    sac_error err;
+    watch w = {0};
+    const char *out = at("late");
+    const sac_quantize_options o = {.format = "fp8", .n_threads = 2, .planned = put_late, .ctx = &w};
+    late = at("late/file");
+    assert_int_equal(sac_quantize(DEMO, out, &o, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "cannot be renamed"));
+    shell("rm -r %s%s", out, "");
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    assert_true(w.plan.bytes_done > w.plan.n_bytes / 2);
+    shell("rm -r %s%s", out, "");
+    shell("mkdir %s && echo 0 > %s", at("late.part"), at("late.part/quantize.state.part")); /* killed at its beginning */
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(out));
+    shell("rm -r %s%s", out, "");
+}
+
+/* The room of OUT.part is there for the run that writes it over. */
+static void room_of_unfinished_files_counts(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *file = at("room.gguf"), *out = at("room"), *part = at("room.part");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    bytes_free = w.plan.n_bytes / 2;
+    shell("mv %1$s %1$s.part%2$s", file, "");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    assert_true(w.plan.bytes_free > w.plan.n_bytes);
+    shell("rm %s%s", file, "");
+    assert_int_equal(quantize(DEMO, file, "bf16", &w, &err), SAC_IO);
+    assert_non_null(strstr(err.text, "are free"));
+
+    bytes_free = (uint64_t)1 << 40;
+    late = at("room/file");
+    const sac_quantize_options o = {.format = "fp8", .n_threads = 2, .planned = put_late, .ctx = &w};
+    assert_int_equal(sac_quantize(DEMO, out, &o, &err), SAC_IO); /* leaves all */
+    shell("rm -r %s && cd %s && mv model-00002-of-00003.safetensors model-00002-of-00003.safetensors.part", out, part);
+    bytes_free = 100 << 10;
+    assert_ok(quantize(DEMO, out, "fp8", &w, &err), err);
+    const uint64_t left = w.plan.n_bytes - w.plan.bytes_done;
+    assert_true(left > bytes_free && w.plan.bytes_free >= left && w.plan.bytes_free < w.plan.n_bytes);
+    shell("rm -r %s%s", out, "");
+    bytes_free = (uint64_t)1 << 40;
+}
+
+static void tensors_without_elements_are_refused_by_name(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *file = at("none.gguf");
+    assert_ok(quantize(DEMO, file, "bf16", &w, &err), err);
+    FILE *f = fopen(file, "r+b");
+    assert_non_null(f);
+    static uint8_t head[8 << 20];
+    const size_t n = fread(head, 1, sizeof head, f);
+    static const char name[] = "output_norm.weight";
+    const uint8_t *found = memmem(head, n, name, sizeof name - 1); /* then the count of its dimensions, and the first */
+    const uint64_t none = 0;
+    assert_non_null(found);
+    fseek(f, found - head + (long)sizeof name - 1 + 4, SEEK_SET);
+    assert_int_equal(fwrite(&none, 1, sizeof none, f), sizeof none);
+    fclose(f);
+    assert_int_equal(quantize(file, at("some.gguf"), "q8_0", &w, &err), SAC_BAD_FILE);
+    if (!strstr(err.text, name) || !strstr(err.text, "at least")) fail_msg("%s", err.text);
+    assert_int_equal(unlink(file), 0);
+
+    sac_out_file out = {0};
+    const sac_checkpoint_tensor t = {.dtype = SAC_DTYPE_F32, .n_dims = 2, .dim = {3, 0}, .file = -1};
+    sac_rounded r;
+    sac_rounded_of(&r, &t);
+    assert_ok(sac_out_open(&out, file, NULL, &err), err);
+    assert_ok(sac_out_rounded(&out, &r, NULL, &err), err);
+    assert_int_equal(out.n_bytes, 0);
+    sac_out_abandon(&out);
+}
+
 /* A copy of the demo model in which some bytes of a tensor are others. */
 static void damage(const char *to, const char *tensor, const void *bytes, size_t n_bytes) {
     sac_loaded_model m;
@@ -335,6 +528,13 @@ int main(void) {
         cmocka_unit_test(rows_of_llama_take_turns),
         cmocka_unit_test(finished_files_are_taken_up_again),
         cmocka_unit_test(full_disks_leave_no_gguf),
+        cmocka_unit_test(a_second_run_keeps_off),
+        cmocka_unit_test(part_files_are_begun_anew),
+        cmocka_unit_test(the_source_is_not_written_over),
+        cmocka_unit_test(folders_that_cannot_be_replaced_are_refused),
+        cmocka_unit_test(a_failed_rename_keeps_the_work),
+        cmocka_unit_test(room_of_unfinished_files_counts),
+        cmocka_unit_test(tensors_without_elements_are_refused_by_name),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
     };

@@ -221,6 +221,19 @@ static sac_rounded rounded(sac_checkpoint_tensor *t, const float *x, int64_t row
     return r;
 }
 
+/* Dimensions beside a 0 may be anything: their product is not taken (the sanitizers would say). */
+static void tensors_without_elements_have_no_columns(void **state) {
+    (void)state;
+    const int64_t huge = (int64_t)1 << 40;
+    sac_rounded r;
+    sac_rounded_of(&r, &(sac_checkpoint_tensor){.n_dims = 3, .dim = {huge, huge, 0}});
+    assert_true(r.rows == huge && r.cols == 0);
+    sac_rounded_of(&r, &(sac_checkpoint_tensor){.n_dims = 4, .dim = {0, huge, huge, huge}});
+    assert_true(r.rows == 0 && r.cols == 0);
+    sac_rounded_of(&r, &(sac_checkpoint_tensor){.n_dims = 3, .dim = {3, 5, 7}});
+    assert_true(r.rows == 3 && r.cols == 35);
+}
+
 static void rows_of_a_head_take_turns(void **state) {
     (void)state;
     const float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, want[8] = {0, 2, 1, 3, 4, 6, 5, 7};
@@ -253,6 +266,7 @@ static void what_is_not_finite_is_refused_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_without_elements_have_no_columns),
         cmocka_unit_test(blocks_are_those_of_the_gguf_package),
         cmocka_unit_test(k_quants_are_as_close_as_a_plain_search),
         cmocka_unit_test(odd_rows_stay_finite),
