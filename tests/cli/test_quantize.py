@@ -93,6 +93,15 @@ class Quantize(Case):
         self.assertEqual((told["rounded"], told["left"], told["without_vision"]), (64, 0, True))
         self.assertEqual(self.quantize(DEMO, self.path("b.gguf"), "-f", "q8_0", "--quiet").stdout, "")
 
+    def test_what_rounding_at_load_leaves_is_told(self):
+        run = saccade("inspect", "-m", os.path.join(MODELS, "smolvlm"), "--weights", "w4a16:g=16", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, r"--weights w4a16:g=16: \d+ matrices stay as they are.*down_proj")
+        self.assertIn('"weights_left"', run.stdout)
+        run = saccade("ask", "-m", os.path.join(MODELS, "smolvlm"), "--weights", "w4a16", "x")
+        self.assertEqual(run.returncode, 69)
+        self.assertRegex(run.stderr, r"rows of 32 elements .* group of 128; give a smaller one, w4a16:g=N")
+
     def test_refusals(self):
         out = self.path("out")
         for words, code, says in (

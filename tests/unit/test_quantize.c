@@ -326,6 +326,34 @@ static void matrices_that_do_not_fit_stay(void **state) {
     assert_int_equal(m.decoder.layers[3].down.format, SAC_WEIGHT_PACKED);
     sac_loaded_model_free(&m);
     shell("grep -q 'layers..*3..*self_attn..*q_proj' %s/config.json%s", at("wide"), "");
+    open_model(&m, DEMO, "w8a16:g=256"); /* and a model that is rounded while it is loaded says so too */
+    assert_int_equal(m.unrounded.n, 54);
+    assert_non_null(strstr(m.unrounded.first, "layers.0."));
+    sac_loaded_model_free(&m);
+    open_model(&m, DEMO, "w8a16");
+    assert_int_equal(m.unrounded.n, 0);
+    sac_loaded_model_free(&m);
+}
+
+/* A format that no matrix's rows fit is refused, with what would fit, and not silently without effect. */
+static void formats_that_fit_nothing_are_refused(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_loaded_model m;
+    const sac_load_options o = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = "w4a16:g=4096"};
+    assert_int_equal(sac_loaded_model_open_with(&m, DEMO, &o, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "--weights w4a16:g=4096"));
+    assert_non_null(strstr(err.text, "rows of 384 elements"));
+    assert_non_null(strstr(err.text, "w4a16:g=N"));
+    assert_int_equal(quantize(DEMO, at("none"), "w4a16:g=4096", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "rows of 384 elements"));
+    assert_non_null(strstr(err.text, "w4a16:g=N"));
+    assert_int_equal(quantize("tests/golden/models/llama_f32", at("none"), "w8a16:g=16", &w, &err), SAC_UNSUPPORTED);
+    const sac_load_options eights = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = "w8a16"};
+    assert_ok(sac_loaded_model_open_with(&m, "tests/golden/models/llama_f32", &eights, &err), err);
+    assert_int_equal(m.unrounded.n, m.decoder.config.n_layers); /* down_proj, with rows of 51 */
+    sac_loaded_model_free(&m);
 }
 
 int main(void) {
@@ -337,6 +365,7 @@ int main(void) {
         cmocka_unit_test(full_disks_leave_no_gguf),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
+        cmocka_unit_test(formats_that_fit_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
