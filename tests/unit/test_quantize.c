@@ -356,6 +356,32 @@ static void formats_that_fit_nothing_are_refused(void **state) {
     sac_loaded_model_free(&m);
 }
 
+/* An adapter that lies in the folder belongs to the model: a GGUF file of the rest would be another model. */
+static void adapters_are_not_lost(void **state) {
+    (void)state;
+    static const char source[] = "tests/golden/models/llama_f32", adapters[] = "tests/golden/adapters";
+    sac_error err;
+    watch w;
+    const char *both = at("both"), *typo = at("typo.gguf");
+    char adapter[200];
+    shell("cp -r %s %s", source, both);
+    snprintf(adapter, sizeof adapter, "%s/llama_f32/attention", adapters);
+    shell("cp %s/adapter_* %s", adapter, both);
+    assert_int_equal(quantize(both, at("both.gguf"), "f16", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "both/adapter_config.json"));
+    assert_non_null(strstr(err.text, "merge_and_unload"));
+    assert_ok(quantize(both, at("both-fp8"), "fp8", &w, &err), err); /* folders keep it */
+    assert_int_equal(access(at("both-fp8/adapter_config.json"), F_OK), 0);
+
+    snprintf(adapter, sizeof adapter, "%s/gguf_llama_f32/gguf_attention.gguf", adapters);
+    assert_int_equal(quantize(adapter, at("adapter.gguf"), "q8_0", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "an adapter"));
+    shell("sed s/general.type/general.typo/ %s > %s", adapter, typo);
+    assert_int_equal(quantize(typo, at("adapter.gguf"), "q8_0", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no matrix"));
+    assert_int_not_equal(access(at("adapter.gguf"), F_OK), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_what_loading_rounds_to),
@@ -366,6 +392,7 @@ int main(void) {
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
         cmocka_unit_test(formats_that_fit_nothing_are_refused),
+        cmocka_unit_test(adapters_are_not_lost),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
