@@ -124,7 +124,7 @@ static sac_status put_keys(folder_job *f) {
     put_int(f, "vocab_size", d->vocab);
     if (d->sliding_window) put_int(f, "attention.sliding_window", d->sliding_window);
     SAC_TRY(put_rope(f));
-    SAC_TRY(sac_gguf_put_vocab(&f->out, f->j));
+    SAC_TRY(sac_gguf_put_vocab(&f->out, f->j, f->arch));
     sac_gguf_put_u32(&f->out, "general.file_type", (uint32_t)f->j->scheme.file_type);
     sac_gguf_put_u32(&f->out, "general.quantization_version", 2);
     return SAC_OK;

@@ -382,6 +382,72 @@ static void adapters_are_not_lost(void **state) {
     assert_int_not_equal(access(at("adapter.gguf"), F_OK), 0);
 }
 
+static void write_file(const char *folder_name, const char *name, const char *text) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder_name, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What a GGUF file of the folder says of conversations is what the folder says. */
+static void same_conversations(const char *in, const char *out) {
+    sac_error err;
+    watch w;
+    sac_loaded_model a, b;
+    assert_ok(quantize(in, out, "f16", &w, &err), err);
+    assert_string_equal(w.plan.chat_lost, "");
+    open_model(&a, in, NULL);
+    open_model(&b, out, NULL);
+    assert_true(sac_chat_templates_count(a.templates) > 0);
+    assert_int_equal(sac_chat_templates_count(a.templates), sac_chat_templates_count(b.templates));
+    for (size_t i = 0; i < sac_chat_templates_count(a.templates); i++) {
+        const sac_text_span x = sac_chat_templates_text(a.templates, i);
+        size_t k = 0;
+        while (strcmp(sac_chat_templates_name(b.templates, k), sac_chat_templates_name(a.templates, i)))
+            assert_true(++k < sac_chat_templates_count(b.templates));
+        assert_int_equal(sac_chat_templates_text(b.templates, k).n_bytes, x.n_bytes);
+        assert_memory_equal(sac_chat_templates_text(b.templates, k).text, x.text, x.n_bytes);
+    }
+    assert_int_equal(a.n_stop_ids, b.n_stop_ids);
+    for (int i = 0, k; i < a.n_stop_ids; i++) {
+        for (k = 0; k < b.n_stop_ids && a.stop_ids[i] != b.stop_ids[k]; k++) continue;
+        assert_true(k < b.n_stop_ids);
+    }
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
+    shell("rm %s%s", out, "");
+}
+
+static void gguf_files_keep_how_models_chat(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *in = at("talks"), *out = at("talks.gguf");
+    shell("cp -r %s %s", "tests/golden/models/qwen3", in);
+    write_file(in, "generation_config.json", "{\"eos_token_id\": [7, 280, 7, 11]}");
+    write_file(in, "tokenizer_config.json", "{\"chat_template\": \"t {{ messages[0].content }}\"}");
+    same_conversations(in, out);
+    write_file(in, "processor_config.json",
+               "{\"chat_template\": {\"default\": \"p {{ messages[0].content }}\", \"tool_use\": \"u\", \"rag\": \"r\"}}");
+    same_conversations(in, out);
+    write_file(in, "chat_template.json",
+               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"{{ messages }}\"}]}");
+    same_conversations(in, out);
+    write_file(in, "chat_template.jinja", "j {{ messages[0].content }}");
+    shell("mkdir %s/additional_chat_templates; echo x > %s/additional_chat_templates/two.jinja", in, in);
+    same_conversations(in, out);
+    shell("cd %s/additional_chat_templates; mv two.jinja %s.jinja", in,
+          "a_name_that_is_longer_than_those_that_readers_of_gguf_files_will_take");
+    assert_int_equal(quantize(in, out, "f16", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "chat template's name"));
+
+    assert_ok(quantize("tests/golden/models/mistral", out, "f16", &w, &err), err);
+    assert_string_equal(w.plan.chat_lost, "mistral");
+    assert_string_equal(w.plan.chat_instead, "llama-2");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_what_loading_rounds_to),
@@ -393,6 +459,7 @@ int main(void) {
         cmocka_unit_test(matrices_that_do_not_fit_stay),
         cmocka_unit_test(formats_that_fit_nothing_are_refused),
         cmocka_unit_test(adapters_are_not_lost),
+        cmocka_unit_test(gguf_files_keep_how_models_chat),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
