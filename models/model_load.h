@@ -92,6 +92,12 @@ sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);
 /* The JSON object of <folder>/<name>; *out is NULL when there is no such file. */
 sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err);
 
+/* Where a tower with files of its own is: <folder>/<mm_vision_tower>, or <folder>/vision_tower; *name, which may be the
+ * JSON's: without the folder before it; NULL: there is none. */
+sac_status sac_load_find_tower(const char **name, const char *folder, const json_t *config, sac_error *err);
+/* The tower's own config.json, CLIP's or the vision half's, becomes the "vision_config" of the model's, `config`. */
+sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_error *err);
+
 #define SAC_GGUF_TEMPLATE_NAME 64 /* bytes of the name of a chat template in GGUF, at most */
 #define SAC_VIDEO_CHAT "(video)" /* the name of a family's own template for conversations with videos */
 

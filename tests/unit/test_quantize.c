@@ -448,6 +448,30 @@ static void gguf_files_keep_how_models_chat(void **state) {
     assert_string_equal(w.plan.chat_instead, "llama-2");
 }
 
+/* A tower in a folder of its own, under a name with a slash, whose sizes only its own config.json says. */
+static void towers_go_with_their_models(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_loaded_model a, b;
+    const char *in = at("parts"), *out = at("parts-fp8");
+    shell("cp -r %s %s", "tests/golden/models/longva_tower", in);
+    shell("mkdir %s/maker && test -d %s/vision_tower", in, in);
+    shell("mv %s/vision_tower %s/maker/eye", in, in);
+    shell("sed -i s,openai/clip-vit-large-patch14-336,maker/eye, %s/config.json%s", in, "");
+    assert_ok(quantize(in, out, "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(out));
+    shell("cmp %s/maker/eye/model.safetensors %s/maker/eye/model.safetensors", in, out);
+    shell("grep -q vision_config %s/config.json && exit 1 || exit 0%s", out, ""); /* as it stood */
+    open_model(&a, in, "fp8");
+    open_model(&b, out, NULL);
+    same_weight(&a.decoder.layers[1].down, &b.decoder.layers[1].down, "down", 1);
+    assert_true(b.has_vision);
+    assert_int_equal(a.tower.config.hidden, b.tower.config.hidden);
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_what_loading_rounds_to),
@@ -460,6 +484,7 @@ int main(void) {
         cmocka_unit_test(formats_that_fit_nothing_are_refused),
         cmocka_unit_test(adapters_are_not_lost),
         cmocka_unit_test(gguf_files_keep_how_models_chat),
+        cmocka_unit_test(towers_go_with_their_models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
