@@ -19,6 +19,12 @@ typedef struct sac_tensor_entry {
     size_t n_bytes;
 } sac_tensor_entry;
 
+/* Matrices of layers that a scheme (scheme.h) was asked for and left as they are, because of the length of their rows. */
+typedef struct sac_unrounded {
+    int n;
+    char first[128]; /* the name of one; "" without any */
+} sac_unrounded;
+
 /* How conversations are written: by a template, or in a built-in format. */
 typedef struct sac_model_chat {
     const sac_chat_format *format;               /* NULL: by a template */
@@ -72,6 +78,7 @@ typedef struct sac_loaded_model {
     int64_t n_parameters;
     size_t weight_bytes;
     sac_dtype dtype;         /* of most weight bytes */
+    sac_unrounded unrounded; /* of sac_load_options.weights */
     uint8_t fingerprint[32]; /* identifies weights and processor in the vision embedding cache */
     sac_arena arena;         /* f32 copies of norms and biases, layer tables */
     int own_adapter; /* of the decoder's, what sequences have that ask for none: products beside quantised matrices,

@@ -24,69 +24,75 @@ sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac
 
 /* ---- templates ---- */
 
-static sac_status add_file(sac_load_context *l, const char *name, const char *path) {
+typedef struct template_search {
+    const char *folder;
+    sac_chat_templates *out;
+    sac_error *err;
+} template_search;
+
+static sac_status add_file(const template_search *s, const char *name, const char *path) {
     char *text;
     size_t n_bytes;
-    SAC_TRY(sac_file_read(&text, &n_bytes, path, SAC_CHAT_TEMPLATE_MAX_BYTES, l->err));
-    sac_status st = sac_chat_templates_add(l->m->templates, name, path, text, n_bytes, l->err);
+    SAC_TRY(sac_file_read(&text, &n_bytes, path, SAC_CHAT_TEMPLATE_MAX_BYTES, s->err));
+    sac_status st = sac_chat_templates_add(s->out, name, path, text, n_bytes, s->err);
     free(text);
     return st;
 }
 
 /* additional_chat_templates/NAME.jinja */
-static sac_status add_more_files(sac_load_context *l) {
+static sac_status add_more_files(const template_search *s) {
     char folder[PATH_BYTES], path[PATH_BYTES];
-    SAC_TRY(sac_path_join(folder, sizeof folder, l->text_path, "additional_chat_templates", l->err));
+    SAC_TRY(sac_path_join(folder, sizeof folder, s->folder, "additional_chat_templates", s->err));
     DIR *d = opendir(folder);
     sac_status st = SAC_OK;
     for (struct dirent *e; d && st == SAC_OK && (e = readdir(d));) {
         size_t n = strlen(e->d_name), n_end = strlen(".jinja");
         if (n <= n_end || strcmp(e->d_name + n - n_end, ".jinja")) continue;
-        st = sac_path_join(path, sizeof path, folder, e->d_name, l->err);
+        st = sac_path_join(path, sizeof path, folder, e->d_name, s->err);
         e->d_name[n - n_end] = 0;
-        if (st == SAC_OK) st = add_file(l, e->d_name, path);
+        if (st == SAC_OK) st = add_file(s, e->d_name, path);
     }
     if (d) closedir(d);
     return st;
 }
 
-static sac_status add_text(sac_load_context *l, const char *file, const char *name, const json_t *text) {
+static sac_status add_text(const template_search *s, const char *file, const char *name, const json_t *text) {
     char source[PATH_BYTES + 32];
     if (!json_is_string(text)) return SAC_OK;
-    snprintf(source, sizeof source, "%s/%s (chat_template)", l->text_path, file);
-    return sac_chat_templates_add(l->m->templates, name, source, json_string_value(text),
-                                  json_string_length(text), l->err);
+    snprintf(source, sizeof source, "%s/%s (chat_template)", s->folder, file);
+    return sac_chat_templates_add(s->out, name, source, json_string_value(text),
+                                  json_string_length(text), s->err);
 }
 
 /* "chat_template" of one of the JSON files: a text, {"name": text, ...} or [{"name", "template"}, ...]. */
-static sac_status add_value(sac_load_context *l, const char *file, const json_t *v) {
+static sac_status add_value(const template_search *s, const char *file, const json_t *v) {
     const char *name;
     json_t *text;
-    if (json_is_string(v)) return add_text(l, file, "default", v);
+    if (json_is_string(v)) return add_text(s, file, "default", v);
     if (json_is_object(v)) {
-        json_object_foreach((json_t *)(uintptr_t)v, name, text) SAC_TRY(add_text(l, file, name, text));
+        json_object_foreach((json_t *)(uintptr_t)v, name, text) SAC_TRY(add_text(s, file, name, text));
         return SAC_OK;
     }
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *entry = json_array_get(v, i);
         name = json_string_value(json_object_get(entry, "name"));
-        if (name) SAC_TRY(add_text(l, file, name, json_object_get(entry, "template")));
+        if (name) SAC_TRY(add_text(s, file, name, json_object_get(entry, "template")));
     }
     return SAC_OK;
 }
 
-/* Template files go before what the JSON files say; of these the first that has one counts. */
-static sac_status find_templates(sac_load_context *l) {
+sac_status sac_load_folder_templates(sac_chat_templates *out, const char *folder, sac_error *err) {
     static const char *const files[] = {"chat_template.json", "processor_config.json",
                                         "tokenizer_config.json"};
+    const template_search s = {folder, out, err};
     char path[PATH_BYTES];
-    SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "chat_template.jinja", l->err));
-    if (sac_file_exists(path)) SAC_TRY(add_file(l, "default", path));
-    SAC_TRY(add_more_files(l));
-    for (size_t i = 0; i < SAC_COUNT(files) && sac_chat_templates_count(l->m->templates) == 0; i++) {
+    SAC_TRY(sac_path_join(path, sizeof path, folder, "chat_template.jinja", err));
+    if (sac_file_exists(path)) SAC_TRY(add_file(&s, "default", path));
+    SAC_TRY(add_more_files(&s));
+    for (size_t i = 0; i < SAC_COUNT(files) && sac_chat_templates_count(out) == 0; i++) {
         json_t *object;
-        SAC_TRY(sac_load_json(&object, l->text_path, files[i], l->err));
-        sac_status st = add_value(l, files[i], json_object_get(object, "chat_template"));
+        SAC_TRY(sac_load_json(&object, folder, files[i], err));
+        sac_status st = add_value(&s, files[i], json_object_get(object, "chat_template"));
         json_decref(object);
         SAC_TRY(st);
     }
@@ -187,6 +193,6 @@ sac_status sac_load_folder_chat(sac_load_context *l) {
     SAC_TRY(sac_load_chat(l));
     SAC_TRY(find_tokens(l));
     SAC_TRY(sac_load_media_tokens(l));
-    SAC_TRY(find_templates(l));
+    SAC_TRY(sac_load_folder_templates(l->m->templates, l->text_path, l->err));
     return sac_load_video_chat(l);
 }

@@ -15,25 +15,35 @@ static bool inside(const char *name) {
     return name && *name && *name != '/' && !strstr(name, "..");
 }
 
-/* Where a tower with files of its own is: <folder>/<mm_vision_tower>, or <folder>/vision_tower. */
-static sac_status find_tower_folder(const sac_load_context *l, const json_t *config, char path[PATH_BYTES],
-                                    bool *found) {
-    const char *name = json_string_value(json_object_get(config, "mm_vision_tower"));
-    *found = false;
-    if (!name) return SAC_OK;
-    const char *tries[] = {inside(name) ? name : NULL, "vision_tower"};
-    for (int i = 0; i < 2 && !*found; i++) {
+sac_status sac_load_find_tower(const char **name, const char *folder, const json_t *config, sac_error *err) {
+    char path[PATH_BYTES];
+    const char *named = json_string_value(json_object_get(config, "mm_vision_tower"));
+    const char *tries[] = {inside(named) ? named : NULL, "vision_tower"};
+    *name = NULL;
+    for (int i = 0; named && i < 2 && !*name; i++) {
         if (!tries[i]) continue;
-        SAC_TRY(sac_path_join(path, PATH_BYTES, l->path, tries[i], l->err));
-        *found = sac_folder_exists(path);
+        SAC_TRY(sac_path_join(path, sizeof path, folder, tries[i], err));
+        if (sac_folder_exists(path)) *name = tries[i];
     }
     return SAC_OK;
 }
 
-/* The tower's own config.json, CLIP's or the vision half's, becomes the model's vision_config. */
-static sac_status adopt_tower_config(const char *folder, json_t *config, sac_error *err) {
+static sac_status find_tower_folder(const sac_load_context *l, const json_t *config, char path[PATH_BYTES],
+                                    bool *found) {
+    const char *name;
+    SAC_TRY(sac_load_find_tower(&name, l->path, config, l->err));
+    *found = name != NULL;
+    return name ? sac_path_join(path, PATH_BYTES, l->path, name, l->err) : SAC_OK;
+}
+
+sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_error *err) {
+    char path[PATH_BYTES];
+    const char *name;
     json_t *tower;
-    SAC_TRY(sac_load_json(&tower, folder, "config.json", err));
+    SAC_TRY(sac_load_find_tower(&name, folder, config, err));
+    if (!name) return SAC_OK;
+    SAC_TRY(sac_path_join(path, sizeof path, folder, name, err));
+    SAC_TRY(sac_load_json(&tower, path, "config.json", err));
     if (!tower) return SAC_OK;
     json_t *vision = json_object_get(tower, "vision_config");
     json_object_set(config, "vision_config", json_is_object(vision) ? vision : tower);
@@ -203,10 +213,7 @@ static sac_status load_generation(sac_load_context *l, const json_t *config) {
 }
 
 static sac_status load_parts(sac_load_context *l, json_t *config) {
-    char tower[PATH_BYTES];
-    bool found;
-    SAC_TRY(find_tower_folder(l, config, tower, &found));
-    if (found) SAC_TRY(adopt_tower_config(tower, config, l->err));
+    SAC_TRY(sac_load_adopt_tower_config(l->path, config, l->err));
     SAC_TRY(sac_load_hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
     if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);

@@ -157,7 +157,8 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
 /* ---- what ends an answer ---- */
 
 static sac_status read_stop_ids(reader *r) {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
     sac_model_config *c = &r->l->config;
     for (size_t i = 0; i < SAC_COUNT(keys); i++) {
         int64_t id;

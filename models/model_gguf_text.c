@@ -56,7 +56,7 @@ sac_status sac_gguf_load_tokenizer(sac_load_context *l, const sac_gguf *g) {
 
 /* A name that fits `%.*s`: keys of named templates are built from it. */
 static bool is_short(sac_text_span s) {
-    return s.n_bytes > 0 && s.n_bytes <= 64;
+    return s.n_bytes > 0 && s.n_bytes <= SAC_GGUF_TEMPLATE_NAME;
 }
 
 static sac_status add_template(sac_load_context *l, const sac_gguf *g, const char *name, const char *key) {
@@ -80,7 +80,7 @@ sac_status sac_gguf_load_chat(sac_load_context *l, const sac_gguf *g) {
     sac_status st = SAC_OK;
     for (size_t i = 0; i < n && st == SAC_OK; i++) {
         if (!is_short(names[i])) continue;
-        char name[65], key[100];
+        char name[SAC_GGUF_TEMPLATE_NAME + 1], key[SAC_GGUF_TEMPLATE_NAME + 40];
         snprintf(name, sizeof name, "%.*s", (int)names[i].n_bytes, names[i].text);
         snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
         st = add_template(l, g, name, key);

@@ -92,12 +92,21 @@ sac_status sac_load_hash_json(sac_load_context *l, const json_t *v);
 /* The JSON object of <folder>/<name>; *out is NULL when there is no such file. */
 sac_status sac_load_json(json_t **out, const char *folder, const char *name, sac_error *err);
 
+/* Where a tower with files of its own is: <folder>/<mm_vision_tower>, or <folder>/vision_tower; *name, which may be the
+ * JSON's: without the folder before it; NULL: there is none. */
+sac_status sac_load_find_tower(const char **name, const char *folder, const json_t *config, sac_error *err);
+/* The tower's own config.json, CLIP's or the vision half's, becomes the "vision_config" of the model's, `config`. */
+sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_error *err);
+
+#define SAC_GGUF_TEMPLATE_NAME 64 /* bytes of the name of a chat template in GGUF, at most */
 #define SAC_VIDEO_CHAT "(video)" /* the name of a family's own template for conversations with videos */
 
 /* m->chat: the family's format, and nothing yet in m->templates. The tokenizer is open. */
 sac_status sac_load_chat(sac_load_context *l);
 /* The same with the folder's templates and special tokens; templates are opened by sac_loaded_model_set_chat. */
 sac_status sac_load_folder_chat(sac_load_context *l);
+/* The folder's templates alone. Template files go before what the JSON files say; of these the first that has one counts. */
+sac_status sac_load_folder_templates(sac_chat_templates *out, const char *folder, sac_error *err);
 /* The ids of the tokens around pictures and frames, and the family's own template for videos: once the templates and
  * special tokens of the files are known. */
 sac_status sac_load_media_tokens(sac_load_context *l);

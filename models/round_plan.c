@@ -78,7 +78,26 @@ static void choose(sac_round_plan *p, const sac_scheme *s, const sac_model_confi
             e->is_rounded = false;
             if (p->n_kept++ == 0) p->first_kept = e;
         }
+        p->n_rounded += e->is_rounded;
     }
+}
+
+/* Something is rounded, or why nothing is. */
+static sac_status check_any(const sac_round_plan *p, const sac_scheme *s, sac_error *err) {
+    if (p->n_rounded) return SAC_OK;
+    if (!p->n_kept)
+        return sac_fail(err, SAC_UNSUPPORTED, "it has no matrix that is rounded to %s", s->name);
+    sac_rounded r;
+    sac_rounded_of(&r, p->first_kept->from);
+    if (!s->group || r.cols % 8)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "no matrix of its layers can be rounded to %s: rows of %lld elements (%.100s) are no multiple of 8; "
+                        "int8 and fp8 take any",
+                        s->name, (long long)r.cols, p->first_kept->from->name);
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "no matrix of its layers can be rounded to %s: rows of %lld elements (%.100s) are no multiple of the "
+                    "group of %lld; give a smaller one, %s:g=N",
+                    s->name, (long long)r.cols, p->first_kept->from->name, (long long)s->group, s->name);
 }
 
 sac_status sac_round_plan_open(sac_round_plan *p, const sac_scheme *s, const sac_model_config *c,
@@ -90,7 +109,7 @@ sac_status sac_round_plan_open(sac_round_plan *p, const sac_scheme *s, const sac
                         c->decoder.experts.n);
     SAC_TRY(find_all(p, c, table, checkpoint, gguf, err));
     choose(p, s, c);
-    return SAC_OK;
+    return check_any(p, s, err);
 }
 
 void sac_round_plan_close(sac_round_plan *p) {

@@ -19,13 +19,14 @@ typedef struct sac_plan_entry {
 typedef struct sac_round_plan {
     sac_plan_entry *entries; /* embedding, layers, what is behind them */
     int n, capacity;
+    int n_rounded;
     int n_kept; /* matrices of layers that the scheme would be for, but for the length of their rows */
     const sac_plan_entry *first_kept;
     bool has_head;
 } sac_round_plan;
 
-/* gguf: the checkpoint has GGUF's names. UNSUPPORTED, with its name, where a matrix to be rounded is no float. Free it
- * after a failure too. */
+/* gguf: the checkpoint has GGUF's names. UNSUPPORTED, with its name, where a matrix to be rounded is no float, and where
+ * none is rounded. Free it after a failure too. */
 sac_status sac_round_plan_open(sac_round_plan *p, const sac_scheme *s, const sac_model_config *c,
                                const sac_tensor_table *table, const sac_checkpoint *checkpoint, bool gguf,
                                sac_error *err);

@@ -69,12 +69,15 @@ static sac_status round_all(sac_checkpoint *c, const sac_scheme *s, const sac_ro
 
 sac_status sac_round_weights(sac_checkpoint *c, const sac_scheme *s, const sac_model_config *config, bool gguf,
                              sac_pool *pool, sac_load_progress progress, void *progress_ctx,
-                             json_t **quantization, sac_error *err) {
+                             sac_unrounded *unrounded, json_t **quantization, sac_error *err) {
     sac_tensor_table table;
     sac_round_plan plan = {0};
     *quantization = NULL;
     sac_status st = sac_tensor_table_open(&table, config, err);
     if (st == SAC_OK) st = sac_round_plan_open(&plan, s, config, &table, c, gguf, err);
+    *unrounded = (sac_unrounded){.n = plan.n_kept};
+    if (plan.n_kept)
+        snprintf(unrounded->first, sizeof unrounded->first, "%.120s", plan.first_kept->from->name);
     if (st == SAC_OK) st = round_all(c, s, &plan, pool, progress, progress_ctx, err);
     if (st == SAC_OK && !s->is_gguf) {
         *quantization = sac_scheme_config(s, NULL, 0);
@@ -96,7 +99,7 @@ sac_status sac_load_round_weights(sac_load_context *l, const json_t **quantizati
                         "--weights %s: %.200s is quantised already: give the original, in 16 or 32 bits",
                         o->weights, l->path);
     st = sac_round_weights(&l->files->weights, &s, &l->config, gguf, o->pool, o->progress, o->progress_ctx,
-                           &l->files->quantization, l->err);
+                           &l->m->unrounded, &l->files->quantization, l->err);
     *quantization = l->files->quantization;
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "--weights %s", o->weights);
 }

@@ -8,9 +8,10 @@
 
 /* In the place of the matrices that the scheme is for, `c` has rounded ones, in memory of its own, and scales beside
  * them; *quantization is the "quantization_config" that goes with these, owned by the caller, NULL with GGUF's schemes.
- * The language half is rounded, the tower stays. Sealed before and after. */
+ * The language half is rounded, the tower stays. *unrounded: what is of it and stays too; UNSUPPORTED where that is all.
+ * Sealed before and after. */
 sac_status sac_round_weights(sac_checkpoint *c, const sac_scheme *s, const sac_model_config *config, bool gguf,
                              sac_pool *pool, sac_load_progress progress, void *progress_ctx,
-                             json_t **quantization, sac_error *err);
+                             sac_unrounded *unrounded, json_t **quantization, sac_error *err);
 
 #endif

@@ -153,6 +153,9 @@ typedef struct sac_model_info {
     int n_experts, n_experts_used,
         expert_intermediate; /* of layers that have experts in the place of their MLP, how many,
                                                            those that see a token, and channels of each; 0: there are none */
+    int n_unrounded; /* matrices of layers that sac_model_options.weights leaves as they are, because their rows are no
+                        whole groups; 0: none */
+    const char *first_unrounded; /* one of them; or NULL */
 } sac_model_info;
 
 SAC_API void sac_model_get_info(const sac_model *m,

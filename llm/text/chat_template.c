@@ -103,6 +103,10 @@ const char *sac_chat_templates_name(const sac_chat_templates *t, size_t i) {
     return t->entry[i].name;
 }
 
+sac_text_span sac_chat_templates_text(const sac_chat_templates *t, size_t i) {
+    return (sac_text_span){t->entry[i].text, t->entry[i].n_bytes};
+}
+
 sac_status sac_chat_templates_open(sac_chat_templates *t, const char *name, const sac_chat_template **out,
                                    sac_error *err) {
     struct sac_chat_entry *e = entry_of(t, name);

@@ -42,6 +42,7 @@ sac_status sac_chat_templates_set_placeholders(sac_chat_templates *t, const char
 
 size_t sac_chat_templates_count(const sac_chat_templates *t);
 const char *sac_chat_templates_name(const sac_chat_templates *t, size_t i);
+sac_text_span sac_chat_templates_text(const sac_chat_templates *t, size_t i); /* as it was added */
 
 /* The template of that name, opened by the first call. *out NULL: there is none. What cannot be run is BAD_FILE:
  * file, line, what, and what to do. */

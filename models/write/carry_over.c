@@ -1,6 +1,7 @@
 /* carry_over.c - what is in a folder besides config.json and the weights: tokenizer, templates, processors, licences. Other
  * copies of the weights (pytorch_model.bin, consolidated.safetensors, GGUF) are not. */
 #define _GNU_SOURCE
+#include "model_load.h"
 #include "quantize_job.h"
 
 #include <dirent.h>
@@ -24,13 +25,6 @@ static bool is_of_weights(const sac_quantize_job *j, const char *path, const cha
     if (ends_in(name, ".safetensors"))
         return !strncmp(name, "model", 5) || !strncmp(name, "consolidated", 12) || !strncmp(name, "pytorch", 7);
     return !strcmp(name, "config.json") || ends_in(name, ".index.json") || ends_in(name, ".part");
-}
-
-/* Folders that Saccade or transformers reads something from. */
-static bool is_read(const sac_quantize_job *j, const char *name) {
-    const char *tower = json_string_value(json_object_get(j->config_json, "mm_vision_tower"));
-    return !strcmp(name, "additional_chat_templates") || !strcmp(name, "vision_tower") ||
-           (tower && !strcmp(name, tower));
 }
 
 static sac_status copy_file(sac_quantize_job *j, const char *from, const char *to) {
@@ -60,7 +54,7 @@ static sac_status carry_entry(sac_quantize_job *j, const char *from, const char 
     if (to) SAC_TRY(sac_path_join(target, sizeof target, to, name, j->err));
     if (stat(source, &st)) return sac_fail(j->err, SAC_IO, "%.250s: %s", source, strerror(errno));
     if (S_ISDIR(st.st_mode)) {
-        if (depth > 4 || (depth == 0 && !is_read(j, name))) return SAC_OK;
+        if (depth > 4 || (depth == 0 && strcmp(name, "additional_chat_templates"))) return SAC_OK;
         if (to && mkdir(target, 0777) && errno != EEXIST)
             return sac_fail(j->err, SAC_IO, "%.250s: cannot be made: %s", target, strerror(errno));
         return carry(j, source, to ? target : NULL, depth + 1, n_bytes);
@@ -79,6 +73,30 @@ static sac_status carry(sac_quantize_job *j, const char *from, const char *to, i
     return st;
 }
 
+static sac_status make_folders(const sac_quantize_job *j, const char *to, const char *name) {
+    char path[SAC_WRITE_PATH], part[SAC_WRITE_PATH];
+    for (const char *end = name + strcspn(name, "/");; end += 1 + strcspn(end + 1, "/")) {
+        snprintf(part, sizeof part, "%.*s", (int)(end - name), name);
+        SAC_TRY(sac_path_join(path, sizeof path, to, part, j->err));
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return sac_fail(j->err, SAC_IO, "%.250s: cannot be made: %s", path, strerror(errno));
+        if (!*end) return SAC_OK;
+    }
+}
+
+/* A tower with files of its own, by the name that the loader finds it by, "vision_tower" or "openai/clip-...". */
+static sac_status carry_tower(sac_quantize_job *j, const char *to, uint64_t *n_bytes) {
+    char from[SAC_WRITE_PATH], target[SAC_WRITE_PATH];
+    const char *name;
+    SAC_TRY(sac_load_find_tower(&name, j->in, j->config_json, j->err));
+    if (!name || name[strspn(name, "./")] == 0) return SAC_OK; /* the folder itself has been carried */
+    SAC_TRY(sac_path_join(from, sizeof from, j->in, name, j->err));
+    if (to) SAC_TRY(make_folders(j, to, name));
+    if (to) SAC_TRY(sac_path_join(target, sizeof target, to, name, j->err));
+    return carry(j, from, to ? target : NULL, 1, n_bytes);
+}
+
 sac_status sac_quantize_carry_over(sac_quantize_job *j, const char *to, uint64_t *n_bytes) {
-    return carry(j, j->in, to, 0, n_bytes);
+    SAC_TRY(carry(j, j->in, to, 0, n_bytes));
+    return carry_tower(j, to, n_bytes);
 }

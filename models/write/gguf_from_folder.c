@@ -2,6 +2,7 @@
  * it, tensors under GGUF's names. In files of the llama architecture rope turns neighbouring channels, so the rows of
  * queries and keys are in another order. */
 #include "family.h"
+#include "file_map.h"
 #include "gguf_vocab.h"
 
 #include <math.h>
@@ -123,7 +124,7 @@ static sac_status put_keys(folder_job *f) {
     put_int(f, "vocab_size", d->vocab);
     if (d->sliding_window) put_int(f, "attention.sliding_window", d->sliding_window);
     SAC_TRY(put_rope(f));
-    SAC_TRY(sac_gguf_put_vocab(&f->out, f->j));
+    SAC_TRY(sac_gguf_put_vocab(&f->out, f->j, f->arch));
     sac_gguf_put_u32(&f->out, "general.file_type", (uint32_t)f->j->scheme.file_type);
     sac_gguf_put_u32(&f->out, "general.quantization_version", 2);
     return SAC_OK;
@@ -185,7 +186,19 @@ static sac_status add_tensors(folder_job *f) {
     return sac_gguf_out_add(&f->out, name, &r, &n, 1, f->j->err);
 }
 
+/* An adapter in the folder is part of the model when it is loaded (model_adapters.c), and would not be in the file. */
+static sac_status check_adapter(const folder_job *f) {
+    char path[SAC_WRITE_PATH];
+    SAC_TRY(sac_path_join(path, sizeof path, f->j->in, "adapter_config.json", f->j->err));
+    if (!sac_file_exists(path)) return SAC_OK;
+    return sac_fail(f->j->err, SAC_UNSUPPORTED,
+                    "%.250s: the adapter in the folder would not be in the GGUF file: merge it into the model first (peft: "
+                    "merge_and_unload), or remove it",
+                    path);
+}
+
 static sac_status convert(folder_job *f) {
+    SAC_TRY(check_adapter(f));
     SAC_TRY(find_arch(f));
     f->j->plan.drops_vision = f->j->config.has_vision;
     SAC_TRY(put_keys(f));

@@ -1,5 +1,6 @@
 #include "gguf_vocab.h"
 
+#include "family.h"
 #include "model_load.h"
 #include "tokenizer.h"
 
@@ -183,7 +184,7 @@ static void put_id(sac_gguf_out *out, const char *key, int64_t id) {
     if (id >= 0) sac_gguf_put_u32(out, key, (uint32_t)id);
 }
 
-/* An answer ends with these ids: the tokenizer's, and one more of the generation settings. */
+/* An answer ends with these ids: the tokenizer's, and two more of the generation settings. */
 static sac_status put_stops(sac_gguf_out *out, vocab *v) {
     int32_t ids[SAC_MAX_STOP_IDS];
     int n = 0;
@@ -192,38 +193,78 @@ static sac_status put_stops(sac_gguf_out *out, vocab *v) {
     sac_status st = object ? sac_config_add_stop_ids(ids, &n, object, v->j->config.decoder.vocab, v->j->err) : SAC_OK;
     json_decref(object);
     SAC_TRY(st);
-    for (int i = 0; i < v->j->config.n_stop_ids && n < SAC_MAX_STOP_IDS; i++) ids[n++] = v->j->config.stop_ids[i];
+    if (n == 0) /* as the loader has it */
+        for (; n < v->j->config.n_stop_ids; n++) ids[n] = v->j->config.stop_ids[n];
     const int64_t eos = v->source.eos_id >= 0 ? v->source.eos_id : n ? ids[0] : -1;
     put_id(out, "tokenizer.ggml.eos_token_id", eos);
-    for (int i = 0; i < n; i++)
-        if (ids[i] != eos) {
-            put_id(out, "tokenizer.ggml.eot_token_id", ids[i]);
-            break;
-        }
-    return SAC_OK;
-}
-
-static sac_status put_template(sac_gguf_out *out, vocab *v) {
-    char path[SAC_WRITE_PATH];
-    char *text = NULL;
-    size_t n_bytes = 0;
-    json_t *object = NULL;
-    SAC_TRY(sac_path_join(path, sizeof path, v->j->in, "chat_template.jinja", v->j->err));
-    if (sac_file_exists(path)) {
-        SAC_TRY(sac_file_read(&text, &n_bytes, path, SAC_CHAT_TEMPLATE_MAX_BYTES, v->j->err));
-        sac_gguf_put_string(out, "tokenizer.chat_template", text, n_bytes);
-        free(text);
-        return SAC_OK;
+    static const char *const others[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+    size_t n_put = 0;
+    for (int i = 0; i < n && n_put < SAC_COUNT(others); i++) {
+        bool is_put = ids[i] == eos;
+        for (int k = 0; k < i; k++) is_put |= ids[k] == ids[i];
+        if (!is_put) put_id(out, others[n_put++], ids[i]);
     }
-    SAC_TRY(sac_load_json(&object, v->j->in, "chat_template.json", v->j->err));
-    const char *found = json_string_value(json_object_get(object, "chat_template"));
-    if (!found) found = sac_tokenizer_chat_template(v->t);
-    if (found) sac_gguf_put_string(out, "tokenizer.chat_template", found, strlen(found));
-    json_decref(object);
     return SAC_OK;
 }
 
-static sac_status put(sac_gguf_out *out, vocab *v, bool is_llama) {
+static int by_text(const void *a, const void *b) {
+    const sac_text_span *x = a, *y = b;
+    return strcmp(x->text, y->text);
+}
+
+/* Templates under names of their own, as the reader (model_gguf_text.c) and llama.cpp know them; then the list of names. */
+static sac_status put_named(sac_gguf_out *out, const sac_chat_templates *t, const vocab *v, sac_text_span *names) {
+    size_t n = 0;
+    for (size_t i = 0; i < sac_chat_templates_count(t); i++) {
+        const char *name = sac_chat_templates_name(t, i);
+        const sac_text_span text = sac_chat_templates_text(t, i);
+        char key[sizeof "tokenizer.chat_template." + SAC_GGUF_TEMPLATE_NAME] = "tokenizer.chat_template";
+        const bool is_default = strcmp(name, "default") == 0;
+        if (strlen(name) == 0 || strlen(name) > SAC_GGUF_TEMPLATE_NAME)
+            return sac_fail(v->j->err, SAC_UNSUPPORTED,
+                            "%.200s: a chat template's name of %zu bytes; GGUF's are read from 1 to %d: give it another",
+                            v->j->in, strlen(name), SAC_GGUF_TEMPLATE_NAME);
+        if (!is_default) {
+            snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
+            names[n++] = (sac_text_span){name, strlen(name)};
+        }
+        sac_gguf_put_string(out, key, text.text, text.n_bytes);
+    }
+    if (n == 0) return SAC_OK;
+    qsort(names, n, sizeof *names, by_text); /* whatever order the folder has */
+    sac_gguf_put_strings(out, "tokenizer.chat_templates", names, n);
+    return SAC_OK;
+}
+
+/* Without a template, how conversations are written is the family's; the file's reader takes that of its architecture. */
+static sac_status compare_formats(vocab *v, const char *arch) {
+    const sac_family *family;
+    sac_quantize_plan *p = &v->j->plan;
+    SAC_TRY(sac_family_of_gguf(&family, arch, v->j->err));
+    sac_model_config *read = malloc(sizeof *read);
+    sac_status st = read ? sac_model_config_default(read, family, v->j->err) : sac_fail_no_memory(v->j->err);
+    if (st == SAC_OK && strcmp(read->default_chat, v->j->config.default_chat) != 0) {
+        snprintf(p->chat_lost, sizeof p->chat_lost, "%s", v->j->config.default_chat);
+        snprintf(p->chat_instead, sizeof p->chat_instead, "%s", read->default_chat);
+    }
+    free(read);
+    return st;
+}
+
+static sac_status put_templates(sac_gguf_out *out, vocab *v, const char *arch) {
+    sac_chat_templates *t;
+    SAC_TRY(sac_chat_templates_create(&t, v->j->err));
+    sac_status st = sac_load_folder_templates(t, v->j->in, v->j->err);
+    const size_t n = sac_chat_templates_count(t);
+    sac_text_span *names = calloc(n + 1, sizeof *names);
+    if (st == SAC_OK && !names) st = sac_fail_no_memory(v->j->err);
+    if (st == SAC_OK) st = n ? put_named(out, t, v, names) : compare_formats(v, arch);
+    free(names);
+    sac_chat_templates_free(t);
+    return st;
+}
+
+static sac_status put(sac_gguf_out *out, vocab *v, const char *arch, bool is_llama) {
     const sac_vocab_source *s = &v->source;
     sac_gguf_put_string(out, "tokenizer.ggml.model", s->model, strlen(s->model));
     sac_gguf_put_string(out, "tokenizer.ggml.pre", s->pre, strlen(s->pre));
@@ -237,10 +278,10 @@ static sac_status put(sac_gguf_out *out, vocab *v, bool is_llama) {
     sac_gguf_put_bool(out, "tokenizer.ggml.add_bos_token", s->add_bos > 0);
     if (s->add_eos > 0) sac_gguf_put_bool(out, "tokenizer.ggml.add_eos_token", true);
     if (is_llama) sac_gguf_put_bool(out, "tokenizer.ggml.add_space_prefix", s->add_space_prefix > 0);
-    return put_template(out, v);
+    return put_templates(out, v, arch);
 }
 
-static sac_status convert(sac_gguf_out *out, vocab *v) {
+static sac_status convert(sac_gguf_out *out, vocab *v, const char *arch) {
     char path[SAC_WRITE_PATH];
     SAC_TRY(sac_path_join(path, sizeof path, v->j->in, "tokenizer.json", v->j->err));
     SAC_TRY(sac_tokenizer_open_file(&v->t, path, SAC_TOKENIZER_BY_CLASS, v->j->err));
@@ -256,12 +297,12 @@ static sac_status convert(sac_gguf_out *out, vocab *v) {
     SAC_TRY(list_merges(v));
     if (is_llama) SAC_TRY(list_scores(v));
     SAC_TRY(choose(v, is_llama));
-    return put(out, v, is_llama);
+    return put(out, v, arch, is_llama);
 }
 
-sac_status sac_gguf_put_vocab(sac_gguf_out *out, sac_quantize_job *j) {
+sac_status sac_gguf_put_vocab(sac_gguf_out *out, sac_quantize_job *j, const char *arch) {
     vocab v = {.j = j};
-    sac_status st = convert(out, &v);
+    sac_status st = convert(out, &v, arch);
     sac_tokenizer_free(v.t);
     json_decref(v.json);
     free(v.tokens);

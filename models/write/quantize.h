@@ -26,6 +26,8 @@ typedef struct sac_quantize_plan {
     int n_kept;              /* matrices of layers left as they are, because the format's groups do not fill their rows */
     char first_kept[128];
     bool drops_vision; /* GGUF of a model that sees */
+    char chat_lost[32], chat_instead[32]; /* GGUF of a folder without chat templates: its family's built-in format, and
+                                             the one that the file is read with; "" where they are the same */
 } sac_quantize_plan;
 
 typedef struct sac_quantize_options {

@@ -119,13 +119,14 @@ static sac_status list_name(name_list *l, const char *name, sac_error *err) {
 }
 
 /* A matrix that is left alone, by a pattern that holds whatever a library calls what is around it: of a tower or
- * projector its part of the model, of a layer the module. */
-static sac_status ignore(name_list *l, const char *module, sac_error *err) {
+ * projector its part of the model, of a layer of the decoder the module. */
+static sac_status ignore(name_list *l, const char *module, bool is_layer, sac_error *err) {
     char pattern[2 * SAC_TENSOR_NAME_BYTES] = "re:.*";
     size_t used = strlen(pattern);
-    while (strncmp(module, "model.", 6) == 0 || strncmp(module, "language_model.", 15) == 0)
+    const char *layer = is_layer ? strstr(module, "layers.") : NULL;
+    while (!layer && (strncmp(module, "model.", 6) == 0 || strncmp(module, "language_model.", 15) == 0))
         module = strchr(module, '.') + 1;
-    const bool is_layer = strncmp(module, "layers.", 7) == 0;
+    if (layer) module = layer;
     const size_t n = is_layer ? strlen(module) : strcspn(module, ".");
     for (size_t i = 0; i < n && used + 4 < sizeof pattern; i++) {
         if (module[i] == '.') pattern[used++] = '\\';
@@ -145,7 +146,7 @@ static sac_status list_ignored(const sac_quantize_job *j, name_list *l) {
         if (t->n_dims != 2 || n < 8 || n >= sizeof module || strcmp(t->name + n - 7, ".weight")) continue;
         if (e && (e->is_rounded || strcmp(e->row->slot, "embed") == 0)) continue;
         snprintf(module, sizeof module, "%.*s", (int)(n - 7), t->name);
-        SAC_TRY(ignore(l, module, j->err));
+        SAC_TRY(ignore(l, module, e && strncmp(e->row->slot, "layer.", 6) == 0, j->err));
     }
     return SAC_OK;
 }

@@ -93,6 +93,11 @@ static sac_status read_model(gguf_job *f) {
     int64_t layers = 0, heads = 0, kv = -1, experts = 0, splits = 0;
     SAC_TRY(sac_gguf_get_name(&f->g, "general.architecture", name, sizeof name, &arch, err));
     if (!arch) return sac_fail(err, SAC_BAD_FILE, "metadata key general.architecture is missing");
+    char kind[32];
+    const char *type;
+    SAC_TRY(sac_gguf_get_name(&f->g, "general.type", kind, sizeof kind, &type, err));
+    if (type && !strcmp(type, "adapter"))
+        return sac_fail(err, SAC_UNSUPPORTED, "an adapter; give the model that it stands on");
     if (!strcmp(arch, "clip"))
         return sac_fail(err, SAC_UNSUPPORTED, "a vision half; its pictures' half stays in 16 bits: give the language model");
     SAC_TRY(sac_family_of_gguf(&family, arch, err));
@@ -173,6 +178,8 @@ static sac_status convert(gguf_job *f) {
     SAC_TRY(sac_gguf_parse(&f->g, &j->weights, 0, file->map.data, file->map.n_bytes, &file->header_bytes, j->err));
     SAC_TRY(read_model(f));
     SAC_TRY(add_tensors(f));
+    if (!j->plan.n_rounded && sac_dtype_block(j->scheme.type) > 1)
+        return sac_fail(j->err, SAC_UNSUPPORTED, "it has no matrix that is rounded to %s", j->scheme.name);
     SAC_TRY(copy_keys(f));
     return sac_gguf_out_lay_out(&f->out, j->err);
 }

@@ -42,7 +42,8 @@ class ModelInfo(c.Structure):
                 ("has_vision", c_bool), ("vision_layers", c_int), ("vision_hidden", c_int), ("vision_heads", c_int),
                 ("patch_size", c_int), ("image_size", c_int), ("tokens_per_frame", c_int), ("processor", c_char_p),
                 ("n_threads", c_int), ("cpu", c_char_p), ("unknown_tokenizer", c_char_p), ("unknown_setting", c_char_p),
-                ("mmproj", c_char_p), ("n_experts", c_int), ("n_experts_used", c_int), ("expert_intermediate", c_int)]
+                ("mmproj", c_char_p), ("n_experts", c_int), ("n_experts_used", c_int), ("expert_intermediate", c_int),
+                ("n_unrounded", c_int), ("first_unrounded", c_char_p)]
 
 
 class SessionConfig(c.Structure):

@@ -179,6 +179,8 @@ void sac_model_get_info(const sac_model *model, sac_model_info *info) {
         .n_experts = c->experts.n,
         .n_experts_used = c->experts.n ? c->experts.n_used : 0,
         .expert_intermediate = c->experts.n ? c->experts.intermediate : 0,
+        .n_unrounded = m->unrounded.n,
+        .first_unrounded = m->unrounded.n ? m->unrounded.first : NULL,
     };
     if (!m->has_vision) return;
     info->vision_layers = m->tower.config.n_layers;

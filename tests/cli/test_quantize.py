@@ -1,4 +1,5 @@
 """saccade quantize, and --weights: what is written answers as rounding at load does, however often it was killed; and what is refused."""
+import glob
 import json
 import os
 import re
@@ -51,6 +52,24 @@ class Quantize(Case):
             for file in "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json", "chat_template.jinja":
                 with open(os.path.join(DEMO, file), "rb") as a, open(os.path.join(out, file), "rb") as b:
                     self.assertEqual(a.read(), b.read())
+
+    def test_what_is_packed_is_not_ignored(self):
+        """Libraries take each pattern of the list for what it says, whatever names are around a layer."""
+        for name in "smolvlm", "idefics3", "llava", "qwen2_5_vl":
+            out = self.path(name)
+            self.quantize(os.path.join(MODELS, name), out, "--format", "w4a16:g=16" if name != "llava" else "w4a16:g=8")
+            with open(os.path.join(out, "config.json"), encoding="utf-8") as f:
+                ignored = json.load(f)["quantization_config"]["ignore"]
+            modules, packed = set(), set()
+            for file in glob.glob(os.path.join(out, "*.safetensors")):
+                with open(file, "rb") as f:
+                    tensors = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+                packed |= {n.removesuffix(".weight_packed") for n in tensors if n.endswith(".weight_packed")}
+                modules |= {n.removesuffix(".weight") for n in tensors if re.search(r"layers\..*proj\.weight$", n)}
+            is_ignored = lambda m: any(re.match(p[3:], m) if p.startswith("re:") else p == m for p in ignored)
+            self.assertTrue(packed, name)
+            self.assertEqual([m for m in packed if is_ignored(m)], [], name)
+            self.assertEqual([m for m in modules if not is_ignored(m)], [], name)
 
     def perplexity(self, text, model, *words):
         run = saccade("eval", "-m", model, "--text", text, "--length", "48", "--samples", "2", "--tail", "20", "--json", "-t", "1", *words)
@@ -118,6 +137,15 @@ class Quantize(Case):
         self.assertEqual(told["bytes"], size_of(self.path("a.gguf")))
         self.assertEqual((told["rounded"], told["left"], told["without_vision"]), (64, 0, True))
         self.assertEqual(self.quantize(DEMO, self.path("b.gguf"), "-f", "q8_0", "--quiet").stdout, "")
+
+    def test_what_rounding_at_load_leaves_is_told(self):
+        run = saccade("inspect", "-m", os.path.join(MODELS, "smolvlm"), "--weights", "w4a16:g=16", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, r"--weights w4a16:g=16: \d+ matrices stay as they are.*down_proj")
+        self.assertIn('"weights_left"', run.stdout)
+        run = saccade("ask", "-m", os.path.join(MODELS, "smolvlm"), "--weights", "w4a16", "x")
+        self.assertEqual(run.returncode, 69)
+        self.assertRegex(run.stderr, r"rows of 32 elements .* group of 128; give a smaller one, w4a16:g=N")
 
     def test_refusals(self):
         out = self.path("out")

@@ -519,6 +519,150 @@ static void matrices_that_do_not_fit_stay(void **state) {
     assert_int_equal(m.decoder.layers[3].down.format, SAC_WEIGHT_PACKED);
     sac_loaded_model_free(&m);
     shell("grep -q 'layers..*3..*self_attn..*q_proj' %s/config.json%s", at("wide"), "");
+    open_model(&m, DEMO, "w8a16:g=256"); /* and a model that is rounded while it is loaded says so too */
+    assert_int_equal(m.unrounded.n, 54);
+    assert_non_null(strstr(m.unrounded.first, "layers.0."));
+    sac_loaded_model_free(&m);
+    open_model(&m, DEMO, "w8a16");
+    assert_int_equal(m.unrounded.n, 0);
+    sac_loaded_model_free(&m);
+}
+
+/* A format that no matrix's rows fit is refused, with what would fit, and not silently without effect. */
+static void formats_that_fit_nothing_are_refused(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_loaded_model m;
+    const sac_load_options o = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = "w4a16:g=4096"};
+    assert_int_equal(sac_loaded_model_open_with(&m, DEMO, &o, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "--weights w4a16:g=4096"));
+    assert_non_null(strstr(err.text, "rows of 384 elements"));
+    assert_non_null(strstr(err.text, "w4a16:g=N"));
+    assert_int_equal(quantize(DEMO, at("none"), "w4a16:g=4096", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "rows of 384 elements"));
+    assert_non_null(strstr(err.text, "w4a16:g=N"));
+    assert_int_equal(quantize("tests/golden/models/llama_f32", at("none"), "w8a16:g=16", &w, &err), SAC_UNSUPPORTED);
+    const sac_load_options eights = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = "w8a16"};
+    assert_ok(sac_loaded_model_open_with(&m, "tests/golden/models/llama_f32", &eights, &err), err);
+    assert_int_equal(m.unrounded.n, m.decoder.config.n_layers); /* down_proj, with rows of 51 */
+    sac_loaded_model_free(&m);
+}
+
+/* An adapter that lies in the folder belongs to the model: a GGUF file of the rest would be another model. */
+static void adapters_are_not_lost(void **state) {
+    (void)state;
+    static const char source[] = "tests/golden/models/llama_f32", adapters[] = "tests/golden/adapters";
+    sac_error err;
+    watch w;
+    const char *both = at("both"), *typo = at("typo.gguf");
+    char adapter[200];
+    shell("cp -r %s %s", source, both);
+    snprintf(adapter, sizeof adapter, "%s/llama_f32/attention", adapters);
+    shell("cp %s/adapter_* %s", adapter, both);
+    assert_int_equal(quantize(both, at("both.gguf"), "f16", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "both/adapter_config.json"));
+    assert_non_null(strstr(err.text, "merge_and_unload"));
+    assert_ok(quantize(both, at("both-fp8"), "fp8", &w, &err), err); /* folders keep it */
+    assert_int_equal(access(at("both-fp8/adapter_config.json"), F_OK), 0);
+
+    snprintf(adapter, sizeof adapter, "%s/gguf_llama_f32/gguf_attention.gguf", adapters);
+    assert_int_equal(quantize(adapter, at("adapter.gguf"), "q8_0", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "an adapter"));
+    shell("sed s/general.type/general.typo/ %s > %s", adapter, typo);
+    assert_int_equal(quantize(typo, at("adapter.gguf"), "q8_0", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no matrix"));
+    assert_int_not_equal(access(at("adapter.gguf"), F_OK), 0);
+}
+
+static void write_file(const char *folder_name, const char *name, const char *text) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder_name, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What a GGUF file of the folder says of conversations is what the folder says. */
+static void same_conversations(const char *in, const char *out) {
+    sac_error err;
+    watch w;
+    sac_loaded_model a, b;
+    assert_ok(quantize(in, out, "f16", &w, &err), err);
+    assert_string_equal(w.plan.chat_lost, "");
+    open_model(&a, in, NULL);
+    open_model(&b, out, NULL);
+    assert_true(sac_chat_templates_count(a.templates) > 0);
+    assert_int_equal(sac_chat_templates_count(a.templates), sac_chat_templates_count(b.templates));
+    for (size_t i = 0; i < sac_chat_templates_count(a.templates); i++) {
+        const sac_text_span x = sac_chat_templates_text(a.templates, i);
+        size_t k = 0;
+        while (strcmp(sac_chat_templates_name(b.templates, k), sac_chat_templates_name(a.templates, i)))
+            assert_true(++k < sac_chat_templates_count(b.templates));
+        assert_int_equal(sac_chat_templates_text(b.templates, k).n_bytes, x.n_bytes);
+        assert_memory_equal(sac_chat_templates_text(b.templates, k).text, x.text, x.n_bytes);
+    }
+    assert_int_equal(a.n_stop_ids, b.n_stop_ids);
+    for (int i = 0, k; i < a.n_stop_ids; i++) {
+        for (k = 0; k < b.n_stop_ids && a.stop_ids[i] != b.stop_ids[k]; k++) continue;
+        assert_true(k < b.n_stop_ids);
+    }
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
+    shell("rm %s%s", out, "");
+}
+
+static void gguf_files_keep_how_models_chat(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *in = at("talks"), *out = at("talks.gguf");
+    shell("cp -r %s %s", "tests/golden/models/qwen3", in);
+    write_file(in, "generation_config.json", "{\"eos_token_id\": [7, 280, 7, 11]}");
+    write_file(in, "tokenizer_config.json", "{\"chat_template\": \"t {{ messages[0].content }}\"}");
+    same_conversations(in, out);
+    write_file(in, "processor_config.json",
+               "{\"chat_template\": {\"default\": \"p {{ messages[0].content }}\", \"tool_use\": \"u\", \"rag\": \"r\"}}");
+    same_conversations(in, out);
+    write_file(in, "chat_template.json",
+               "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"{{ messages }}\"}]}");
+    same_conversations(in, out);
+    write_file(in, "chat_template.jinja", "j {{ messages[0].content }}");
+    shell("mkdir %s/additional_chat_templates; echo x > %s/additional_chat_templates/two.jinja", in, in);
+    same_conversations(in, out);
+    shell("cd %s/additional_chat_templates; mv two.jinja %s.jinja", in,
+          "a_name_that_is_longer_than_those_that_readers_of_gguf_files_will_take");
+    assert_int_equal(quantize(in, out, "f16", &w, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "chat template's name"));
+
+    assert_ok(quantize("tests/golden/models/mistral", out, "f16", &w, &err), err);
+    assert_string_equal(w.plan.chat_lost, "mistral");
+    assert_string_equal(w.plan.chat_instead, "llama-2");
+}
+
+/* A tower in a folder of its own, under a name with a slash, whose sizes only its own config.json says. */
+static void towers_go_with_their_models(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    sac_loaded_model a, b;
+    const char *in = at("parts"), *out = at("parts-fp8");
+    shell("cp -r %s %s", "tests/golden/models/longva_tower", in);
+    shell("mkdir %s/maker && test -d %s/vision_tower", in, in);
+    shell("mv %s/vision_tower %s/maker/eye", in, in);
+    shell("sed -i s,openai/clip-vit-large-patch14-336,maker/eye, %s/config.json%s", in, "");
+    assert_ok(quantize(in, out, "fp8", &w, &err), err);
+    assert_int_equal(w.plan.n_bytes, size_of(out));
+    shell("cmp %s/maker/eye/model.safetensors %s/maker/eye/model.safetensors", in, out);
+    shell("grep -q vision_config %s/config.json && exit 1 || exit 0%s", out, ""); /* as it stood */
+    open_model(&a, in, "fp8");
+    open_model(&b, out, NULL);
+    same_weight(&a.decoder.layers[1].down, &b.decoder.layers[1].down, "down", 1);
+    assert_true(b.has_vision);
+    assert_int_equal(a.tower.config.hidden, b.tower.config.hidden);
+    sac_loaded_model_free(&a);
+    sac_loaded_model_free(&b);
 }
 
 int main(void) {
@@ -537,6 +681,10 @@ int main(void) {
         cmocka_unit_test(tensors_without_elements_are_refused_by_name),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
+        cmocka_unit_test(formats_that_fit_nothing_are_refused),
+        cmocka_unit_test(adapters_are_not_lost),
+        cmocka_unit_test(gguf_files_keep_how_models_chat),
+        cmocka_unit_test(towers_go_with_their_models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -76,6 +76,7 @@ json_t *report_model(const run *r) {
     set_text(&b, "path", r->model_path);
     if (r->info.mmproj) set(&b, "mmproj", mmproj_of(r));
     if (r->s->weights) set_text(&b, "weights", r->s->weights);
+    if (r->info.n_unrounded) set_int(&b, "weights_left", r->info.n_unrounded);
     set_text(&b, "family", r->info.family);
     set_text(&b, "dtype", r->info.dtype);
     set_text(&b, "chat_format", r->info.chat_format);

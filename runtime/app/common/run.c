@@ -229,6 +229,9 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
         fprintf(stderr,
                 "saccade: the tokenizer class %s is not known here: tokenizer.json is taken as it is\n",
                 r->info.unknown_tokenizer);
+    if (r->info.n_unrounded)
+        fprintf(stderr, "saccade: --weights %s: %d matrices stay as they are, their rows are no whole groups; the first is %s\n",
+                s->weights, r->info.n_unrounded, r->info.first_unrounded);
     warn_of_keys(r->model);
     SAC_TRY(run_controls(&r->controls, s, r->model, err));
     r->sampling.controls = r->controls;

@@ -34,6 +34,9 @@ static void print_plan(void *ctx, const sac_quantize_plan *plan) {
         printf("left as they are: %d matrices whose rows are no whole groups, the first is %s\n",
                plan->n_kept, plan->first_kept);
     if (plan->drops_vision) printf("the pictures' half is not written: the file is the language model alone\n");
+    if (plan->chat_lost[0])
+        printf("the folder has no chat template, and the file is read with the format %s in place of %s: give --chat %s\n",
+               plan->chat_instead, plan->chat_lost, plan->chat_lost);
     fflush(stdout);
 }
 
@@ -50,11 +53,13 @@ static sac_status report(const quantize_run *q, const char *in, double seconds, 
         return output_finish(err);
     }
     json_t *left = p->n_kept ? report_text(p->first_kept) : json_null();
-    return report_print(json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:i, s:o, s:b, s:f}", "source", report_text(in), "path",
+    json_t *chat = p->chat_lost[0] ? json_string(p->chat_lost) : json_null();
+    return report_print(json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:i, s:o, s:b, s:o, s:f}", "source", report_text(in), "path",
                                   report_text(q->out), "format", q->s->quantize_format, "bytes",
                                   (json_int_t)p->n_bytes, "bytes_taken_up", (json_int_t)p->bytes_done,
                                   "weight_bytes_read", (json_int_t)p->weights_before, "rounded", p->n_rounded,
-                                  "left", p->n_kept, "first_left", left, "without_vision", (int)p->drops_vision, "seconds",
+                                  "left", p->n_kept, "first_left", left, "without_vision", (int)p->drops_vision,
+                                  "lost_chat_format", chat, "seconds",
                                   seconds),
                         err);
 }
