@@ -1,0 +1,119 @@
+#define _POSIX_C_SOURCE 200809L
+/* Files of models with experts: what tables they may take, and what is refused of them. Made here out of a tiny model. */
+#include "decoder.h"
+#include "dtype.h"
+#include "model.h"
+#include "safetensors.h"
+#include "test.h"
+#include "write_safetensors.h"
+
+#include <unistd.h>
+
+#define TINY "tests/golden/models/qwen3_moe"
+enum { HIDDEN = 24, N_LAYERS = 3, N_EXPERTS = 6, WIDTH = 17 };
+
+static char folder[64];
+
+static void shell(const char *format, ...) {
+    char command[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/sac_experts_XXXXXX");
+    if (!mkdtemp(folder)) return 1;
+    shell("cp " TINY "/config.json " TINY "/tokenizer.json %s/ && chmod -R u+w %s", folder, folder);
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    shell("rm -r '%s'", folder);
+    return 0;
+}
+
+/* Every tensor of the tiny model; fp8: with routers in that, of zeros. */
+static void put_model(writer *w, bool fp8) {
+    static const uint8_t numbers[N_EXPERTS * HIDDEN];
+    const float scale = 1;
+    sac_checkpoint from = {0};
+    sac_error err;
+    char name[200];
+    assert_ok(sac_safetensors_open_folder(&from, TINY, &err), err);
+    for (int i = 0; i < from.n_tensors; i++) {
+        const sac_checkpoint_tensor *t = &from.tensors[i];
+        if (fp8 && strstr(t->name, ".mlp.gate.weight")) {
+            put(w, t->name, "F8_E4M3", N_EXPERTS, HIDDEN, numbers, sizeof numbers);
+            snprintf(name, sizeof name, "%s_scale_inv", t->name);
+            put(w, name, "F32", 1, 1, &scale, sizeof scale);
+        } else
+            put(w, t->name, t->dtype == SAC_DTYPE_F32 ? "F32" : "BF16", t->dim[0],
+                t->n_dims > 1 ? t->dim[1] : 0, t->data, t->n_bytes);
+    }
+    sac_checkpoint_free(&from);
+}
+
+static sac_status open_folder(sac_loaded_model *m, const char *adapter, const char *kept, sac_error *err) {
+    const sac_load_options o = {.adapters = &adapter,
+                                .n_adapters = adapter != NULL,
+                                .kept_adapters = &kept,
+                                .n_kept_adapters = kept != NULL};
+    return sac_loaded_model_open_with(m, folder, &o, err);
+}
+
+static void refused(const char *adapter, const char *kept, sac_status status, const char *expect) {
+    sac_loaded_model m;
+    sac_error err = {0};
+    const sac_status st = open_folder(&m, adapter, kept, &err);
+    if (st == SAC_OK) fail_msg("opened");
+    if (!strstr(err.text, expect)) fail_msg("\"%s\" does not say \"%s\"", err.text, expect);
+    assert_null(strchr(err.text, '\n'));
+    assert_int_equal(st, status);
+}
+
+static void opened(const char *adapter) {
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(open_folder(&m, adapter, NULL, &err), err);
+    sac_loaded_model_free(&m);
+}
+
+/* ---- fused ---- */
+
+/* The model, and so many tensors of all experts that are of no layer. */
+static void write_with_fused(int n_fused, const char *end, int64_t rows, int64_t cols) {
+    static const uint16_t zeros[N_EXPERTS * 2 * WIDTH * HIDDEN];
+    writer *w = begin_writer();
+    char name[100];
+    put_model(w, false);
+    for (int i = 0; i < n_fused; i++) {
+        snprintf(name, sizeof name, "other%d.mlp.experts.%s", i, end);
+        put_shaped(w, name, "BF16", (const int64_t[]){N_EXPERTS, rows, cols}, 3, zeros,
+                   (size_t)(N_EXPERTS * rows * cols) * sizeof *zeros);
+    }
+    end_writer(w, folder, "model.safetensors");
+}
+
+static void fused_experts_are_no_more_than_layers(void **state) {
+    (void)state;
+    write_with_fused(N_LAYERS, "gate_up_proj", 2 * WIDTH, HIDDEN);
+    opened(NULL);
+    write_with_fused(N_LAYERS + 1, "gate_up_proj", 2 * WIDTH, HIDDEN);
+    refused(NULL, NULL, SAC_BAD_FILE,
+            "4 tensors *.mlp.experts.gate_up_proj, but the configuration has 3 layers");
+    write_with_fused(N_LAYERS + 1, "down_proj", HIDDEN, WIDTH);
+    refused(NULL, NULL, SAC_BAD_FILE,
+            "4 tensors *.mlp.experts.down_proj, but the configuration has 3 layers");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(fused_experts_are_no_more_than_layers, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
