@@ -111,9 +111,52 @@ static void fused_experts_are_no_more_than_layers(void **state) {
             "4 tensors *.mlp.experts.down_proj, but the configuration has 3 layers");
 }
 
+/* ---- tables ---- */
+
+static void layers_with_an_mlp_take_no_experts(void **state) {
+    (void)state;
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, TINY, NULL, NULL, &err), err);
+    const sac_decoder_layer *l = m.decoder.layers;
+    assert_non_null(l[0].experts);
+    assert_null(l[1].experts);
+    assert_ptr_equal(l[2].experts, l[0].experts + N_EXPERTS);
+    sac_loaded_model_free(&m);
+}
+
+/* Layers 0 and 2 get an MLP, and the configuration lists them. */
+static void without_a_sparse_layer_there_are_no_experts(void **state) {
+    (void)state;
+    static const uint16_t zeros[30 * HIDDEN];
+    static const char *const parts[] = {"gate", "up", "down"};
+    writer *w = begin_writer();
+    sac_loaded_model m;
+    sac_error err;
+    char name[100];
+    put_model(w, false);
+    for (int k = 0; k < 6; k++) {
+        const bool down = k % 3 == 2;
+        snprintf(name, sizeof name, "model.layers.%d.mlp.%s_proj.weight", k / 3 * 2, parts[k % 3]);
+        put(w, name, "BF16", down ? HIDDEN : 30, down ? 30 : HIDDEN, zeros, sizeof zeros);
+    }
+    end_writer(w, folder, "model.safetensors");
+    shell("tr -d '\\n' < " TINY
+          "/config.json | sed 's/\"mlp_only_layers\": *\\[ *1 *\\]/\"mlp_only_layers\": [0, 1, 2]/' > "
+          "%s/config.json",
+          folder);
+    assert_ok(sac_loaded_model_open(&m, folder, NULL, NULL, &err), err);
+    assert_int_equal(m.decoder.config.experts.n, 0);
+    for (int i = 0; i < N_LAYERS; i++) assert_null(m.decoder.layers[i].experts);
+    sac_loaded_model_free(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fused_experts_are_no_more_than_layers, make_folder, remove_folder),
+        cmocka_unit_test(layers_with_an_mlp_take_no_experts),
+        cmocka_unit_test_setup_teardown(without_a_sparse_layer_there_are_no_experts, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
