@@ -1,6 +1,7 @@
 #include "binder.h"
 
 #include "family.h"
+#include "kept_adapters.h"
 #include "tensor_table.h"
 
 #include <stddef.h>
@@ -220,16 +221,15 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
 }
 
 static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
-                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, bool is_of_layer,
-                              sac_weight *out) {
+                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->transposed)
         SAC_TRY(transpose(b, t->name, adapted, &w));
-    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !is_of_layer))
+    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
         SAC_TRY(merge(b, t->name, adapted, &w));
-    else { /* what adapters add to a quantised matrix of a layer is kept apart (kept_adapters.h) */
+    else { /* what adapters add to most quantised matrices of a layer is kept apart (kept_adapters.h) */
         SAC_TRY(bind_tensor(b, t->name, &w.tensor));
         SAC_TRY(bind_tensor(b, t->name, &w.scales));
         SAC_TRY(bind_tensor(b, t->name, &w.zeros));
@@ -309,8 +309,7 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, sl->in_layer && p == &b->parts[DECODER], to)
-                         : bind_vector(b, row, t, &adapted, to);
+    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, to) : bind_vector(b, row, t, &adapted, to);
 }
 
 /* The struct of a part's layer; NULL in the first pass, and for an expert of a layer that has its MLP. */

@@ -151,11 +151,51 @@ static void without_a_sparse_layer_there_are_no_experts(void **state) {
     sac_loaded_model_free(&m);
 }
 
+/* ---- adapters ---- */
+
+/* Of the router of layer 0. */
+static void write_adapter(const char *to) {
+    static const float zeros[2 * HIDDEN];
+    writer *w = begin_writer();
+    shell("mkdir -p %s", to);
+    shell("echo '{\"peft_type\":\"LORA\",\"r\":2,\"lora_alpha\":2,\"target_modules\":[\"gate\"]}' > "
+          "%s/adapter_config.json",
+          to);
+    put(w, "base_model.model.model.layers.0.mlp.gate.lora_A.weight", "F32", 2, HIDDEN, zeros, sizeof zeros);
+    put(w, "base_model.model.model.layers.0.mlp.gate.lora_B.weight", "F32", N_EXPERTS, 2, zeros,
+        2 * N_EXPERTS * sizeof *zeros);
+    end_writer(w, to, "adapter_model.safetensors");
+}
+
+/* Merged into one in floats; nothing is kept beside it, so one that is quantised takes none. */
+static void adapters_of_a_quantised_router_are_refused(void **state) {
+    (void)state;
+    char adapter[100], kept[110];
+    snprintf(adapter, sizeof adapter, "%s/adapter", folder);
+    snprintf(kept, sizeof kept, "a=%s", adapter);
+    write_adapter(adapter);
+    writer *w = begin_writer();
+    put_model(w, false);
+    end_writer(w, folder, "model.safetensors");
+    opened(adapter);
+    w = begin_writer();
+    put_model(w, true);
+    end_writer(w, folder, "model.safetensors");
+    shell("sed -i '1s/{/{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":null},/' "
+          "%s/config.json",
+          folder);
+    opened(NULL);
+    refused(adapter, NULL, SAC_UNSUPPORTED, "layers.0.mlp.gate.lora_A.weight is for one in fp8");
+    refused(NULL, kept, SAC_UNSUPPORTED, "is for no matrix of the language model's layers here");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fused_experts_are_no_more_than_layers, make_folder, remove_folder),
         cmocka_unit_test(layers_with_an_mlp_take_no_experts),
         cmocka_unit_test_setup_teardown(without_a_sparse_layer_there_are_no_experts, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(adapters_of_a_quantised_router_are_refused, make_folder,
                                         remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
