@@ -205,6 +205,13 @@ static inline bool sac_decoder_is_sparse(const sac_decoder_config *c, int layer)
     return c->experts.n && sac_layer_set_has(&c->sparse, layer);
 }
 
+/* Experts of all layers together. */
+static inline size_t sac_decoder_n_experts(const sac_decoder_config *c) {
+    size_t n = 0;
+    for (int i = 0; i < c->n_layers; i++) n += sac_decoder_is_sparse(c, i) ? (size_t)c->experts.n : 0;
+    return n;
+}
+
 /* Whether the layer attends to a window only. */
 static inline bool sac_decoder_slides(const sac_decoder_config *c, int layer) {
     return c->sliding_window && (!c->some_slide || sac_layer_set_has(&c->sliding, layer));

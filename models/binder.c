@@ -1,6 +1,7 @@
 #include "binder.h"
 
 #include "family.h"
+#include "kept_adapters.h"
 #include "tensor_table.h"
 
 #include <stddef.h>
@@ -35,7 +36,7 @@ static const sac_weight_slot decoder_slots[] = {
 #undef PART
 #undef LAYER
 
-/* Of each expert of each layer: expert e of layer i is number i * experts + e. */
+/* Of each expert of each layer: expert e of layer i is number i * experts + e. The table has those of sparse layers alone. */
 #define EXPERT(field)                                                                                        \
     { "expert." #field, true, true, offsetof(sac_expert, field) }
 static const sac_weight_slot expert_slots[] = {EXPERT(gate), EXPERT(up), EXPERT(down)};
@@ -220,16 +221,15 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
 }
 
 static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
-                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, bool is_of_layer,
-                              sac_weight *out) {
+                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->transposed)
         SAC_TRY(transpose(b, t->name, adapted, &w));
-    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !is_of_layer))
+    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
         SAC_TRY(merge(b, t->name, adapted, &w));
-    else { /* what adapters add to a quantised matrix of a layer is kept apart (kept_adapters.h) */
+    else { /* what adapters add to most quantised matrices of a layer is kept apart (kept_adapters.h) */
         SAC_TRY(bind_tensor(b, t->name, &w.tensor));
         SAC_TRY(bind_tensor(b, t->name, &w.scales));
         SAC_TRY(bind_tensor(b, t->name, &w.zeros));
@@ -309,8 +309,18 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, sl->in_layer && p == &b->parts[DECODER], to)
-                         : bind_vector(b, row, t, &adapted, to);
+    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, to) : bind_vector(b, row, t, &adapted, to);
+}
+
+/* The struct of a part's layer; NULL in the first pass, and for an expert of a layer that has its MLP. */
+static uint8_t *layer_at(const binder *b, const part *p, int layer) {
+    if (!p->layers) return NULL;
+    if (p != &b->parts[EXPERTS]) return p->layers + (size_t)layer * p->layer_bytes;
+    const int n = b->c->decoder.experts.n;
+    const sac_expert *first = b->m->decoder.layers[layer / n].experts;
+    if (!first) return NULL;
+    const ptrdiff_t i = first - (const sac_expert *)(const void *)p->layers + layer % n;
+    return p->layers + (size_t)i * p->layer_bytes;
 }
 
 /* Every slot of every layer, once. */
@@ -320,8 +330,7 @@ static sac_status bind_all(binder *b) {
         for (int i = 0; i < p->n_slots; i++) {
             const sac_weight_slot *sl = &p->slots[i];
             for (int layer = 0; layer < (sl->in_layer ? p->n_layers : 1); layer++) {
-                uint8_t *at = sl->in_layer ? p->layers : p->at;
-                if (at && sl->in_layer) at += (size_t)layer * p->layer_bytes;
+                uint8_t *at = sl->in_layer ? layer_at(b, p, layer) : p->at;
                 sac_status st = bind_slot(b, p, sl, layer, at);
                 const sac_checkpoint *of = checkpoint_of(b, p);
                 if (st != SAC_OK && of != b->s->weights && of->n_files)
@@ -354,7 +363,7 @@ static sac_status take_tables(binder *b) {
     void *layers = NULL;
     SAC_TRY(take_table(b, layers_bytes(&b->parts[DECODER]), &layers));
     m->decoder.layers = layers;
-    SAC_TRY(take_table(b, layers_bytes(&b->parts[EXPERTS]), &layers));
+    SAC_TRY(take_table(b, sac_decoder_n_experts(&c->decoder) * sizeof(sac_expert), &layers));
     b->parts[EXPERTS].layers = layers;
     if (!c->has_vision) return SAC_OK;
     SAC_TRY(take_table(b, c->tower.kind->weights_bytes, &m->tower.weights));
@@ -367,11 +376,12 @@ static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
     b->parts[DECODER].layers = (uint8_t *)m->decoder.layers;
-    const int n_experts = b->c->decoder.experts.n;
+    const sac_expert *next = (sac_expert *)(void *)b->parts[EXPERTS].layers;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
-        if (sac_decoder_is_sparse(&b->c->decoder, i))
-            m->decoder.layers[i].experts =
-                (sac_expert *)(void *)b->parts[EXPERTS].layers + (size_t)i * (size_t)n_experts;
+        if (sac_decoder_is_sparse(&b->c->decoder, i)) {
+            m->decoder.layers[i].experts = next;
+            next += b->c->decoder.experts.n;
+        }
     b->parts[TOWER].at = m->tower.weights;
     b->parts[TOWER].layers = m->tower.layers;
     b->parts[MERGER].at = m->merger.weights;

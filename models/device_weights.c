@@ -34,7 +34,7 @@ static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int laye
     const sac_decoder_config *c = &out->decoder.config;
     sac_decoder_layer *l = &out->decoder.layers[layer];
     if (!l->experts) return SAC_OK;
-    sac_expert *to = out->experts + (size_t)layer * (size_t)c->experts.n;
+    sac_expert *to = out->experts + (l->experts - out->experts);
     SAC_TRY(sac_place_weight(p, &l->router));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));
@@ -75,14 +75,16 @@ static sac_status copy_adapted(const sac_decoder *from, sac_device_decoder *out,
 }
 
 static sac_status copy_experts(const sac_decoder *from, sac_device_decoder *out, sac_error *err) {
-    const size_t n = (size_t)from->config.experts.n, n_layers = (size_t)from->config.n_layers;
-    if (!n) return SAC_OK;
-    out->experts = calloc(n_layers * n, sizeof *out->experts);
-    if (!out->experts) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu experts", n_layers * n);
-    for (size_t i = 0; i < n_layers; i++) {
+    const size_t n = (size_t)from->config.experts.n, n_all = sac_decoder_n_experts(&from->config);
+    if (!n_all) return SAC_OK;
+    out->experts = calloc(n_all, sizeof *out->experts);
+    if (!out->experts) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu experts", n_all);
+    sac_expert *next = out->experts;
+    for (int i = 0; i < from->config.n_layers; i++) {
         if (!from->layers[i].experts) continue;
-        memcpy(out->experts + i * n, from->layers[i].experts, n * sizeof *out->experts);
-        out->decoder.layers[i].experts = out->experts + i * n;
+        memcpy(next, from->layers[i].experts, n * sizeof *next);
+        out->decoder.layers[i].experts = next;
+        next += n;
     }
     return SAC_OK;
 }

@@ -9,7 +9,7 @@
 typedef struct sac_device_decoder {
     sac_decoder decoder;        /* its layers are this struct's own */
     sac_adapted_layer *adapted; /* what they point to of adapters; or NULL */
-    sac_expert *experts;        /* [n_layers][experts] what its layers point to of them; or NULL */
+    sac_expert *experts;        /* [sparse layers][experts] what its layers point to; or NULL */
     void *block;
     size_t n_bytes;
 } sac_device_decoder;

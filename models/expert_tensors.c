@@ -80,6 +80,15 @@ static sac_status list_parts(sac_checkpoint *c, sac_checkpoint_tensor t, const f
     return SAC_OK;
 }
 
+/* More than one for each layer are none of the model's: each would become as many entries of the table as it has parts. */
+static sac_status check_count(const sac_checkpoint *c, const fused *f, int n_layers, sac_error *err) {
+    int n = 0;
+    for (int i = 0; i < c->n_tensors; i++) n += is_kind(c->tensors[i].name, f);
+    if (n <= n_layers) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "%d tensors *%s%s, but the configuration has %d layers", n, f->of,
+                    f->end, n_layers);
+}
+
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err) {
     const int64_t k = d->experts.intermediate, hidden = d->hidden;
     const fused kinds[] = {
@@ -87,6 +96,7 @@ sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *
         {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, hidden, k},
     };
     if (!d->experts.n) return SAC_OK;
+    for (size_t j = 0; j < SAC_COUNT(kinds); j++) SAC_TRY(check_count(c, &kinds[j], d->n_layers, err));
     for (int i = c->n_tensors - 1; i >= 0; i--) /* what is behind i is done, and so are the parts */
         for (size_t j = 0; j < SAC_COUNT(kinds); j++) {
             if (!is_kind(c->tensors[i].name, &kinds[j])) continue;

@@ -11,7 +11,8 @@
  *   X.mlp.experts.down_proj    [experts][hidden][intermediate]       X.mlp.experts.E.down_proj.weight
  *
  * They may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the
- * shape is not the one above): those matrices are copied, turned round. BAD_FILE, with its name, for another shape. */
+ * shape is not the one above): those matrices are copied, turned round. BAD_FILE, with its name, for another shape, and,
+ * before anything is listed, for more tensors of a kind than the model has layers. */
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err);
 
 #endif

@@ -70,6 +70,12 @@ static const struct {
 };
 #undef MATRIX
 
+bool sac_kept_adapters_have_slot(const char *slot) {
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++)
+        if (strcmp(matrices[i].slot, slot) == 0) return true;
+    return false;
+}
+
 /* A run over all of them: the first measures and checks, the second fills. */
 typedef struct run {
     sac_load_context *l;

@@ -25,6 +25,9 @@ typedef struct sac_kept_adapters {
 sac_status sac_kept_adapters_add(sac_kept_adapters *k, const char *spec, sac_error *err);
 void sac_kept_adapters_close(sac_kept_adapters *k); /* zeroed ones are fine */
 
+/* Whether what is added to the slot's matrix can be kept apart: a router's, an expert's or the head's cannot. */
+bool sac_kept_adapters_have_slot(const char *slot);
+
 /* NOT_FOUND, with the names that there are. */
 sac_status sac_kept_adapters_find(const sac_kept_adapters *k, const char *name, int *number, sac_error *err);
 

@@ -90,7 +90,8 @@ typedef struct sac_model_config {
 } sac_model_config;
 
 /* Of a model with experts: "num_experts" (or "num_local_experts"), "num_experts_per_tok", "moe_intermediate_size", and which
- * layers have them ("decoder_sparse_step", "mlp_only_layers"); c holds the defaults and has read the decoder. */
+ * layers have them ("decoder_sparse_step", "mlp_only_layers"); c holds the defaults and has read the decoder. Where no
+ * layer has them, experts.n becomes 0. */
 sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err);
 /* What was read of experts, or came of elsewhere. */
 sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err);

@@ -40,5 +40,7 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
     SAC_TRY(leave_out(&dense, list, d->n_layers, err));
     for (int i = 0; i < d->n_layers; i++)
         if ((i + 1) % step == 0 && !sac_layer_set_has(&dense, i)) sac_layer_set_add(&d->sparse, i);
-    return sac_config_check_experts(x, err);
+    SAC_TRY(sac_config_check_experts(x, err));
+    if (!sac_decoder_n_experts(d)) x->n = 0;
+    return SAC_OK;
 }

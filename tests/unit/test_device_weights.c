@@ -160,6 +160,28 @@ static void test_vectors_go_along(void **state) {
     }
 }
 
+/* The layer between two with experts has its MLP. */
+static void test_experts_go_along(void **state) {
+    fixture *f = *state;
+    sac_loaded_model m;
+    sac_device_decoder d;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, "tests/golden/models/qwen3_moe", NULL, NULL, &err), err);
+    assert_ok(sac_decoder_to_device(&m, sac_device_activations(&m), &f->stream, &d, NULL, NULL, &err), err);
+    for (int i = 0; i < m.decoder.config.n_layers; i++) {
+        const sac_decoder_layer *there = &d.decoder.layers[i], *here = &m.decoder.layers[i];
+        for (int e = 0; here->experts && e < m.decoder.config.experts.n; e++) {
+            assert_copied(&f->stream, &there->experts[e].gate, &here->experts[e].gate);
+            assert_copied(&f->stream, &there->experts[e].down, &here->experts[e].down);
+        }
+        if (i == 1) assert_null(there->experts);
+        assert_copied(&f->stream, i == 1 ? &there->up : &there->router, i == 1 ? &here->up : &here->router);
+    }
+    assert_ptr_equal(d.decoder.layers[2].experts, d.experts + m.decoder.config.experts.n);
+    sac_device_decoder_free(&d, &f->device);
+    sac_loaded_model_free(&m);
+}
+
 static void test_adapters_go_along(void **state) {
     fixture *f = *state;
     static const char *const kept[] = {"a=tests/golden/adapters/llama_f32/attention",
@@ -422,6 +444,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_vectors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_experts_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),

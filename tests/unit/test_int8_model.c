@@ -5,6 +5,7 @@
 #include "ref/weights/ref_weights.h"
 #include "safetensors.h"
 #include "test.h"
+#include "write_safetensors.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -13,47 +14,6 @@
 enum { N_IDS = 24 };
 
 static char folder[2][64]; /* int8; the same in f32 */
-
-/* ---- writing safetensors ---- */
-
-typedef struct writer {
-    char header[1 << 16];
-    size_t n_header, n_data;
-    uint8_t data[1 << 20];
-} writer;
-
-static void put(writer *w, const char *name, const char *type, int64_t rows, int64_t cols, const void *bytes,
-                size_t n_bytes) {
-    w->n_header += (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
-                                    "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%lld", w->n_header > 1 ? "," : "",
-                                    name, type, (long long)rows);
-    if (cols)
-        w->n_header += (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header, ",%lld",
-                                        (long long)cols);
-    w->n_header += (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
-                                    "],\"data_offsets\":[%zu,%zu]}", w->n_data, w->n_data + n_bytes);
-    assert_true(w->n_header < sizeof w->header && w->n_data + n_bytes <= sizeof w->data);
-    memcpy(w->data + w->n_data, bytes, n_bytes);
-    w->n_data += n_bytes;
-}
-
-static writer *begin_writer(void) {
-    writer *w = calloc(1, sizeof *w);
-    w->header[w->n_header++] = '{';
-    return w;
-}
-
-static void end_writer(writer *w, const char *to) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/model.safetensors", to);
-    w->header[w->n_header++] = '}';
-    uint64_t n = w->n_header;
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(&n, 8, 1, f) + fwrite(w->header, n, 1, f) + fwrite(w->data, w->n_data, 1, f), 3);
-    fclose(f);
-    free(w);
-}
 
 /* ---- the two folders ---- */
 
@@ -134,7 +94,7 @@ static void make_folders(const kind *c) {
                 put(w[k], t->name, "F32", t->dim[0], t->n_dims > 1 ? t->dim[1] : 0, t->data, t->n_bytes);
     }
     sac_checkpoint_free(&from);
-    for (int i = 0; i < 2; i++) end_writer(w[i], folder[i]);
+    for (int i = 0; i < 2; i++) end_writer(w[i], folder[i], "model.safetensors");
 }
 
 static void remove_folders(void) {
