@@ -1,7 +1,7 @@
 # SAC_SHARED=ON: libsaccade.so beside the archives that the command is linked from. Its objects are a second set,
 # position-independent, because addressing through tables would slow the command down; only what the public headers declare
 # (SAC_API) can be seen in it. Everything a module is compiled with is taken from the module's archive.
-set(SAC_SHARED_MODULES base device kernels sparse kvquant text kv llm vision process towers weights families models engine)
+set(SAC_SHARED_MODULES base device kernels sparse kvquant text kv llm vision process towers weights families rounding models engine)
 add_library(saccade_shared SHARED)
 
 foreach(name ${SAC_SHARED_MODULES})
