@@ -1,6 +1,7 @@
 #include "place_weight.h"
 
 #include "cuda/weights/block_layout.h"
+#include "cuda/weights/code_layout.h"
 #include "cuda/weights/cuda_weights.h"
 
 #include <stdlib.h>
@@ -66,11 +67,44 @@ static sac_status place_blocks(sac_placer *p, sac_tensor *t) {
     return st;
 }
 
+/* Weights whose scales lie apart, as a GPU's products read them. */
+static sac_status place_codes(sac_placer *p, sac_weight *w, sac_dtype t) {
+    const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1];
+    const size_t n_bytes = sac_block_layout_bytes(t, n, k);
+    const size_t order_bytes = w->order.data ? (size_t)k * sizeof(int32_t) : 0;
+    const void *at = w->tensor.data, *order = w->order.data;
+    void *packed = NULL;
+    int32_t *input = NULL;
+    sac_status st = SAC_OK;
+    if (p->arena.base) {
+        packed = malloc(n_bytes);
+        input = malloc(order_bytes + 1);
+        st = packed && input ? sac_code_layout_pack(w, packed, input) : SAC_NO_MEMORY;
+        at = packed, order = order_bytes ? input : NULL;
+    }
+    if (st == SAC_NO_MEMORY)
+        st = sac_fail(p->err, st, "no memory to lay out %zu bytes of weights", n_bytes);
+    if (st == SAC_OK) st = sac_place_borrowed(p, &at, n_bytes);
+    if (st == SAC_OK) st = sac_place_borrowed(p, &order, order_bytes);
+    if (st == SAC_OK && p->arena.base) {
+        w->tensor.data = at, w->tensor.dtype = t;
+        w->scales = w->zeros = (sac_tensor){0};
+        w->order.data = order;
+    }
+    free(packed);
+    free(input);
+    return st;
+}
+
 sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
     SAC_TRY(sac_place_check(p, w));
+    if (!w->tensor.data) return SAC_OK;
     if (is_rounded(p, w)) return place_rounded(p, &w->tensor);
-    if (p->stream->device->kind != SAC_DEVICE_CPU && sac_dtype_block(w->tensor.dtype) > 1)
-        return place_blocks(p, &w->tensor);
+    if (p->stream->device->kind != SAC_DEVICE_CPU) {
+        const sac_dtype codes = sac_code_layout_type(w);
+        if (codes != SAC_N_DTYPES) return place_codes(p, w, codes);
+        if (sac_dtype_block(w->tensor.dtype) > 1) return place_blocks(p, &w->tensor);
+    }
     SAC_TRY(place_part(p, &w->tensor));
     SAC_TRY(place_part(p, &w->scales));
     SAC_TRY(place_part(p, &w->zeros));

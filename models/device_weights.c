@@ -35,6 +35,9 @@ static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int laye
     sac_decoder_layer *l = &out->decoder.layers[layer];
     if (!l->experts) return SAC_OK;
     sac_expert *to = out->experts + (l->experts - out->experts);
+    if (p->stream->device->kind != SAC_DEVICE_CPU && to->gate.format != SAC_WEIGHT_FLOATS)
+        return sac_fail(p->err, SAC_UNSUPPORTED, "%s has no kernels for experts in %s: run on the CPU",
+                        p->stream->device->name, sac_weight_name(&to->gate));
     SAC_TRY(sac_place_weight(p, &l->router));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));

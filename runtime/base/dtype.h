@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* name, elements a block, bytes a block, text. A block is the smallest unit that can be addressed; rows hold
- * whole blocks. From I8 on they are no numbers by themselves, but parts of weights (kernels/ops/weight.h). */
+ * whole blocks. From I8 on they are no numbers by themselves, but parts of weights (kernels/ops/weight.h), and those from
+ * C4_32 on are how a GPU has weights whose scales lie apart in files (kernels/cuda/weights/code_layout.h). */
 #define SAC_DTYPE_LIST(X)                                                                                    \
     X(F32, 1, 4, "f32")                                                                                      \
     X(F16, 1, 2, "f16")                                                                                      \
@@ -35,7 +36,13 @@
     X(PACKED_8, 1, 1, "packed_8")                                                                            \
     X(FP8, 1, 1, "fp8")                                                                                      \
     X(NF4, 2, 1, "nf4")                                                                                      \
-    X(I32, 1, 4, "i32")
+    X(I32, 1, 4, "i32")                                                                                      \
+    X(C4_32, 32, 20, "c4_32")                                                                                \
+    X(C4_64, 64, 36, "c4_64")                                                                                \
+    X(C4_128, 128, 68, "c4_128")                                                                             \
+    X(C8_32, 32, 36, "c8_32")                                                                                \
+    X(C8_128, 128, 132, "c8_128")                                                                            \
+    X(E4M3_128, 128, 132, "e4m3_128")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

@@ -14,6 +14,7 @@
 #include "block_formats_256.cuh"
 #include "block_formats_32.cuh"
 #include "blocks.cuh"
+#include "code_formats.cuh"
 #include "mma.cuh"
 #include "tuning.h"
 

@@ -6,6 +6,7 @@
 #include "block_formats_256.cuh"
 #include "block_formats_32.cuh"
 #include "blocks.cuh"
+#include "code_formats.cuh"
 #include "mma.cuh"
 
 namespace sac::blocks {
@@ -33,12 +34,13 @@ static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpac
     typename F::share w;
     F::take(w, parts_at(j.w, j.layout, row / SAC_BLOCK_TILE, stretch), (int)(row % SAC_BLOCK_TILE / 8),
             (int)(row % 8 * 4 + t));
-    T *to = (T *)j.y.data + i * j.y.stride + (int64_t)stretch * STRETCH + 4 * t;
+    T *to_row = (T *)j.y.data + i * j.y.stride;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
-            if (2 * (stretch * CHUNKS + c) + step / 2 >= j.n_groups) return;
+            const int at = stretch * STRETCH + c * SAC_BLOCK_CHUNK + step * 16 + 4 * t;
+            if (at >= j.y.cols) return; /* a multiple of 4 */
             uint32_t low, high;
             float d, m = 0;
             F::step(w, c, step, low, high);
@@ -47,13 +49,17 @@ static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpac
             const uint2 v = make_uint2(
                 pack<T>(j.factor * fmaf(d, a.x - F::ABOVE, m), j.factor * fmaf(d, a.y - F::ABOVE, m)),
                 pack<T>(j.factor * fmaf(d, b.x - F::ABOVE, m), j.factor * fmaf(d, b.y - F::ABOVE, m)));
-            put_four(to + c * SAC_BLOCK_CHUNK + step * 16, v, j.on_lines);
+            if (j.order) {
+                const T *four = (const T *)&v;
+                for (int e = 0; e < 4; e++) to_row[j.order[at + e]] = four[e];
+            } else
+                put_four(to_row + at, v, j.on_lines);
         }
     }
 }
 
 template <typename F> static sac_status run_unpack(const sac_stream *s, const unpack_job &j) {
-    const int64_t n_threads = j.y.rows * ceil_div(j.n_groups, 2 * CHUNKS) * 4,
+    const int64_t n_threads = j.y.rows * j.layout.n_stretches * 4,
                   blocks = ceil_div(n_threads, ROWS_THREADS);
     if (blocks > INT32_MAX) return SAC_UNSUPPORTED;
     return launch(s, {(unsigned)blocks, ROWS_THREADS}, unpack_kernel<F>, j);

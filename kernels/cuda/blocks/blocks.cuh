@@ -1,4 +1,5 @@
-/* blocks.cuh - products and rows of matrices in GGUF's blocks: what the files of this folder ask of each other. */
+/* blocks.cuh - products and rows of matrices in GGUF's blocks and in code_layout.h's types: what the files of this folder ask
+ * of each other. */
 #ifndef SAC_KERNELS_BLOCKS_CUH
 #define SAC_KERNELS_BLOCKS_CUH
 
@@ -43,18 +44,29 @@ struct unpack_job {
     const void *w;
     sac_block_layout layout;
     const int32_t *ids;
+    const int32_t *order; /* where each element of a row goes, or NULL */
     int64_t first;
-    int n_groups;
     sac_mat y;     /* f16 or bf16 */
     bool on_lines; /* four elements of y lie on 8 bytes */
     float factor;  /* of what is unpacked */
 };
+
+/* y = rows of x rounded, or y's element i is x's order[i]. y may be x where they are rounded. Both f16 or bf16. */
+enum { ROUNDED_THREADS = 256 };
+struct rounded_job {
+    sac_mat y, x;
+    const int32_t *order; /* or NULL */
+    sac_x_rounding how;
+    int64_t group; /* elements that share a scale, of SAC_X_FP8_GROUPS */
+};
+sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 
 /* Each format's, in a file of its name. */
 #define X(constant, name)                                                                                    \
     sac_status product_##name(const sac_stream *s, const product_job &j);                                    \
     sac_status unpack_##name(const sac_stream *s, const unpack_job &j);
 SAC_BLOCK_FORMATS(X)
+SAC_CODE_FORMATS(X)
 #undef X
 
 /* By the type of blocks. */

@@ -1,5 +1,5 @@
-/* linear_blocks.cu - products and rows of GGUF's blocks: up to 32 rows of x from the stored bytes, more by unpacking some
- * of w's rows at a time to the type of x for the products of floats. */
+/* linear_blocks.cu - products and rows of GGUF's blocks and of code_layout.h's types: up to 32 rows of x from the stored bytes,
+ * more by unpacking some of w's rows at a time to the type of x for the products of floats. */
 #include "blocks.cuh"
 
 namespace sac::blocks {
@@ -9,6 +9,7 @@ sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return product_##name(s, j);
         SAC_BLOCK_FORMATS(X)
+        SAC_CODE_FORMATS(X)
 #undef X
     default: return SAC_UNSUPPORTED;
     }
@@ -19,6 +20,7 @@ sac_status unpack(const sac_stream *s, sac_dtype t, const unpack_job &j) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return unpack_##name(s, j);
         SAC_BLOCK_FORMATS(X)
+        SAC_CODE_FORMATS(X)
 #undef X
     default: return SAC_UNSUPPORTED;
     }
@@ -33,6 +35,20 @@ static bool fits(const sac_weight *w, int64_t k) {
            (uintptr_t)w->tensor.data % 16 == 0;
 }
 
+/* Whether two weights want the same of x. */
+static bool same_rows(const sac_weight *a, const sac_weight *b) {
+    return a->x_rounding == b->x_rounding && (a->x_rounding != SAC_X_FP8_GROUPS || a->group == b->group) &&
+           a->order.data == b->order.data;
+}
+static bool changes_rows(const sac_weight *w) {
+    return w->x_rounding != SAC_X_EXACT || w->order.data;
+}
+/* Rows of x as w wants them, to y. */
+static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat x, sac_mat y) {
+    const rounded_job j = {y, x, (const int32_t *)w->order.data, w->x_rounding, w->group};
+    return rounded_rows(s, j);
+}
+
 extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a) {
     const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady};
     return sac_cuda_linear_group_blocks(s, &one, a->act, a->accumulate);
@@ -41,19 +57,27 @@ extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_line
 extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sac_linear_group_args *a,
                                                    sac_activation act, bool accumulate) {
     const sac_dtype t = a->w[0].tensor.dtype;
+    const int64_t k = a->x.cols;
     product_job j = {};
     int64_t n_outputs = 0;
     if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
         return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
-        if (w->tensor.dtype != t || !fits(w, a->x.cols) || !is_float(a->y[i].dtype)) return SAC_UNSUPPORTED;
-        j.part[i] = {w->tensor.data, sac_block_layout_of(t, w->tensor.dim[0], a->x.cols), a->y[i], a->bias[i],
-                     0};
+        if (w->tensor.dtype != t || !fits(w, k) || !is_float(a->y[i].dtype) || !same_rows(w, &a->w[0]))
+            return SAC_UNSUPPORTED;
+        j.part[i] = {w->tensor.data, sac_block_layout_of(t, w->tensor.dim[0], k), a->y[i], a->bias[i], 0};
         n_outputs += a->y[i].cols;
     }
     j.n_parts = a->n, j.x = a->x, j.act = act, j.accumulate = accumulate;
-    return a->x.rows && n_outputs ? product(s, t, j) : SAC_OK;
+    if (!a->x.rows || !n_outputs) return SAC_OK;
+    if (changes_rows(&a->w[0])) {
+        size_t room;
+        j.x.data = scratch_rest(s, &room), j.x.stride = k;
+        if ((size_t)(j.x.rows * k) * 2 > room) return SAC_UNSUPPORTED;
+        SAC_TRY(change_rows(s, &a->w[0], a->x, j.x));
+    }
+    return product(s, t, j);
 }
 
 extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gate_up_step_args *a) {
@@ -63,12 +87,13 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     sac_mat x = a->x;
     x.data = scratch_rest(s, &room), x.stride = k;
     if (sac_dtype_block(t) == 1 || a->up.tensor.dtype != t || !fits(&a->gate, k) || !fits(&a->up, k) ||
-        !is_half(x.dtype) || a->y.dtype != x.dtype || !mat_aligned(x) || x.rows > MOST_ROWS ||
-        (size_t)(x.rows * k) * 2 > room)
+        !same_rows(&a->gate, &a->up) || a->gate.order.data || !is_half(x.dtype) || a->y.dtype != x.dtype ||
+        !mat_aligned(x) || x.rows > MOST_ROWS || (size_t)(x.rows * k) * 2 > room)
         return SAC_UNSUPPORTED;
     if (!x.rows || !a->y.cols) return SAC_OK;
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    if (changes_rows(&a->gate)) SAC_TRY(change_rows(s, &a->gate, x, x));
     product_job j = {};
     const sac_tensor *w[] = {&a->gate.tensor, &a->up.tensor};
     for (int i = 0; i < 2; i++)
@@ -77,24 +102,23 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     return product(s, t, j);
 }
 
-extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a) {
-    const int64_t k = a->x.cols, n = a->y.cols, row_bytes = 2 * k;
+/* The end of a stream's scratch, and the stream with what is left. */
+static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
+    s->shared_scratch_bytes = (s->shared_scratch_bytes - n_bytes) / 256 * 256;
+    return s->shared_scratch + s->shared_scratch_bytes;
+}
+
+/* Panel by panel. */
+static sac_status multiply_unpacked(const sac_stream *s, const sac_linear_args *a, uint8_t *panel, int64_t rows) {
+    const int64_t k = a->x.cols, n = a->y.cols;
     const sac_tensor *w = &a->w.tensor;
-    if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
-    const int64_t rows = panel_rows(n, k);
-    const size_t panel_bytes = (size_t)(rows * row_bytes + 255) / 256 * 256;
-    if (panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2) > s->shared_scratch_bytes) return SAC_UNSUPPORTED;
-    sac_stream rest = *s; /* what is left of scratch */
-    rest.shared_scratch_bytes -= panel_bytes;
-    uint8_t *panel = s->shared_scratch + rest.shared_scratch_bytes / 256 * 256;
-    rest.shared_scratch_bytes = (size_t)(panel - s->shared_scratch);
     for (int64_t i = 0; i < n; i += rows) {
         const int64_t some = min_of(rows, n - i);
         const unpack_job j = {w->data,
                               sac_block_layout_of(w->dtype, w->dim[0], k),
                               NULL,
+                              (const int32_t *)a->w.order.data,
                               i,
-                              (int)(k / SAC_BLOCK_GROUP),
                               {panel, some, k, k, a->x.dtype},
                               true,
                               1};
@@ -104,19 +128,45 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
         part.y.data = (uint8_t *)a->y.data + i * element_bytes(a->y.dtype);
         part.w = sac_weight_of(sac_tensor{panel, a->x.dtype, 2, {some, k}});
         if (a->bias) part.bias = a->bias + i;
-        SAC_TRY(sac_cuda_linear(&rest, &part));
+        SAC_TRY(sac_cuda_linear(s, &part));
+    }
+    return SAC_OK;
+}
+
+extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_linear_args *a) {
+    const int64_t k = a->x.cols, rows = panel_rows(a->y.cols, k);
+    if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
+    const bool rounds = a->w.x_rounding != SAC_X_EXACT;
+    const size_t panel_bytes = (size_t)ceil_div(rows * 2 * k, 256) * 256,
+                 used = panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2);
+    if (used > s->shared_scratch_bytes) return SAC_UNSUPPORTED;
+    sac_stream rest = *s;
+    uint8_t *panel = cut_scratch(&rest, panel_bytes);
+    if (!rounds) return multiply_unpacked(&rest, a, panel, rows);
+    /* as many rows of x at a time as there is room for */
+    const int64_t most = (int64_t)((s->shared_scratch_bytes - used) / 256 * 256) / (2 * k);
+    const int64_t x_rows = min_of(most, a->x.rows);
+    if (x_rows < min_of(a->x.rows, 64)) return SAC_UNSUPPORTED;
+    sac_mat x = {cut_scratch(&rest, (size_t)ceil_div(x_rows * 2 * k, 256) * 256), x_rows, k, k, a->x.dtype};
+    for (int64_t i = 0; i < a->x.rows; i += x_rows) {
+        sac_linear_args some = *a;
+        const int64_t n = min_of(x_rows, a->x.rows - i);
+        some.x = sac_mat_rows(x, 0, n);
+        some.y = sac_mat_rows(a->y, i, n);
+        SAC_TRY(change_rows(s, &a->w, sac_mat_rows(a->x, i, n), some.x));
+        SAC_TRY(multiply_unpacked(&rest, &some, panel, rows));
     }
     return SAC_OK;
 }
 
 extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a) {
     const sac_tensor *w = &a->table.tensor;
-    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols)) return SAC_UNSUPPORTED;
+    if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols) || a->table.order.data) return SAC_UNSUPPORTED;
     const unpack_job j = {w->data,
                           sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
                           a->ids,
+                          NULL,
                           0,
-                          (int)(a->y.cols / SAC_BLOCK_GROUP),
                           a->y,
                           fits(a->y),
                           a->scale != 0 ? a->scale : 1};

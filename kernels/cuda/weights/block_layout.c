@@ -1,5 +1,6 @@
 #include "block_layout.h"
 
+#include "block_words.h"
 #include "quants.h"
 #include "weight.h"
 
@@ -11,7 +12,10 @@ static const int sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
     [SAC_DTYPE_MXFP4] = {128, 0, 8, 0},  [SAC_DTYPE_Q2_K] = {64, 0, 16, 4},
     [SAC_DTYPE_Q3_K] = {64, 32, 12, 2},  [SAC_DTYPE_Q4_K] = {128, 0, 16, 0},
     [SAC_DTYPE_Q5_K] = {128, 32, 16, 0}, [SAC_DTYPE_Q6_K] = {128, 64, 16, 2},
-    [SAC_DTYPE_IQ4_XS] = {128, 0, 8, 0},
+    [SAC_DTYPE_IQ4_XS] = {128, 0, 8, 0}, [SAC_DTYPE_C4_32] = {128, 0, 32, 0},
+    [SAC_DTYPE_C4_64] = {128, 0, 16, 0}, [SAC_DTYPE_C4_128] = {128, 0, 8, 0},
+    [SAC_DTYPE_C8_32] = {256, 0, 32, 0}, [SAC_DTYPE_C8_128] = {256, 0, 8, 0},
+    [SAC_DTYPE_E4M3_128] = {256, 0, 8, 0},
 };
 
 static int64_t tiles_of(int64_t n) {
@@ -22,7 +26,8 @@ static int64_t stretches_of(int64_t k) {
 }
 
 bool sac_block_layout_has(sac_dtype t, int64_t k) {
-    return sizes_of[t][SAC_BLOCK_CODES] != 0 && k > 0 && k % sac_dtype_block(t) == 0;
+    const int whole = t >= SAC_DTYPE_C4_32 ? 8 : sac_dtype_block(t);
+    return sizes_of[t][SAC_BLOCK_CODES] != 0 && k > 0 && k % whole == 0;
 }
 
 sac_block_layout sac_block_layout_of(sac_dtype t, int64_t n, int64_t k) {
@@ -45,48 +50,8 @@ size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k) {
 
 /* ---------------------------------------------------------------- words of four elements */
 
-#define LOW_HALVES  0x0f0f0f0fu
-#define HIGH_HALVES 0xf0f0f0f0u
 #define TWO_BITS    0x03030303u
 #define ONE_BIT     0x01010101u
-
-static uint32_t word_at(const uint8_t *p, int i) {
-    uint32_t w;
-    memcpy(&w, p + 4 * i, 4);
-    return w;
-}
-/* Of bytes 0 to 3, the second and third change places: neighbours lie a half apart. */
-static void put_word(uint8_t *p, int i, uint32_t w) {
-    w = (w & 0xff0000ffu) | (w & 0x0000ff00u) << 8 | (w & 0x00ff0000u) >> 8;
-    memcpy(p + 4 * i, &w, 4);
-}
-
-/* What four lanes have of a row's chunk lies 16 bytes apart: lane t's words at 4t and on.
- *
- * Two blocks of 32 bytes. */
-static void put_bytes(uint8_t *to, const uint8_t *a, const uint8_t *b) {
-    for (int t = 0; t < 4; t++) {
-        put_word(to, 4 * t, word_at(a, t));
-        put_word(to, 4 * t + 1, word_at(a, 4 + t));
-        put_word(to, 4 * t + 2, word_at(b, t));
-        put_word(to, 4 * t + 3, word_at(b, 4 + t));
-    }
-}
-/* Two blocks of 16 bytes, whose byte j has elements j and j + 16. */
-static void put_halves(uint8_t *to, const uint8_t *a, const uint8_t *b) {
-    for (int t = 0; t < 4; t++) {
-        put_word(to, 4 * t, word_at(a, t));
-        put_word(to, 4 * t + 1, word_at(b, t));
-    }
-}
-/* 32 bytes, A in the low halves, B in the high. */
-static void put_turned(uint8_t *to, const uint8_t *q) {
-    for (int t = 0; t < 4; t++) {
-        const uint32_t first = word_at(q, t), second = word_at(q, 4 + t);
-        put_word(to, 4 * t, (first & LOW_HALVES) | (second & LOW_HALVES) << 4);
-        put_word(to, 4 * t + 1, (first & HIGH_HALVES) >> 4 | (second & HIGH_HALVES));
-    }
-}
 
 /* Chunk c of two bits an element: of each half of 128, l, l + 32, l + 64 and l + 96 share byte l of 32. */
 static uint32_t two_bits_of(const uint8_t *q, int c, int t) {
@@ -106,19 +71,6 @@ static uint32_t spread(uint32_t v) {
 
 /* ---------------------------------------------------------------- a row's stretch */
 
-/* The parts of a tile's stretch, and which row of it. */
-typedef struct place {
-    uint8_t *part[SAC_N_BLOCK_PARTS];
-    int row;
-} place;
-
-/* 16 bytes of the first of four lanes, line `of` of so many for rows g, and as many for rows g + 8. */
-static uint8_t *lanes_at(const place *p, sac_layout_part part, int line, int n_lines) {
-    return p->part[part] + ((p->row / 8 * n_lines + line) * 32 + p->row % 8 * 4) * 16;
-}
-static uint8_t *four_bits_at(const place *p, int chunk) {
-    return lanes_at(p, SAC_BLOCK_CODES, chunk / 2, 2) + chunk % 2 * 8;
-}
 /* Lane t's bits apart, a word each for two chunks. */
 static void put_bits(const place *p, int t, const uint32_t words[2]) {
     uint8_t *to = p->part[SAC_BLOCK_HIGH] + (p->row * 4 + t) * 8;

@@ -17,7 +17,9 @@
  *            step of the first, then of the second
  *   scales   [16 rows], blocks of 32: d of each, or d and m, or the exponent; q4_k, q5_k: d, dmin and the 12 bytes; q2_k,
  *            q3_k, q6_k: the bytes of scales; iq4_xs: d and the bytes of scales
- *   more     [16 rows], q2_k: d and dmin; q3_k, q6_k: d */
+ *   more     [16 rows], q2_k: d and dmin; q3_k, q6_k: d
+ *
+ * Weights whose scales lie apart in files lie the same way, see code_layout.h. */
 #ifndef SAC_CUDA_BLOCK_LAYOUT_H
 #define SAC_CUDA_BLOCK_LAYOUT_H
 
@@ -27,6 +29,15 @@
 extern "C" {
 #endif
 #include "dtype.h"
+
+/* Types that only a GPU has, see code_layout.h. Constant, name. */
+#define SAC_CODE_FORMATS(X)                                                                                  \
+    X(C4_32, c4_32)                                                                                          \
+    X(C4_64, c4_64)                                                                                          \
+    X(C4_128, c4_128)                                                                                        \
+    X(C8_32, c8_32)                                                                                          \
+    X(C8_128, c8_128)                                                                                        \
+    X(E4M3_128, e4m3_128)
 
 enum { SAC_BLOCK_TILE = 16, SAC_BLOCK_STRETCH = 256, SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 
@@ -44,7 +55,7 @@ typedef struct sac_block_layout {
     int bytes[SAC_N_BLOCK_PARTS];
 } sac_block_layout;
 
-/* Whether a GPU holds rows of k elements of t: a block type, whole blocks. */
+/* Whether a GPU holds rows of k elements of t: a block type, whole blocks, or one of SAC_CODE_FORMATS, eight at a time. */
 bool sac_block_layout_has(sac_dtype t, int64_t k);
 /* Of a matrix: n * sac_dtype_row_bytes(t, k), and the zeros. */
 size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k);

@@ -8,9 +8,18 @@
 
 #include <stdbool.h>
 
+/* Those that a GPU holds as code_layout.h says. */
+#define SAC_CUDA_CODED(X)                                                                                    \
+    X(AWQ, awq)                                                                                              \
+    X(GPTQ, gptq)                                                                                            \
+    X(PACKED, packed)                                                                                        \
+    X(FP8, fp8)                                                                                              \
+    X(INT8, int8)
+
 #define SAC_CUDA_WEIGHTS(X)                                                                                  \
     X(FLOATS, floats)                                                                                        \
-    SAC_BLOCK_FORMATS(X)
+    SAC_BLOCK_FORMATS(X)                                                                                     \
+    SAC_CUDA_CODED(X)
 
 #define X(constant, name) bool sac_cuda_takes_##name(const sac_weight *w, sac_dtype activations);
 SAC_CUDA_WEIGHTS(X)

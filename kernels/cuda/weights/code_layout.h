@@ -1,0 +1,27 @@
+/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8): all as codes
+ * in block_layout.h's order, in tiles of 16 rows and stretches of 256 elements, and among the scales a word for each row and
+ * 32, 64 or 128 elements, the number in the type's name. A group of a file is one or several of these: what fits into neither
+ * (a group of 8, say) is not held.
+ *
+ *   c4   w = scale (code - zero), codes of four bits as q4_0's; the word: the highest 24 bits of the scale in f32, to the
+ *        nearest, which has all of a f16 or bf16, and the zero in the lowest 8
+ *   c8   the same with codes of a byte, signed, as q8_0's, and a signed zero: both 128 below what files have without a sign
+ *   e4m3 w = scale code, bytes of e4m3 as q8_0's; the word: the scale in f32; NaN where a code is NaN
+ *
+ * A GPU's weight has the numbers in `tensor`, of a type of SAC_CODE_FORMATS, and no other parts but `order`: elements of a row
+ * are sorted by their groups then, and it says of each which input of the file's it is. */
+#ifndef SAC_CUDA_CODE_LAYOUT_H
+#define SAC_CUDA_CODE_LAYOUT_H
+
+#include "block_layout.h"
+#include "weight.h"
+
+/* In which type a GPU holds a weight; SAC_N_DTYPES: in none. In an order of its own a weight has to have as many inputs in each
+ * group as without one. */
+sac_dtype sac_code_layout_type(const sac_weight *w);
+
+/* Writes sac_block_layout_bytes of that type, at a multiple of 16, and to input [k] where w has an order, which
+ * may be NULL otherwise. NO_MEMORY for a tile's codes. */
+sac_status sac_code_layout_pack(const sac_weight *w, void *to, int32_t *input);
+
+#endif
