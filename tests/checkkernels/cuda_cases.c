@@ -182,17 +182,25 @@ static int n_cases(check_op op) {
     default: return cuda_n_key_cases(op);
     }
 }
+/* And behind them those of weights whose scales lie apart. */
+static int n_all_cases(check_op op) {
+    return n_cases(op) + cuda_n_code_cases(op);
+}
 
 sac_dtype cuda_case_type(check_op op, int i) {
     static const sac_dtype types[] = {SAC_DTYPE_BF16, SAC_DTYPE_F16, SAC_DTYPE_F32};
-    int n = n_cases(op);
+    int n = n_all_cases(op);
     return n && i < 3 * n ? types[i / n] : SAC_DTYPE_F32;
 }
 
 bool cuda_make_case(check_case *c, check_op op, int i) {
-    if (i >= 3 * n_cases(op)) return false;
+    if (i >= 3 * n_all_cases(op)) return false;
     sac_dtype t = cuda_case_type(op, i);
-    i %= n_cases(op);
+    i %= n_all_cases(op);
+    if (i >= n_cases(op)) {
+        cuda_make_code_case(c, op, i - n_cases(op), t);
+        return true;
+    }
     if (op != CHECK_linear && op != CHECK_attention) return cuda_make_key_case(c, i, t);
     if (op == CHECK_linear) return make_linear(c, i, t);
     const attention_case *a = &attention_cases[i];

@@ -114,6 +114,7 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
 /* One case in one type, for all subjects. */
 static void run_type(bed *b, check_case *c, tally *y, int n, sac_dtype t) {
     cuda_round_inputs(c, t);
+    cuda_allow_codes(c, t);
     check_reference(c, &b->host.s);
     for (int aligned = 0; aligned < 2 && !b->broken; aligned++) {
         check_case d;

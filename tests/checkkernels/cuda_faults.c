@@ -325,6 +325,22 @@ static sac_status linear_moved_blocks(const sac_stream *s, const sac_linear_args
     b.w.tensor.data = (const uint8_t *)a->w.tensor.data + 16;
     return sac_cuda_linear(s, &b);
 }
+/* Rows of x as they are, where a checkpoint wants them rounded; inputs in the file's order, where weights are not. */
+static sac_status linear_not_rounded(const sac_stream *s, const sac_linear_args *a) {
+    sac_linear_args b = *a;
+    b.w.x_rounding = SAC_X_EXACT;
+    return sac_cuda_linear(s, &b);
+}
+static sac_status linear_not_ordered(const sac_stream *s, const sac_linear_args *a) {
+    sac_linear_args b = *a;
+    b.w.order.data = NULL;
+    return sac_cuda_linear(s, &b);
+}
+static sac_status group_not_rounded(const sac_stream *s, const sac_linear_group_args *a) {
+    sac_linear_group_args b = *a;
+    for (int i = 0; i < b.n; i++) b.w[i].x_rounding = SAC_X_EXACT;
+    return sac_cuda_linear_group(s, &b);
+}
 static sac_status embed_moved_blocks(const sac_stream *s, const sac_embed_args *a) {
     sac_embed_args b = *a;
     if (a->table.format == SAC_WEIGHT_FLOATS) return sac_cuda_embed(s, a);
@@ -359,6 +375,9 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("drift_5%", linear, linear_drift)                                                                      \
     X("unsteady_bits", linear, linear_unsteady)                                                              \
     X("moved_blocks", linear, linear_moved_blocks)                                                           \
+    X("not_rounded", linear, linear_not_rounded)                                                             \
+    X("not_ordered", linear, linear_not_ordered)                                                             \
+    X("not_rounded", linear_group, group_not_rounded)                                                        \
     X("moved_blocks", embed, embed_moved_blocks)                                                             \
     X("dropped_tail", rmsnorm, rmsnorm_dropped_tail)                                                         \
     X("one_byte_past", swiglu, swiglu_one_past)                                                              \

@@ -1,6 +1,7 @@
 #include "cuda_twin.h"
 
 #include "cuda/weights/block_layout.h"
+#include "cuda/weights/code_layout.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -165,6 +166,54 @@ static void send_sparse(cuda_twin *w, const check_buffer *b, const cuda_part *p,
     free(row);
 }
 
+/* ---------------------------------------------------------------- weights whose scales lie apart */
+
+static int weights_of(check_case *c, sac_weight *of[SAC_LINEAR_GROUP_MOST]) {
+    int n = 0;
+    if (c->op == CHECK_linear) of[n++] = &c->linear.w;
+    if (c->op == CHECK_embed) of[n++] = &c->embed.table;
+    if (c->op == CHECK_gate_up_step) of[n++] = &c->gate_up_step.gate, of[n++] = &c->gate_up_step.up;
+    for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++) of[n++] = &c->linear_group.w[i];
+    return n;
+}
+
+/* As sac_place_weight has them, each in memory of its own. */
+static bool place_codes(cuda_twin *w, check_case *c) {
+    sac_weight *of[SAC_LINEAR_GROUP_MOST];
+    sac_error err;
+    bool ok = true;
+    for (int i = weights_of(c, of) - 1; ok && i >= 0; i--) {
+        const sac_dtype t = of[i]->format == SAC_WEIGHT_FLOATS ? SAC_N_DTYPES : sac_code_layout_type(of[i]);
+        if (t == SAC_N_DTYPES) continue;
+        const int64_t n = of[i]->tensor.dim[0], k = of[i]->tensor.dim[1];
+        const size_t n_bytes = sac_block_layout_bytes(t, n, k), order_bytes = (size_t)k * sizeof(int32_t);
+        uint8_t *codes = malloc(n_bytes);
+        int32_t *order = malloc(order_bytes);
+        ok = codes && order && sac_code_layout_pack(of[i], codes, of[i]->order.data ? order : NULL) == SAC_OK &&
+             w->device->alloc(w->device, n_bytes + 256 /* a planted fault reads on */, &w->codes[i], &err) == SAC_OK &&
+             w->device->alloc(w->device, order_bytes, &w->order[i], &err) == SAC_OK;
+        if (ok) w->device->upload(&w->stream, w->codes[i], codes, n_bytes);
+        if (ok && of[i]->order.data) w->device->upload(&w->stream, w->order[i], order, order_bytes);
+        ok = ok && w->device->stream_sync(&w->stream, &err) == SAC_OK;
+        free(codes);
+        free(order);
+    }
+    return ok;
+}
+
+static void point_to_codes(const cuda_twin *w, check_case *c, check_case *d) {
+    sac_weight *here[SAC_LINEAR_GROUP_MOST], *there[SAC_LINEAR_GROUP_MOST];
+    const int n = weights_of(c, here);
+    weights_of(d, there);
+    for (int i = 0; i < n; i++) {
+        if (!w->codes[i]) continue;
+        there[i]->tensor.data = w->codes[i];
+        there[i]->tensor.dtype = sac_code_layout_type(here[i]);
+        there[i]->scales = there[i]->zeros = (sac_tensor){0};
+        there[i]->order.data = here[i]->order.data ? w->order[i] : NULL;
+    }
+}
+
 bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
     size_t at = GUARD;
     for (int i = 0; i < c->n_buffers; i++) {
@@ -192,13 +241,18 @@ bool cuda_twin_place(cuda_twin *w, check_case *c, sac_dtype t, bool aligned) {
         }
     }
     w->used = at;
-    return true;
+    return place_codes(w, c);
 }
 
 void cuda_twin_release(cuda_twin *w, const check_case *c) {
     for (int i = 0; i < c->n_buffers; i++) {
         w->device->free(w->device, w->part[i].own);
         w->part[i].own = NULL;
+    }
+    for (int i = 0; i < SAC_LINEAR_GROUP_MOST; i++) {
+        w->device->free(w->device, w->codes[i]);
+        w->device->free(w->device, w->order[i]);
+        w->codes[i] = w->order[i] = NULL;
     }
 }
 
@@ -242,6 +296,7 @@ void cuda_twin_args(const cuda_twin *w, check_case *c, sac_dtype t, check_case *
     point_to_twin(w, c, d, t, &d->rotation, sizeof d->rotation);
     point_to_twin(w, c, d, t, d->parts, sizeof d->parts);
     point_to_twin(w, c, d, t, &d->many, sizeof d->many);
+    point_to_codes(w, c, d);
 }
 
 bool cuda_twin_run(cuda_twin *w, const check_case *c, check_case *d, const sac_ops *t, sac_dtype dtype,

@@ -21,6 +21,7 @@ typedef struct cuda_twin {
     size_t image_bytes, used;
     bool numbers_only; /* 30000 instead of the NaN that no query may see: see attention in ops.h */
     cuda_part part[CHECK_MAX_BUFFERS];
+    void *codes[SAC_LINEAR_GROUP_MOST], *order[SAC_LINEAR_GROUP_MOST]; /* of weights in code_layout.h's types */
 } cuda_twin;
 
 bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err);
@@ -43,6 +44,12 @@ void cuda_twin_compare(cuda_twin *w, const check_case *c, sac_dtype t, const uin
 /* cuda_keys.c: the ops that choose rows */
 int cuda_n_key_cases(check_op op);
 bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
+
+/* cuda_codes.c: products with weights whose scales lie apart; no buffers: left out */
+int cuda_n_code_cases(check_op op);
+void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t);
+/* Adds to what such a product may be off on the device, with activations in t. */
+void cuda_allow_codes(check_case *c, sac_dtype t);
 
 /* cuda_large.c: prompts too long for the plain C reference: the slot beside the flash kernel; number of
  * faults. */

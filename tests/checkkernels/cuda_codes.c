@@ -1,0 +1,231 @@
+/* cuda_codes.c - products with weights whose scales lie apart, in groups that a GPU holds (cuda/weights/code_layout.h). */
+#include "check.h"
+#include "cuda/weights/code_layout.h"
+#include "cuda_twin.h"
+#include "ref/weights/ref_weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct code_kind {
+    sac_dtype type;
+    int64_t group, group_rows; /* 0: all of a row; each row its own */
+    sac_dtype scales;
+    bool zeros, ordered, one_scale;
+    sac_x_rounding how;
+} code_kind;
+
+/* Each of a GPU's types, from each of the formats, with and without what belongs to it. */
+static const code_kind kinds[] = {
+    {SAC_DTYPE_AWQ, 128, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_AWQ, 64, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_AWQ, 32, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_GPTQ_4, 128, 0, SAC_DTYPE_F16, true, true, false, SAC_X_EXACT},
+    {SAC_DTYPE_GPTQ_4, 32, 0, SAC_DTYPE_BF16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_GPTQ_8, 32, 0, SAC_DTYPE_F16, true, true, false, SAC_X_EXACT},
+    {SAC_DTYPE_GPTQ_8, 0, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_PACKED_4, 64, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_PACKED_4, 0, 0, SAC_DTYPE_F32, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_PACKED_8, 128, 0, SAC_DTYPE_BF16, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_PACKED_8, 0, 0, SAC_DTYPE_F16, false, false, true, SAC_X_EXACT},
+    {SAC_DTYPE_I8, 0, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_INT8_ROWS},
+    {SAC_DTYPE_I8, 32, 0, SAC_DTYPE_F32, true, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_F32, false, false, true, SAC_X_EXACT},
+    {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_FP8_ROWS},
+    {SAC_DTYPE_FP8, 128, 128, SAC_DTYPE_F32, false, false, false, SAC_X_FP8_GROUPS},
+};
+/* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
+ * stretches of 256, and that are fewer than one; the last is unpacked in two goes. */
+static const int64_t shapes[][3] = {{1, 4608, 512}, {1, 24, 8},     {1, 40, 2184},  {3, 72, 296},   {8, 16, 4096},
+                                    {16, 200, 128}, {17, 8, 1056},  {32, 48, 760},  {33, 264, 512}, {70, 136, 904},
+                                    {40, 12808, 1024}};
+enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
+
+static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
+    uint8_t *at = check_buffer_add(c, false, t, rows, cols, cols, (size_t)check_rand_int(c, 0, 3));
+    for (size_t i = 0; i < (size_t)rows * sac_dtype_row_bytes(t, cols); i++)
+        at[i] = (uint8_t)check_rand_int(c, 0, 255);
+    return (sac_tensor){at, t, 2, {rows, cols}};
+}
+/* Below `most` in size, not far below in the mean. */
+static sac_tensor scales_of(check_case *c, sac_dtype t, int64_t rows, int64_t cols, double most) {
+    uint8_t *at = check_buffer_add(c, false, t, rows, cols, cols, 0);
+    for (int64_t i = 0; i < rows * cols; i++) {
+        const float f = (float)(most * (2 * check_rand_unit(c) - 1));
+        const uint16_t h = t == SAC_DTYPE_F16 ? sac_f32_to_f16(f) : sac_f32_to_bf16(f);
+        if (t == SAC_DTYPE_F32)
+            memcpy(at + 4 * i, &f, 4);
+        else
+            memcpy(at + 2 * i, &h, 2);
+    }
+    return (sac_tensor){at, t, 2, {rows, cols}};
+}
+static sac_tensor order_of(check_case *c, int64_t k, int64_t group) {
+    int32_t *g = check_buffer_add(c, false, SAC_DTYPE_I32, 1, k, k, 0);
+    for (int64_t i = 0; i < k; i++) g[i] = (int32_t)(i / group);
+    for (int64_t i = k - 1; i > 0; i--) {
+        const int64_t j = check_rand_int(c, 0, (int)i);
+        const int32_t was = g[i];
+        g[i] = g[j], g[j] = was;
+    }
+    return (sac_tensor){g, SAC_DTYPE_I32, 2, {1, k}};
+}
+
+/* n and k are multiples of 8. Values of about 1 in size, whatever the codes. */
+static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, int64_t k) {
+    static const sac_weight_format formats[SAC_N_DTYPES] = {
+        [SAC_DTYPE_AWQ] = SAC_WEIGHT_AWQ,         [SAC_DTYPE_GPTQ_4] = SAC_WEIGHT_GPTQ,
+        [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
+        [SAC_DTYPE_PACKED_8] = SAC_WEIGHT_PACKED, [SAC_DTYPE_I8] = SAC_WEIGHT_INT8,
+        [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8};
+    const sac_dtype t = kind->type;
+    sac_weight w = {.format = formats[t], .group = kind->group, .group_rows = (int)kind->group_rows};
+    if (!w.group || w.group > k || (t == SAC_DTYPE_AWQ && k % w.group)) w.group = k;
+    const int64_t n_groups = (k + w.group - 1) / w.group;
+    const bool by_column = t == SAC_DTYPE_AWQ || t == SAC_DTYPE_GPTQ_4 || t == SAC_DTYPE_GPTQ_8;
+    const int64_t rows = kind->one_scale ? 1 : w.group_rows ? (n + w.group_rows - 1) / w.group_rows : n;
+    w.tensor = random_tensor(c, t, n, k);
+    uint8_t *q = (uint8_t *)(uintptr_t)w.tensor.data;
+    for (int64_t i = 0; t == SAC_DTYPE_FP8 && i < n * k; i++) q[i] &= 0xbf; /* below 2, and numbers */
+    const double most = t == SAC_DTYPE_FP8 ? 1 : sac_dtype_block(t) == 2 ? 0x1p-3 : 0x1p-7;
+    w.scales = scales_of(c, kind->scales, by_column ? n_groups : rows, by_column ? n : n_groups, most);
+    if (kind->zeros && by_column) w.zeros = random_tensor(c, t, n_groups, n), w.zero_add = (int)check_rand_int(c, 0, 1);
+    if (t == SAC_DTYPE_AWQ) w.zero_add = 0;
+    if (kind->zeros && w.format == SAC_WEIGHT_PACKED) w.zeros = random_tensor(c, t, n_groups, rows == 1 ? 8 : n);
+    if (kind->zeros && t == SAC_DTYPE_I8) w.zeros = random_tensor(c, t, rows, n_groups);
+    if (kind->ordered) w.order = order_of(c, k, w.group);
+    w.x_rounding = kind->how;
+    return w;
+}
+
+static double unit_of(sac_dtype t) {
+    return t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+}
+/* Length of the products of two rows, element by element. */
+static double products(const float *x, const float *w, int64_t k) {
+    double sum = 0;
+    for (int64_t i = 0; i < k; i++) sum += (double)x[i] * (double)w[i] * (double)x[i] * (double)w[i];
+    return sqrt(sum);
+}
+static bool is_coded(const sac_weight *w) {
+    return w->format != SAC_WEIGHT_FLOATS && sac_code_layout_type(w) != SAC_N_DTYPES;
+}
+
+/* Scales in f32 keep 16 bits; rows of x that are rounded, and weights that are unpacked, those of t. Errors of elements are
+ * independent. Returns what a product of a row of x with one of w may be off. */
+static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k, sac_dtype t) {
+    const double unit = !from_bytes || w->x_rounding ? unit_of(t) : w->scales.dtype == SAC_DTYPE_F32 ? 0x1p-16 : 0;
+    return (4 * unit + 8 * 0x1p-24 * sqrt((double)k)) * products(x, row, k);
+}
+
+void cuda_allow_codes(check_case *c, sac_dtype t) {
+    const sac_linear_args *a = &c->linear;
+    if (c->op != CHECK_linear || !is_coded(&a->w) || (t != SAC_DTYPE_F16 && t != SAC_DTYPE_BF16)) return;
+    const int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
+    const bool from_bytes = m <= 32 && (m == 1 || a->x.stride % 8 == 0);
+    float *row = malloc((size_t)k * sizeof *row);
+    for (int64_t j = 0; j < n; j++) {
+        sac_ref_weight_of(&a->w)->row(&a->w, j, k, row);
+        for (int64_t i = 0; i < m; i++)
+            c->allowed[i * n + j] += slack(&a->w, from_bytes, (const float *)a->x.data + i * a->x.stride, row, k, t);
+    }
+    free(row);
+}
+
+static void describe(check_case *c, const code_kind *kind, int64_t m, int64_t n, int64_t k, int64_t group) {
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s", sac_dtype_name(kind->type),
+             (long long)m, (long long)n, (long long)k, (long long)group, sac_dtype_name(kind->scales),
+             kind->zeros ? " zeros" : "", kind->ordered ? " ordered" : "", kind->how ? " x rounded" : "");
+}
+
+static void make_linear(check_case *c, const code_kind *kind, const int64_t *shape, int i) {
+    const int64_t m = shape[0], n = shape[1], k = shape[2];
+    sac_linear_args *a = &c->linear;
+    a->x = check_mat(c, false, m, k, 8, 0, i % 2 ? CHECK_OUTLIERS : CHECK_UNIFORM);
+    a->y = check_mat(c, true, m, n, 8, 0, CHECK_UNIFORM);
+    a->w = weights_of(c, kind, n, k);
+    if (i % 3 == 0) a->bias = check_mat(c, false, 1, n, 0, 0, CHECK_UNIFORM).data;
+    a->accumulate = i % 4 == 1;
+    c->same_bits = true;
+    double *allowed = check_allow(c, m * n);
+    for (int64_t j = 0; j < m * n; j++) allowed[j] = 1e-6; /* cuda_allow_codes adds what the type of x asks for */
+    describe(c, kind, m, n, k, a->w.group);
+}
+
+/* Two or three matrices of one kind, or, `mixed`, one of another between. */
+static void make_group(check_case *c, int i, int64_t m, sac_dtype t) {
+    const code_kind *kind = &kinds[i % N_KINDS];
+    const int64_t cols[] = {40, 16, 24}, k = 520, all = 80;
+    const bool mixed = i / N_KINDS % 2;
+    sac_linear_group_args *g = &c->linear_group;
+    *g = (sac_linear_group_args){.n = i % 2 ? 2 : 3, .x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
+    const int64_t n_all = g->n == 2 ? cols[0] + cols[1] : all;
+    const sac_mat y = check_mat(c, true, m, n_all, 8, 0, CHECK_UNIFORM);
+    double *allowed = check_allow(c, m * n_all);
+    float *row = malloc((size_t)k * sizeof *row);
+    for (int64_t p = 0, first = 0; p < g->n; first += cols[p++]) {
+        const code_kind *of = mixed && p == 1 ? &kinds[(i + 5) % N_KINDS] : kind;
+        const sac_weight w = weights_of(c, of, cols[p], k);
+        g->w[p] = w, g->y[p] = y;
+        g->y[p].data = (float *)y.data + first, g->y[p].cols = cols[p];
+        if (p != 1) g->bias[p] = check_mat(c, false, 1, cols[p], 0, 0, CHECK_UNIFORM).data;
+        for (int64_t j = 0; j < cols[p]; j++) {
+            sac_ref_weight_of(&w)->row(&w, j, k, row);
+            for (int64_t r = 0; r < m; r++)
+                allowed[r * n_all + first + j] =
+                    1e-6 + slack(&w, m <= 32, (const float *)g->x.data + r * g->x.stride, row, k, t);
+        }
+    }
+    free(row);
+    c->exact_x = c->same_bits = true;
+    describe(c, kind, m, n_all, k, kind->group);
+}
+
+/* The normalised row is rounded to t before it is rounded to 8 bits, so that a few elements come one step beside the
+ * reference's: e4m3's steps are 2^-4. */
+static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64_t n, int64_t k, sac_dtype t) {
+    check_make_gates(c, rows, n, k, SAC_DTYPE_F16);
+    sac_gate_up_step_args *a = &c->gate_up_step;
+    a->gate = weights_of(c, kind, n, k);
+    a->up = weights_of(c, kind, n, k);
+    const sac_weight *pair[] = {&a->gate, &a->up};
+    float *x = malloc((size_t)k * sizeof *x), *row = malloc((size_t)k * sizeof *row);
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = (const float *)a->x.data + r * a->x.stride;
+        double squares = 0;
+        for (int64_t i = 0; i < k; i++) squares += (double)from[i] * (double)from[i];
+        const double scale = 1 / sqrt(squares / (double)k + (double)a->eps);
+        for (int64_t i = 0; i < k; i++) x[i] = (float)((double)from[i] * scale * (double)a->norm[i]);
+        for (int64_t j = 0; j < n; j++) {
+            double sum[2] = {0}, off[2];
+            for (int p = 0; p < 2; p++) {
+                sac_ref_weight_of(pair[p])->row(pair[p], j, k, row);
+                for (int64_t i = 0; i < k; i++) sum[p] += (double)x[i] * (double)row[i];
+                off[p] = (kind->how ? 0.1 : 4 * unit_of(t)) * products(x, row, k);
+                if (kind->how) off[p] += 4 * unit_of(t) * products(x, row, k);
+            }
+            const double gate = fabs(sum[0]) + off[0], up = fabs(sum[1]) + off[1];
+            c->allowed[r * n + j] += 1.1 * off[0] * up + gate * off[1] + 4 * unit_of(t) * (gate < 30 ? gate * up : 0);
+        }
+    }
+    free(x), free(row);
+    describe(c, kind, rows, n, k, kind->group);
+}
+
+int cuda_n_code_cases(check_op op) {
+    return op == CHECK_linear         ? N_KINDS * N_SHAPES
+           : op == CHECK_linear_group ? N_KINDS * 6
+           : op == CHECK_gate_up_step ? N_KINDS * 3
+                                      : 0;
+}
+
+void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
+    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 24, 1288}, {6, 40, 264}};
+    if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
+    const code_kind *kind = &kinds[i % N_KINDS];
+    const int of = i / N_KINDS;
+    if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0)) make_linear(c, kind, shapes[of], i + of);
+    if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
+    if (op == CHECK_gate_up_step && !kind->ordered) make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
+}
