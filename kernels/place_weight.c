@@ -82,8 +82,7 @@ static sac_status place_codes(sac_placer *p, sac_weight *w, sac_dtype t) {
         st = packed && input ? sac_code_layout_pack(w, packed, input) : SAC_NO_MEMORY;
         at = packed, order = order_bytes ? input : NULL;
     }
-    if (st == SAC_NO_MEMORY)
-        st = sac_fail(p->err, st, "no memory to lay out %zu bytes of weights", n_bytes);
+    if (st == SAC_NO_MEMORY) st = sac_fail(p->err, st, "no memory to lay out %zu bytes of weights", n_bytes);
     if (st == SAC_OK) st = sac_place_borrowed(p, &at, n_bytes);
     if (st == SAC_OK) st = sac_place_borrowed(p, &order, order_bytes);
     if (st == SAC_OK && p->arena.base) {

@@ -37,9 +37,9 @@ static const code_kind kinds[] = {
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; the last is unpacked in two goes. */
-static const int64_t shapes[][3] = {{1, 4608, 512}, {1, 24, 8},     {1, 40, 2184},  {3, 72, 296},   {8, 16, 4096},
-                                    {16, 200, 128}, {17, 8, 1056},  {32, 48, 760},  {33, 264, 512}, {70, 136, 904},
-                                    {40, 12808, 1024}};
+static const int64_t shapes[][3] = {{1, 4608, 512}, {1, 24, 8},     {1, 40, 2184},    {3, 72, 296},
+                                    {8, 16, 4096},  {16, 200, 128}, {17, 8, 1056},    {32, 48, 760},
+                                    {33, 264, 512}, {70, 136, 904}, {40, 12808, 1024}};
 enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
 
 static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
@@ -90,9 +90,11 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     for (int64_t i = 0; t == SAC_DTYPE_FP8 && i < n * k; i++) q[i] &= 0xbf; /* below 2, and numbers */
     const double most = t == SAC_DTYPE_FP8 ? 1 : sac_dtype_block(t) == 2 ? 0x1p-3 : 0x1p-7;
     w.scales = scales_of(c, kind->scales, by_column ? n_groups : rows, by_column ? n : n_groups, most);
-    if (kind->zeros && by_column) w.zeros = random_tensor(c, t, n_groups, n), w.zero_add = (int)check_rand_int(c, 0, 1);
+    if (kind->zeros && by_column)
+        w.zeros = random_tensor(c, t, n_groups, n), w.zero_add = (int)check_rand_int(c, 0, 1);
     if (t == SAC_DTYPE_AWQ) w.zero_add = 0;
-    if (kind->zeros && w.format == SAC_WEIGHT_PACKED) w.zeros = random_tensor(c, t, n_groups, rows == 1 ? 8 : n);
+    if (kind->zeros && w.format == SAC_WEIGHT_PACKED)
+        w.zeros = random_tensor(c, t, n_groups, rows == 1 ? 8 : n);
     if (kind->zeros && t == SAC_DTYPE_I8) w.zeros = random_tensor(c, t, rows, n_groups);
     if (kind->ordered) w.order = order_of(c, k, w.group);
     w.x_rounding = kind->how;
@@ -114,8 +116,11 @@ static bool is_coded(const sac_weight *w) {
 
 /* Scales in f32 keep 16 bits; rows of x that are rounded, and weights that are unpacked, those of t. Errors of elements are
  * independent. Returns what a product of a row of x with one of w may be off. */
-static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k, sac_dtype t) {
-    const double unit = !from_bytes || w->x_rounding ? unit_of(t) : w->scales.dtype == SAC_DTYPE_F32 ? 0x1p-16 : 0;
+static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k,
+                    sac_dtype t) {
+    const double unit = !from_bytes || w->x_rounding       ? unit_of(t)
+                        : w->scales.dtype == SAC_DTYPE_F32 ? 0x1p-16
+                                                           : 0;
     return (4 * unit + 8 * 0x1p-24 * sqrt((double)k)) * products(x, row, k);
 }
 
@@ -128,15 +133,17 @@ void cuda_allow_codes(check_case *c, sac_dtype t) {
     for (int64_t j = 0; j < n; j++) {
         sac_ref_weight_of(&a->w)->row(&a->w, j, k, row);
         for (int64_t i = 0; i < m; i++)
-            c->allowed[i * n + j] += slack(&a->w, from_bytes, (const float *)a->x.data + i * a->x.stride, row, k, t);
+            c->allowed[i * n + j] +=
+                slack(&a->w, from_bytes, (const float *)a->x.data + i * a->x.stride, row, k, t);
     }
     free(row);
 }
 
 static void describe(check_case *c, const code_kind *kind, int64_t m, int64_t n, int64_t k, int64_t group) {
-    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s", sac_dtype_name(kind->type),
-             (long long)m, (long long)n, (long long)k, (long long)group, sac_dtype_name(kind->scales),
-             kind->zeros ? " zeros" : "", kind->ordered ? " ordered" : "", kind->how ? " x rounded" : "");
+    snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s",
+             sac_dtype_name(kind->type), (long long)m, (long long)n, (long long)k, (long long)group,
+             sac_dtype_name(kind->scales), kind->zeros ? " zeros" : "", kind->ordered ? " ordered" : "",
+             kind->how ? " x rounded" : "");
 }
 
 static void make_linear(check_case *c, const code_kind *kind, const int64_t *shape, int i) {
@@ -149,7 +156,8 @@ static void make_linear(check_case *c, const code_kind *kind, const int64_t *sha
     a->accumulate = i % 4 == 1;
     c->same_bits = true;
     double *allowed = check_allow(c, m * n);
-    for (int64_t j = 0; j < m * n; j++) allowed[j] = 1e-6; /* cuda_allow_codes adds what the type of x asks for */
+    for (int64_t j = 0; j < m * n; j++)
+        allowed[j] = 1e-6; /* cuda_allow_codes adds what the type of x asks for */
     describe(c, kind, m, n, k, a->w.group);
 }
 
@@ -184,7 +192,8 @@ static void make_group(check_case *c, int i, int64_t m, sac_dtype t) {
 
 /* The normalised row is rounded to t before it is rounded to 8 bits, so that a few elements come one step beside the
  * reference's: e4m3's steps are 2^-4. */
-static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64_t n, int64_t k, sac_dtype t) {
+static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64_t n, int64_t k,
+                       sac_dtype t) {
     check_make_gates(c, rows, n, k, SAC_DTYPE_F16);
     sac_gate_up_step_args *a = &c->gate_up_step;
     a->gate = weights_of(c, kind, n, k);
@@ -206,7 +215,8 @@ static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64
                 if (kind->how) off[p] += 4 * unit_of(t) * products(x, row, k);
             }
             const double gate = fabs(sum[0]) + off[0], up = fabs(sum[1]) + off[1];
-            c->allowed[r * n + j] += 1.1 * off[0] * up + gate * off[1] + 4 * unit_of(t) * (gate < 30 ? gate * up : 0);
+            c->allowed[r * n + j] +=
+                1.1 * off[0] * up + gate * off[1] + 4 * unit_of(t) * (gate < 30 ? gate * up : 0);
         }
     }
     free(x), free(row);
@@ -225,7 +235,9 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;
-    if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0)) make_linear(c, kind, shapes[of], i + of);
+    if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
+        make_linear(c, kind, shapes[of], i + of);
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
-    if (op == CHECK_gate_up_step && !kind->ordered) make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
+    if (op == CHECK_gate_up_step && !kind->ordered)
+        make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
 }

@@ -173,7 +173,8 @@ static int weights_of(check_case *c, sac_weight *of[SAC_LINEAR_GROUP_MOST]) {
     if (c->op == CHECK_linear) of[n++] = &c->linear.w;
     if (c->op == CHECK_embed) of[n++] = &c->embed.table;
     if (c->op == CHECK_gate_up_step) of[n++] = &c->gate_up_step.gate, of[n++] = &c->gate_up_step.up;
-    for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++) of[n++] = &c->linear_group.w[i];
+    for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++)
+        of[n++] = &c->linear_group.w[i];
     return n;
 }
 
@@ -189,8 +190,10 @@ static bool place_codes(cuda_twin *w, check_case *c) {
         const size_t n_bytes = sac_block_layout_bytes(t, n, k), order_bytes = (size_t)k * sizeof(int32_t);
         uint8_t *codes = malloc(n_bytes);
         int32_t *order = malloc(order_bytes);
-        ok = codes && order && sac_code_layout_pack(of[i], codes, of[i]->order.data ? order : NULL) == SAC_OK &&
-             w->device->alloc(w->device, n_bytes + 256 /* a planted fault reads on */, &w->codes[i], &err) == SAC_OK &&
+        ok = codes && order &&
+             sac_code_layout_pack(of[i], codes, of[i]->order.data ? order : NULL) == SAC_OK &&
+             w->device->alloc(w->device, n_bytes + 256 /* a planted fault reads on */, &w->codes[i], &err) ==
+                 SAC_OK &&
              w->device->alloc(w->device, order_bytes, &w->order[i], &err) == SAC_OK;
         if (ok) w->device->upload(&w->stream, w->codes[i], codes, n_bytes);
         if (ok && of[i]->order.data) w->device->upload(&w->stream, w->order[i], order, order_bytes);
@@ -329,7 +332,7 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     }
     if (c->op == CHECK_linear_group) *absolute += 1.2 * u; /* a bias */
     if (c->op == CHECK_qkv_step) *absolute += 4 * u; /* the normalised token is rounded: see cases_step.c */
-    if (c->op == CHECK_gate_up_step) { /* so are both factors' token */
+    if (c->op == CHECK_gate_up_step) {               /* so are both factors' token */
         *relative = 2.02 * u;
         *absolute += 10 * u;
     }

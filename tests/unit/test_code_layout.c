@@ -36,7 +36,8 @@ static void release(sac_weight *w) {
     for (int i = 0; i < 4; i++) free((void *)(uintptr_t)parts[i]->data);
 }
 
-static const uint8_t *part_at(const uint8_t *to, const sac_block_layout *l, sac_layout_part p, int64_t row, int64_t i) {
+static const uint8_t *part_at(const uint8_t *to, const sac_block_layout *l, sac_layout_part p, int64_t row,
+                              int64_t i) {
     return to + l->at[p] + (row / 16 * l->n_stretches + i / 256) * l->bytes[p];
 }
 static float e4m3(uint8_t b) {
@@ -49,14 +50,16 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
     const int64_t chunk = i / 64 % 4, step = i % 64 / 16, byte = i % 2 * 2 + i % 4 / 2, half = row % 16 / 8,
                   lane = row % 8 * 4 + i % 16 / 4, unit = sac_dtype_block(t);
     const uint8_t *codes = part_at(to, l, SAC_BLOCK_CODES, row, i),
-                  *word = part_at(to, l, SAC_BLOCK_SCALES, row, i) + (row % 16 * (256 / unit) + i % 256 / unit) * 4;
+                  *word = part_at(to, l, SAC_BLOCK_SCALES, row, i) +
+                          (row % 16 * (256 / unit) + i % 256 / unit) * 4;
     uint32_t bits;
     float scale;
     memcpy(&bits, word, 4);
     const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 ? bits : bits & 0xffffff00u;
     memcpy(&scale, &of_scale, 4);
     if (t == SAC_DTYPE_C4_32 || t == SAC_DTYPE_C4_64 || t == SAC_DTYPE_C4_128) {
-        const uint8_t two = codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
+        const uint8_t two =
+            codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
         return scale * (float)((two >> (step % 2 * 4) & 15) - (int)(bits & 255));
     }
     const uint8_t code = codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
@@ -66,7 +69,8 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
 
 /* Rows and columns that are not there are zeros. */
 static void check(const sac_weight *w, sac_dtype want_type) {
-    const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1], laid_n = (n + 15) / 16 * 16, laid_k = (k + 255) / 256 * 256;
+    const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1], laid_n = (n + 15) / 16 * 16,
+                  laid_k = (k + 255) / 256 * 256;
     const sac_dtype t = sac_code_layout_type(w);
     assert_true(sac_ref_weight_of(w)->holds(w, n, k));
     assert_int_equal(t, want_type);
@@ -104,7 +108,8 @@ static void test_awq(void **state) {
     static const struct {
         int64_t group;
         sac_dtype type;
-    } groups[] = {{32, SAC_DTYPE_C4_32}, {64, SAC_DTYPE_C4_64}, {128, SAC_DTYPE_C4_128}, {256, SAC_DTYPE_C4_128}};
+    } groups[] = {
+        {32, SAC_DTYPE_C4_32}, {64, SAC_DTYPE_C4_64}, {128, SAC_DTYPE_C4_128}, {256, SAC_DTYPE_C4_128}};
     (void)state;
     for (int i = 0; i < 8; i++) {
         const int64_t group = groups[i / 2].group, k = i % 2 ? 3 * group : 768, n = i % 2 ? 40 : 16;
@@ -133,7 +138,8 @@ static void test_gptq(void **state) {
     for (int i = 0; i < 16; i++) {
         const sac_dtype t = i % 2 ? SAC_DTYPE_GPTQ_8 : SAC_DTYPE_GPTQ_4;
         const int64_t k = 296, n = 24, group = i / 2 % 2 ? 32 : 128, n_groups = (k + group - 1) / group;
-        sac_weight w = {.format = SAC_WEIGHT_GPTQ, .group = group, .zero_add = i / 4 % 2, .tensor = tensor(t, n, k)};
+        sac_weight w = {
+            .format = SAC_WEIGHT_GPTQ, .group = group, .zero_add = i / 4 % 2, .tensor = tensor(t, n, k)};
         w.scales = scales(i % 3 ? SAC_DTYPE_F16 : SAC_DTYPE_BF16, n_groups, n);
         w.zeros = tensor(t, n_groups, n);
         if (i >= 8) w.order = order_of(k, group);
@@ -154,17 +160,24 @@ static void test_gptq(void **state) {
 
 static void test_rows(void **state) {
     static const sac_dtype types[] = {SAC_DTYPE_PACKED_4, SAC_DTYPE_PACKED_8, SAC_DTYPE_I8, SAC_DTYPE_FP8};
-    static const sac_dtype whole[] = {SAC_DTYPE_C4_128, SAC_DTYPE_C8_128, SAC_DTYPE_C8_128, SAC_DTYPE_E4M3_128};
-    static const sac_weight_format formats[] = {SAC_WEIGHT_PACKED, SAC_WEIGHT_PACKED, SAC_WEIGHT_INT8, SAC_WEIGHT_FP8};
+    static const sac_dtype whole[] = {SAC_DTYPE_C4_128, SAC_DTYPE_C8_128, SAC_DTYPE_C8_128,
+                                      SAC_DTYPE_E4M3_128};
+    static const sac_weight_format formats[] = {SAC_WEIGHT_PACKED, SAC_WEIGHT_PACKED, SAC_WEIGHT_INT8,
+                                                SAC_WEIGHT_FP8};
     static const sac_dtype floats[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
     (void)state;
     for (int i = 0; i < 48; i++) {
         const int f = i % 4, kind = i / 4 % 4;
-        const int64_t n = i % 3 ? 19 : 32, k = 520, group = kind < 2 ? k : 128, n_groups = (k + group - 1) / group;
+        const int64_t n = i % 3 ? 19 : 32, k = 520, group = kind < 2 ? k : 128,
+                      n_groups = (k + group - 1) / group;
         const bool one = kind == 0;
         sac_weight w = {.format = formats[f], .group = group, .tensor = tensor(types[f], n, k)};
         if (f == 3 && kind >= 2) w.group_rows = kind == 2 ? 7 : 128;
-        w.scales = scales(floats[i / 16], one ? 1 : w.group_rows ? (n + w.group_rows - 1) / w.group_rows : n, n_groups);
+        w.scales = scales(floats[i / 16],
+                          one            ? 1
+                          : w.group_rows ? (n + w.group_rows - 1) / w.group_rows
+                                         : n,
+                          n_groups);
         if (f < 2 && i / 8 % 2) w.zeros = tensor(types[f], n_groups, one ? 8 : (n + 7) / 8 * 8);
         if (f == 2 && i / 8 % 2) w.zeros = tensor(SAC_DTYPE_I8, one ? 1 : n, n_groups);
         if (f == 3) { /* a NaN makes its stretch of 128 NaN: they are looked at apart */
@@ -206,7 +219,8 @@ static void test_placed(void **state) {
     assert_true(closed_open());
     sac_device device = closed_device;
     sac_stream stream = {.device = &device};
-    sac_placer p = {.arena = sac_arena_measure(), .stream = &stream, .activations = SAC_DTYPE_F32, .err = &err};
+    sac_placer p = {
+        .arena = sac_arena_measure(), .stream = &stream, .activations = SAC_DTYPE_F32, .err = &err};
     assert_int_equal(sac_place_weight(&p, &w), SAC_UNSUPPORTED);
     assert_non_null(strstr(err.text, "gptq_4"));
     p.activations = SAC_DTYPE_F16;

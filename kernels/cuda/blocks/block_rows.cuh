@@ -59,8 +59,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS) unpack_kernel(const unpac
 }
 
 template <typename F> static sac_status run_unpack(const sac_stream *s, const unpack_job &j) {
-    const int64_t n_threads = j.y.rows * j.layout.n_stretches * 4,
-                  blocks = ceil_div(n_threads, ROWS_THREADS);
+    const int64_t n_threads = j.y.rows * j.layout.n_stretches * 4, blocks = ceil_div(n_threads, ROWS_THREADS);
     if (blocks > INT32_MAX) return SAC_UNSUPPORTED;
     return launch(s, {(unsigned)blocks, ROWS_THREADS}, unpack_kernel<F>, j);
 }

@@ -109,19 +109,16 @@ static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
 }
 
 /* Panel by panel. */
-static sac_status multiply_unpacked(const sac_stream *s, const sac_linear_args *a, uint8_t *panel, int64_t rows) {
+static sac_status multiply_unpacked(const sac_stream *s, const sac_linear_args *a, uint8_t *panel,
+                                    int64_t rows) {
     const int64_t k = a->x.cols, n = a->y.cols;
     const sac_tensor *w = &a->w.tensor;
     for (int64_t i = 0; i < n; i += rows) {
         const int64_t some = min_of(rows, n - i);
-        const unpack_job j = {w->data,
-                              sac_block_layout_of(w->dtype, w->dim[0], k),
-                              NULL,
-                              (const int32_t *)a->w.order.data,
-                              i,
-                              {panel, some, k, k, a->x.dtype},
-                              true,
-                              1};
+        const unpack_job j = {w->data, sac_block_layout_of(w->dtype, w->dim[0], k),
+                              NULL,    (const int32_t *)a->w.order.data,
+                              i,       {panel, some, k, k, a->x.dtype},
+                              true,    1};
         SAC_TRY(unpack(s, w->dtype, j));
         sac_linear_args part = *a;
         part.y.cols = some;
@@ -162,14 +159,10 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
 extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed_args *a) {
     const sac_tensor *w = &a->table.tensor;
     if (!is_half(a->y.dtype) || !fits(&a->table, a->y.cols) || a->table.order.data) return SAC_UNSUPPORTED;
-    const unpack_job j = {w->data,
-                          sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
-                          a->ids,
-                          NULL,
-                          0,
-                          a->y,
-                          fits(a->y),
-                          a->scale != 0 ? a->scale : 1};
+    const unpack_job j = {w->data,    sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
+                          a->ids,     NULL,
+                          0,          a->y,
+                          fits(a->y), a->scale != 0 ? a->scale : 1};
     return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;
 }
 

@@ -25,7 +25,8 @@ __device__ __forceinline__ uint32_t magnitude(float x) {
 }
 
 /* A block a row, or a warp of it a group of a row. A thread reads the elements that it writes, so y may be x. */
-template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) rounded_kernel(const rounded_job j) {
+template <typename T>
+static __global__ void __launch_bounds__(ROUNDED_THREADS) rounded_kernel(const rounded_job j) {
     __shared__ uint32_t largest_of[ROUNDED_THREADS / 32];
     const bool is_int8 = j.how == SAC_X_INT8_ROWS, by_group = j.how == SAC_X_FP8_GROUPS;
     const int n_threads = by_group ? 32 : ROUNDED_THREADS, id = threadIdx.x % n_threads;
@@ -49,7 +50,8 @@ template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) 
     }
 }
 
-template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) ordered_kernel(const rounded_job j) {
+template <typename T>
+static __global__ void __launch_bounds__(ROUNDED_THREADS) ordered_kernel(const rounded_job j) {
     const T *x = (const T *)j.x.data + (int64_t)blockIdx.x * j.x.stride;
     T *y = (T *)j.y.data + (int64_t)blockIdx.x * j.y.stride;
     for (int64_t i = (int64_t)blockIdx.y * ROUNDED_THREADS + threadIdx.x; i < j.x.cols;
@@ -60,7 +62,8 @@ template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) 
 sac_status rounded_rows(const sac_stream *s, const rounded_job &j) {
     if (!j.x.rows) return SAC_OK;
     if (j.order && j.how) return SAC_UNSUPPORTED;
-    const unsigned rows = (unsigned)j.x.rows, parts = (unsigned)min_of(ceil_div(j.x.cols, ROUNDED_THREADS), 64);
+    const unsigned rows = (unsigned)j.x.rows,
+                   parts = (unsigned)min_of(ceil_div(j.x.cols, ROUNDED_THREADS), 64);
     if (j.order)
         return j.x.dtype == SAC_DTYPE_F16
                    ? launch(s, {dim3(rows, parts), ROUNDED_THREADS}, ordered_kernel<half>, j)

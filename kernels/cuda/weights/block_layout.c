@@ -6,15 +6,15 @@
 
 /* Bytes of a row's stretch, part by part; 0: there is no such part. */
 static const int sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
-    [SAC_DTYPE_Q8_0] = {256, 0, 16, 0},  [SAC_DTYPE_Q4_0] = {128, 0, 16, 0},
-    [SAC_DTYPE_Q4_1] = {128, 0, 32, 0},  [SAC_DTYPE_Q5_0] = {128, 32, 16, 0},
-    [SAC_DTYPE_Q5_1] = {128, 32, 32, 0}, [SAC_DTYPE_IQ4_NL] = {128, 0, 16, 0},
-    [SAC_DTYPE_MXFP4] = {128, 0, 8, 0},  [SAC_DTYPE_Q2_K] = {64, 0, 16, 4},
-    [SAC_DTYPE_Q3_K] = {64, 32, 12, 2},  [SAC_DTYPE_Q4_K] = {128, 0, 16, 0},
-    [SAC_DTYPE_Q5_K] = {128, 32, 16, 0}, [SAC_DTYPE_Q6_K] = {128, 64, 16, 2},
-    [SAC_DTYPE_IQ4_XS] = {128, 0, 8, 0}, [SAC_DTYPE_C4_32] = {128, 0, 32, 0},
-    [SAC_DTYPE_C4_64] = {128, 0, 16, 0}, [SAC_DTYPE_C4_128] = {128, 0, 8, 0},
-    [SAC_DTYPE_C8_32] = {256, 0, 32, 0}, [SAC_DTYPE_C8_128] = {256, 0, 8, 0},
+    [SAC_DTYPE_Q8_0] = {256, 0, 16, 0},    [SAC_DTYPE_Q4_0] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q4_1] = {128, 0, 32, 0},    [SAC_DTYPE_Q5_0] = {128, 32, 16, 0},
+    [SAC_DTYPE_Q5_1] = {128, 32, 32, 0},   [SAC_DTYPE_IQ4_NL] = {128, 0, 16, 0},
+    [SAC_DTYPE_MXFP4] = {128, 0, 8, 0},    [SAC_DTYPE_Q2_K] = {64, 0, 16, 4},
+    [SAC_DTYPE_Q3_K] = {64, 32, 12, 2},    [SAC_DTYPE_Q4_K] = {128, 0, 16, 0},
+    [SAC_DTYPE_Q5_K] = {128, 32, 16, 0},   [SAC_DTYPE_Q6_K] = {128, 64, 16, 2},
+    [SAC_DTYPE_IQ4_XS] = {128, 0, 8, 0},   [SAC_DTYPE_C4_32] = {128, 0, 32, 0},
+    [SAC_DTYPE_C4_64] = {128, 0, 16, 0},   [SAC_DTYPE_C4_128] = {128, 0, 8, 0},
+    [SAC_DTYPE_C8_32] = {256, 0, 32, 0},   [SAC_DTYPE_C8_128] = {256, 0, 8, 0},
     [SAC_DTYPE_E4M3_128] = {256, 0, 8, 0},
 };
 
@@ -50,8 +50,8 @@ size_t sac_block_layout_bytes(sac_dtype t, int64_t n, int64_t k) {
 
 /* ---------------------------------------------------------------- words of four elements */
 
-#define TWO_BITS    0x03030303u
-#define ONE_BIT     0x01010101u
+#define TWO_BITS 0x03030303u
+#define ONE_BIT  0x01010101u
 
 /* Chunk c of two bits an element: of each half of 128, l, l + 32, l + 64 and l + 96 share byte l of 32. */
 static uint32_t two_bits_of(const uint8_t *q, int c, int t) {

@@ -44,8 +44,7 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
                                  : SAC_N_DTYPES;
     case SAC_DTYPE_GPTQ_8:
     case SAC_DTYPE_PACKED_8:
-    case SAC_DTYPE_I8:
-        return by_128 ? SAC_DTYPE_C8_128 : group % 32 == 0 ? SAC_DTYPE_C8_32 : SAC_N_DTYPES;
+    case SAC_DTYPE_I8: return by_128 ? SAC_DTYPE_C8_128 : group % 32 == 0 ? SAC_DTYPE_C8_32 : SAC_N_DTYPES;
     case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
@@ -126,8 +125,7 @@ static void take_gptq(const tile *t) {
     const int in_word = t->w->tensor.dtype == SAC_DTYPE_GPTQ_8 ? 4 : 8;
     for (int64_t c = 0; c < k; c += in_word)
         for (int64_t r = 0; r < t->n_rows; r++) {
-            const uint8_t *word =
-                (const uint8_t *)t->w->tensor.data + (c / in_word * n + t->first + r) * 4;
+            const uint8_t *word = (const uint8_t *)t->w->tensor.data + (c / in_word * n + t->first + r) * 4;
             for (int i = 0; i < in_word; i++) {
                 const int code = in_word == 4 ? word[i] ^ 0x80 : word[i / 2] >> (i % 2 * 4) & 15;
                 t->codes[r * t->stride + (t->place ? t->place[c + i] : c + i)] = (uint8_t)code;
@@ -140,7 +138,8 @@ static void take_rows(const tile *t) {
     const int64_t k = t->w->tensor.dim[1];
     const sac_dtype type = t->w->tensor.dtype;
     for (int64_t r = 0; r < t->n_rows; r++) {
-        const uint8_t *from = (const uint8_t *)t->w->tensor.data + (t->first + r) * k / (type == SAC_DTYPE_PACKED_4 ? 2 : 1);
+        const uint8_t *from =
+            (const uint8_t *)t->w->tensor.data + (t->first + r) * k / (type == SAC_DTYPE_PACKED_4 ? 2 : 1);
         uint8_t *to = t->codes + r * t->stride;
         if (type == SAC_DTYPE_PACKED_4)
             for (int64_t c = 0; c < k / 2; c++) to[2 * c] = from[c] & 15, to[2 * c + 1] = from[c] >> 4;
@@ -171,8 +170,9 @@ static void put_four(uint8_t *to, const uint8_t *codes) {
 
 static void pack_row(const tile *t, int row, sac_dtype type, const sac_block_layout *l, int64_t stretch,
                      uint8_t *to) {
-    const int64_t n_words = l->bytes[SAC_BLOCK_SCALES] / SAC_BLOCK_TILE / 4, unit = SAC_BLOCK_STRETCH / n_words,
-                  k = t->w->tensor.dim[1], at = (t->first / SAC_BLOCK_TILE) * l->n_stretches + stretch;
+    const int64_t n_words = l->bytes[SAC_BLOCK_SCALES] / SAC_BLOCK_TILE / 4,
+                  unit = SAC_BLOCK_STRETCH / n_words, k = t->w->tensor.dim[1],
+                  at = (t->first / SAC_BLOCK_TILE) * l->n_stretches + stretch;
     const uint8_t *codes = t->codes + row * t->stride + stretch * SAC_BLOCK_STRETCH;
     place here = {.row = row};
     for (int p = 0; p < SAC_N_BLOCK_PARTS; p++) here.part[p] = to + l->at[p] + at * l->bytes[p];
@@ -184,7 +184,8 @@ static void pack_row(const tile *t, int row, sac_dtype type, const sac_block_lay
     codes -= SAC_BLOCK_STRETCH;
     for (int64_t i = 0; i < n_words; i++) {
         const int64_t element = stretch * SAC_BLOCK_STRETCH + i * unit;
-        uint32_t word = row < t->n_rows && element < k ? word_of(t->w, t->first + row, element / t->w->group) : 0;
+        uint32_t word =
+            row < t->n_rows && element < k ? word_of(t->w, t->first + row, element / t->w->group) : 0;
         for (int64_t e = 0; type == SAC_DTYPE_E4M3_128 && e < unit; e++)
             if ((codes[i * unit + e] & 0x7f) == 0x7f) word = 0x7fc00000u;
         memcpy(here.part[SAC_BLOCK_SCALES] + (row * n_words + i) * 4, &word, 4);
