@@ -29,22 +29,39 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
     };
 }
 
+/* Over heads of more than 128 channels, and of a number that is no multiple of 8, a device's fast kernels attend to all
+ * rows at most; those that score, choose and pack rows are the plain ones. */
+static sac_status check_dense(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
+    const bool prefill = s->prefill.policy != &sac_prefill_dense, decode = s->decode.policy != &sac_decode_dense;
+    if ((s->shape.head_dim <= 128 && s->shape.head_dim % 8 == 0) || (!prefill && !decode && !kv->format->packing)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "%s %s is slow on a device over heads of %d channels, whose kernels for it take up to 128, a multiple "
+                    "of 8: use dense attention over plain rows, or run on the CPU",
+                    prefill  ? "prefill policy"
+                    : decode ? "decode policy"
+                             : "KV format",
+                    prefill  ? s->prefill.policy->name
+                    : decode ? s->decode.policy->name
+                             : kv->format->name,
+                    s->shape.head_dim);
+}
+
 /* What only a device's plain kernel of attention takes, which is many times slower than the others: for activations in
  * f32 alone, which were asked for by name. */
 static sac_status check_kernels(const sac_decoder_state *s, const sac_kv_choice *kv, sac_error *err) {
-    const int d = s->shape.head_dim, most = 128;
+    const int d = s->shape.head_dim, most = 256, small = 64; /* whose plain kernel is fast enough: models for tests */
     if (!s->device || s->dtype == SAC_DTYPE_F32) return SAC_OK;
     if (!kv->format->packing && kv->format->dtype == SAC_DTYPE_F32)
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "KV format %s under activations in %s is slow on a device: use --kv %s, or run on the CPU",
             kv->format->name, sac_dtype_name(s->dtype), sac_dtype_name(s->dtype));
-    if (d % 8 == 0 && d <= most) return SAC_OK;
+    if (d <= small || (d % 8 == 0 && d <= most)) return check_dense(s, kv, err);
     return sac_fail(
         err, SAC_UNSUPPORTED,
-        "heads of %d channels are slow on a device, whose kernels take up to %d, a multiple of 8: run on "
-        "the CPU",
-        d, most);
+        "heads of %d channels are slow on a device, whose kernels take up to %d, a multiple of 8, and any "
+        "number up to %d: run on the CPU",
+        d, most, small);
 }
 
 /* Of queries, and of what attention makes of them: see sac_block_query_type. The plain rows beside packed ones are
@@ -59,9 +76,6 @@ static sac_status check_model(const sac_decoder_state *s, const sac_kv_choice *k
     const sac_decode_policy *d = s->decode.policy;
     const char *prefill = s->prefill.policy == &sac_prefill_dense ? NULL : s->prefill.policy->name,
                *decode = d == &sac_decode_dense ? NULL : d->name, *packed = kv->format->packing ? kv->format->name : NULL;
-    if (s->shape.softcap > 0 && s->device)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "this model caps the scores of attention, and no kernel of a device does: run on the CPU");
     if (s->shape.softcap > 0 && (prefill || decode || packed))
         return sac_fail(err, SAC_UNSUPPORTED,
                         "%s %s does not know scores of attention that are capped, as this model's are: only dense "

@@ -22,7 +22,7 @@ typedef struct sac_row_span {
  * only j > first + i - window. Where causal, a query whose row first + i lies in one of `spans` sees, of the rows behind
  * its own, those of that span too, n_kv permitting (the rows of a picture, which see one another: Gemma 3,
  * arXiv:2503.19786, sec. 2). A softcap c above 0 makes a score s into c tanh(s / c) before the softmax (Gemma 2,
- * arXiv:2408.00118, sec. 2), to which a device answers UNSUPPORTED. With `lists` a head's keys are the
+ * arXiv:2408.00118, sec. 2). With `lists` a head's keys are the
  * rows of its list (n_kv bounds nothing), and the causal test uses the row number. lse[i][h], where asked for, is the logarithm of the softmax's
  * denominator, ln sum exp(scale q k), and -infinity for a query that sees no key: two results over disjoint
  * keys can be joined by it. A device may read rows of the view that no query sees and multiply them by 0:

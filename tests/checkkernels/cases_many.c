@@ -9,7 +9,7 @@ static double dtype_eps(sac_dtype t) {
     return t == SAC_DTYPE_F32 ? EPS : t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
 }
 
-/* Groups of 1, 4, 7, 8, 9 and 18 heads, heads of 64, 80, 96 and 128 channels; one row, either side of a tile
+/* Groups of 1, 2, 4, 7, 8, 9 and 18 heads, heads of 64 to 256 channels, capped scores; one row, either side of a tile
  * (16 keys) and of a block's (128); one long sequence among short ones; more than a launch takes. With `every`
  * attention reads lists of one row in so many, but for each third sequence, which reads all its rows: lists of
  * key-value heads and of all heads in turn, some without a row. */
@@ -20,22 +20,29 @@ static const struct many_shape {
     int rot_dim;
     bool interleaved;
     int every; /* 0: no lists */
+    float softcap;
 } shapes[] = {
-    {1, 4, 4, 64, {1}, 0, 64, false, 0},
-    {2, 14, 2, 128, {1, 700}, 0, 128, false, 0},
-    {3, 28, 4, 128, {1300, 16, 129}, 0, 128, false, 0},
-    {8, 28, 4, 128, {200, 200, 200, 200}, 0, 128, false, 0},
-    {5, 8, 8, 64, {300, 15, 17, 1}, 0, 40, true, 0},
-    {4, 8, 1, 128, {31, 1000, 33, 127}, 50, 64, false, 0},
-    {6, 8, 2, 80, {255, 5, 128, 600}, 0, 80, false, 0},
-    {3, 18, 1, 96, {90, 2, 350}, 0, 96, true, 0},
-    {37, 9, 1, 64, {40, 3, 300, 64}, 0, 32, false, 0},
-    {9, 32, 32, 128, {3, 65, 10, 1}, 0, 128, false, 0},
-    {3, 6, 3, 20, {30, 9, 2}, 0, 12, false, 0},
-    {1, 28, 4, 128, {900}, 0, 128, false, 2},
-    {5, 28, 4, 128, {1300, 700, 260, 900}, 0, 128, false, 3},
-    {7, 8, 8, 64, {300, 400, 317, 290}, 90, 40, true, 1},
-    {34, 9, 1, 80, {140, 133, 300, 164}, 0, 32, false, 2},
+    {1, 4, 4, 64, {1}, 0, 64, false, 0, 0},
+    {2, 14, 2, 128, {1, 700}, 0, 128, false, 0, 0},
+    {3, 28, 4, 128, {1300, 16, 129}, 0, 128, false, 0, 0},
+    {8, 28, 4, 128, {200, 200, 200, 200}, 0, 128, false, 0, 0},
+    {5, 8, 8, 64, {300, 15, 17, 1}, 0, 40, true, 0, 0},
+    {4, 8, 1, 128, {31, 1000, 33, 127}, 50, 64, false, 0, 0},
+    {6, 8, 2, 80, {255, 5, 128, 600}, 0, 80, false, 0, 0},
+    {3, 18, 1, 96, {90, 2, 350}, 0, 96, true, 0, 0},
+    {37, 9, 1, 64, {40, 3, 300, 64}, 0, 32, false, 0, 0},
+    {9, 32, 32, 128, {3, 65, 10, 1}, 0, 128, false, 0, 0},
+    {3, 6, 3, 20, {30, 9, 2}, 0, 12, false, 0, 0},
+    {1, 28, 4, 128, {900}, 0, 128, false, 2, 0},
+    {5, 28, 4, 128, {1300, 700, 260, 900}, 0, 128, false, 3, 0},
+    {7, 8, 8, 64, {300, 400, 317, 290}, 90, 40, true, 1, 0},
+    {34, 9, 1, 80, {140, 133, 300, 164}, 0, 32, false, 2, 0},
+    {5, 8, 4, 256, {1300, 7, 260, 33}, 0, 256, false, 0, 0},
+    {4, 16, 8, 160, {90, 700, 17, 128}, 100, 160, false, 0, 0},
+    {5, 28, 4, 192, {300, 700, 260, 90}, 0, 192, false, 3, 0},
+    {34, 8, 4, 256, {40, 3, 300, 64}, 0, 256, false, 0, 2},
+    {3, 28, 4, 128, {1300, 16, 129}, 60, 128, false, 0, 0.5f},
+    {4, 8, 2, 72, {31, 1000, 33, 127}, 0, 72, false, 0, 1},
 };
 
 /* Sequence i of the case's keys: rows of one view, from another one on. */
@@ -94,7 +101,8 @@ static bool make_attention(check_case *c, const struct many_shape *sh, sac_dtype
                                        .n_heads = sh->n_heads,
                                        .scale = (float)scale,
                                        .causal = true,
-                                       .window = sh->window};
+                                       .window = sh->window,
+                                       .softcap = sh->softcap};
         if (sh->every && i % 3 < 2) {
             each[i].lists = &c->many_lists[i];
             each[i].n_kv = longest_list(each[i].lists);
@@ -103,7 +111,8 @@ static bool make_attention(check_case *c, const struct many_shape *sh, sac_dtype
             double q_norm = sqrt((double)sh->head_dim); /* at most */
             allowed[at * cols + j] =
                 EPS * v_max *
-                (4 + sqrt((double)n) + 2 * (4 + sqrt((double)sh->head_dim)) * q_norm * k_norm * scale);
+                (4 + sqrt((double)n) +
+                 2 * (4 + sqrt((double)sh->head_dim)) * (q_norm * k_norm * scale + (double)sh->softcap));
         }
     }
     c->attention_many = (sac_attention_many_args){each, sh->n};

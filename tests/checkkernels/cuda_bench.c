@@ -246,6 +246,14 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         cuda_bench_attention(&b, 32, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 729, 729, 16, 16, 72, false), time_all(&b, t, o, "flash cudnn");
     }
+    if (WANTED(attention)) { /* Gemma 3 4B, and Gemma 2 9B with its cap */
+        cuda_bench_attention(&b, 1, 1, 4096, 8, 4, 256, true), time_all(&b, t, o, "decode");
+        cuda_bench_attention(&b, 1, 1, 32768, 8, 4, 256, true), time_all(&b, t, o, "decode");
+        cuda_bench_attention(&b, 1, 2048, 2048, 8, 4, 256, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_attention(&b, 1, 8192, 8192, 8, 4, 256, true), time_all(&b, t, o, "flash cudnn");
+        cuda_bench_capped_attention(&b, 1, 4096, 16, 8, 256), time_all(&b, t, o, "decode");
+        cuda_bench_capped_attention(&b, 4096, 4096, 16, 8, 256), time_all(&b, t, o, "flash");
+    }
     static const struct {
         check_op op;
         int64_t rows, n;

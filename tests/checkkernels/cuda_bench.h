@@ -27,6 +27,8 @@ void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation
                        bool accumulate);
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
                           int d, bool causal);
+/* Causal, with scores capped at 50. */
+void cuda_bench_capped_attention(bench *b, int64_t n_q, int64_t n_kv, int heads, int kv_heads, int d);
 void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n);
 void cuda_bench_scores(bench *b, int64_t n, int n_queries, bool turned); /* keys turned back first */
 void cuda_bench_vote(bench *b, check_op op, int groups, int64_t n);      /* softmax, soft_vote */

@@ -117,6 +117,13 @@ void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, 
     b->flops = 4.0 * (double)n_batch * seen * heads * d;
     b->bytes = 2.0 * (2.0 * (double)(rows * cols) + 2.0 * (double)(n_batch * n_q) * heads * d);
 }
+void cuda_bench_capped_attention(bench *b, int64_t n_q, int64_t n_kv, int heads, int kv_heads, int d) {
+    char text[sizeof b->shape];
+    cuda_bench_attention(b, 1, n_q, n_kv, heads, kv_heads, d, true);
+    b->c.attention.softcap = 50;
+    snprintf(text, sizeof text, "%.40s capped", b->shape);
+    snprintf(b->shape, sizeof b->shape, "%s", text);
+}
 
 void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
     char text[64];

@@ -35,6 +35,9 @@ typedef struct attention_case {
 static const int windows[] = {64, 64, 48, 64, 64, 48, 32, 32, 24, -1},
                  pictures[] = {577, 577, 196, 1, 577, -1};
 
+/* Pictures of a prompt: one that begins before its queries, one within. */
+static const sac_row_span picture_spans[] = {{37, 128}, {200, 128}};
+
 static const attention_case attention_cases[] = {
     /* decode: one query, then a few */
     {{1, 1, 4097, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
@@ -120,6 +123,43 @@ static const attention_case attention_cases[] = {
     {{1, 100, 300, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true}},
     {{1, 64, 64, 0, 4, 4, 80, false, false, 0, 0}, {.wide = true, .segments = windows}},
     {{1, 577, 577, 0, 2, 2, 64, false, false, 0, 0}, {.wide = true, .segments = pictures}},
+    /* heads of more than 128 channels: steps, few queries, clusters of blocks and scratch, windows, lists */
+    {{1, 1, 1, -1, 8, 4, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 300, -1, 4, 1, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 4097, -1, 16, 8, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 3000, -1, 8, 4, 256, true, false, 1024, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 2050, -1, 28, 4, 136, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1, 900, -1, 6, 6, 160, true, false, 0, 0}, {.wide = true}},
+    {{1, 5, 1700, -1, 8, 4, 192, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 3, 700, -1, 8, 1, 200, true, false, 100, 0}, {.wide = true}},
+    {{1, 1, 1800, -1, 8, 2, 256, true, false, 0, 4}, {.n_lists = 8, .wide = true, .lse = true}},
+    {{1, 1, 3000, -1, 8, 2, 256, true, false, 0, 1}, {.n_lists = 2, .wide = true, .lse = true, .uneven = true}},
+    /* and many: tiles of 32 keys and 64 rows that are not full, windows shorter and longer than a tile */
+    {{1, 64, 64, 0, 4, 1, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 129, 161, -1, 8, 4, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 300, 1100, 700, 4, 2, 256, true, false, 512, 0}, {.wide = true, .lse = true}},
+    {{1, 100, 333, -1, 6, 6, 136, true, false, 17, 0}, {.wide = true}},
+    {{1, 257, 500, -1, 4, 2, 160, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 90, 600, -1, 8, 2, 192, true, false, 0, 3}, {.wide = true, .lse = true}},
+    {{1, 90, 50, -60, 8, 2, 256, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 256, 300, 0, 8, 4, 256, false, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 1040, 1100, -1, 4, 1, 256, true, false, 0, 0}, {.wide = true, .lse = true}}, /* for cuDNN where it goes */
+    {{3, 40, 100, -1, 8, 2, 256, true, false, 30, 0}, {.wide = true, .own = true}},
+    {{2, 65, 65, 0, 3, 3, 144, false, false, 0, 0}, {.wide = true}},
+    /* rows of pictures that see one another, among others and in a window */
+    {{1, 420, 420, 0, 8, 4, 256, true, false, 0, 0}, {.wide = true, .lse = true, .spans = picture_spans, .n_spans = 2}},
+    {{1, 300, 500, 120, 4, 2, 256, true, false, 100, 0}, {.wide = true, .spans = picture_spans, .n_spans = 2}},
+    /* capped scores: caps that bend many scores and caps that bend few, of every size of heads */
+    {{1, 1, 1500, -1, 8, 4, 256, true, false, 0, 0}, {.wide = true, .lse = true, .softcap = 50}},
+    {{1, 1, 2000, -1, 16, 8, 256, true, false, 700, 0}, {.wide = true, .lse = true, .softcap = 0.5f}},
+    {{1, 1, 900, -1, 8, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true, .softcap = 1}},
+    {{1, 3, 333, -1, 4, 2, 72, true, false, 0, 0}, {.wide = true, .lse = true, .softcap = 0.25f}},
+    {{1, 129, 300, -1, 8, 4, 256, true, false, 0, 0}, {.wide = true, .lse = true, .softcap = 50}},
+    {{1, 300, 700, -1, 4, 2, 256, true, false, 128, 0}, {.wide = true, .lse = true, .softcap = 0.5f}},
+    {{1, 150, 400, -1, 4, 2, 144, true, false, 0, 0}, {.wide = true, .softcap = 2}},
+    {{1, 257, 300, -1, 8, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true, .softcap = 1}},
+    {{1, 1100, 1100, 0, 64, 8, 72, true, true, 64, 0}, {.wide = true, .lse = true, .softcap = 3}}, /* 128 rows a block */
+    {{1, 100, 233, -1, 4, 2, 64, true, false, 0, 0}, {.wide = true, .softcap = 0.25f}},
 };
 
 /* Rows of x of the cases in which the first weight of a row, or of its half, is infinite. */

@@ -28,9 +28,9 @@ typedef struct bed {
     bool print, broken;
 } bed;
 
-/* No kernel reads keys through a table of pages or caps scores: the op has to say so. */
+/* No kernel reads keys through a table of pages: the op has to say so. */
 static bool has_no_kernel(const check_case *c) {
-    return c->op == CHECK_attention && (c->attention.kv.pages || c->attention.softcap > 0);
+    return c->op == CHECK_attention && c->attention.kv.pages;
 }
 
 /* The slot cuts spans into calls without any, so its variants are not asked. */

@@ -111,6 +111,27 @@ static sac_status attention_sees_next(const sac_stream *s, const sac_attention_a
     b.first++;
     return sac_cuda_attention(s, &b);
 }
+static sac_status attention_no_cap(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.softcap = 0;
+    return sac_cuda_attention(s, &b);
+}
+static sac_status attention_other_cap(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.softcap *= 1.25f;
+    return sac_cuda_attention(s, &b);
+}
+/* Only where heads have more than 128 channels. */
+static sac_status attention_wide_wider_window(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    if (a->window && a->kv.head_dim > 128) b.window++;
+    return sac_cuda_attention(s, &b);
+}
+static sac_status attention_no_spans(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.n_spans = 0;
+    return sac_cuda_attention(s, &b);
+}
 /* In the kernel for Hopper, where the card is one and it takes the case. */
 static sac_status attention_hopper_sees_next(const sac_stream *s, const sac_attention_args *a) {
     sac_attention_args b = *a;
@@ -389,6 +410,10 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
     X("wrong_kv_head", attention, attention_wrong_head)                                                      \
     X("sees_next_key", attention, attention_sees_next)                                                       \
+    X("no_cap", attention, attention_no_cap)                                                                 \
+    X("other_cap", attention, attention_other_cap)                                                           \
+    X("wide_wider_window", attention, attention_wide_wider_window)                                           \
+    X("no_spans", attention, attention_no_spans)                                                             \
     X("hopper_sees_next_key", attention, attention_hopper_sees_next)                                         \
     X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
     X("no_rest", rope, rope_no_rest)                                                                         \

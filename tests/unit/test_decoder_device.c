@@ -303,27 +303,47 @@ static void slow_attention_is_refused(void **state) {
         bool there;
         const char *refusal; /* NULL: it fits, with queries in this type */
         sac_dtype queries;
+        const char *prefill, *decode;
+        float softcap;
     } rows[] = {
-        {"f16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_F16},
-        {"bf16", SAC_DTYPE_F16, 64, true, NULL, SAC_DTYPE_BF16},
-        {"bf16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
-        {"f16", SAC_DTYPE_F16, 128, true, NULL, SAC_DTYPE_F16},
-        {NULL, SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
-        {"f16", SAC_DTYPE_F32, 64, false, NULL, SAC_DTYPE_F32},
-        {"int4", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16},
-        {"f32", SAC_DTYPE_BF16, 64, true, "use --kv bf16", 0},
-        {NULL, SAC_DTYPE_BF16, 136, true, "up to 128", 0},
-        {NULL, SAC_DTYPE_BF16, 68, true, "multiple of 8", 0},
-        {NULL, SAC_DTYPE_F32, 136, true, NULL, SAC_DTYPE_F32},
+        {"f16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_F16, NULL, NULL, 0},
+        {"bf16", SAC_DTYPE_F16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"bf16", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"f16", SAC_DTYPE_F16, 128, true, NULL, SAC_DTYPE_F16, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"f16", SAC_DTYPE_F32, 64, false, NULL, SAC_DTYPE_F32, NULL, NULL, 0},
+        {"int4", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"f32", SAC_DTYPE_BF16, 64, true, "use --kv bf16", 0, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 136, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"f16", SAC_DTYPE_BF16, 256, true, NULL, SAC_DTYPE_F16, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 264, true, "up to 256", 0, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 68, true, "multiple of 8", 0, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 12, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 12, true, "a multiple of 8", 0, NULL, "quest:budget=112,skip=0", 0},
+        {NULL, SAC_DTYPE_F32, 136, true, NULL, SAC_DTYPE_F32, NULL, NULL, 0},
+        /* over more than 128 channels only attention to all rows is fast */
+        {"int4", SAC_DTYPE_BF16, 256, true, "KV format int4 is slow on a device over heads of 256", 0, NULL, NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 256, true, "prefill policy streaming is slow", 0, "streaming:recent=100", NULL, 0},
+        {NULL, SAC_DTYPE_BF16, 136, true, "decode policy quest is slow", 0, NULL, "quest:budget=112,skip=0", 0},
+        {NULL, SAC_DTYPE_BF16, 128, true, NULL, SAC_DTYPE_BF16, NULL, "quest:budget=112,skip=0", 0},
+        {NULL, SAC_DTYPE_F32, 256, true, NULL, SAC_DTYPE_F32, NULL, "quest:budget=112,skip=0", 0},
+        /* capped scores: dense attention over plain rows */
+        {NULL, SAC_DTYPE_BF16, 256, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 50},
+        {NULL, SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 50},
+        {NULL, SAC_DTYPE_BF16, 64, true, "does not know scores of attention that are capped", 0, NULL,
+         "quest:budget=112,skip=0", 50},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sac_decoder_layer layers[LAYERS];
         sac_decoder d = make_decoder(layers);
         d.config.head_dim = rows[i].head_dim;
+        d.config.softcap = rows[i].softcap;
         sac_decoder_options o = {.n_ctx = N_CTX,
                                  .chunk = CHUNK,
                                  .kv = rows[i].kv,
+                                 .prefill = rows[i].prefill,
+                                 .decode = rows[i].decode,
                                  .activations = rows[i].activations,
                                  .device = rows[i].there ? &closed_device : NULL};
         sac_decoder_state s;

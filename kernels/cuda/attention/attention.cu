@@ -64,7 +64,7 @@ static sac_status run_cudnn(const sac_stream *s, const sac_attention_args *a, in
 
 extern "C" sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a) {
     cuda_ops *o = ops_of(s);
-    if (!o->cudnn || a->segment_start || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
+    if (!o->cudnn || a->segment_start || a->softcap > 0 || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window || a->n_q < 1)
         return SAC_UNSUPPORTED;
     if (a->n_q == 1 && a->causal &&
         a->first + 1 >= a->n_kv) { /* sees all: the engine for one query wants no mask */
@@ -141,7 +141,7 @@ static sac_status chunks(const sac_stream *s, const sac_attention_args *a) {
 
 static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
     const bool one = a->n_batch == 1;
-    if (a->lists || a->window || !ops_of(s)->cudnn) return SAC_UNSUPPORTED;
+    if (a->lists || a->window || a->softcap > 0 || !ops_of(s)->cudnn) return SAC_UNSUPPORTED;
     if (!a->causal) return sac_cuda_attention_cudnn(s, a);
     if (one && a->n_q >= SMALL_PIECE) return prefill(s, a);
     if (one && a->n_q == CHUNK_QUERIES && a->kv.n_rows == a->n_kv) return run_cudnn(s, a, 0, a->n_q, false);
@@ -152,7 +152,7 @@ static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
 extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attention_args *a) {
     sac_status st = SAC_UNSUPPORTED;
     int64_t group = a->n_heads / a->kv.n_heads;
-    if (a->kv.pages || a->softcap > 0) return SAC_UNSUPPORTED; /* no kernel reads through a table, or caps scores */
+    if (a->kv.pages) return SAC_UNSUPPORTED; /* no kernel reads through a table */
     if (a->n_spans) return sac_attention_by_spans(s, a, sac_cuda_attention);
     if (a->segment_start) return sac_attention_by_segments(s, a, sac_cuda_attention);
     if (attention_is_half(a) && attention_fits_int(a)) {

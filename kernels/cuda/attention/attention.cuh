@@ -24,6 +24,22 @@ typedef struct attention_job {
     bool causal;
 } attention_job;
 
+/* One whose scores are capped: a score s becomes cap tanh(s / cap). A kernel is made for one or the other, so that those
+ * without a cap do nothing for it. */
+typedef struct capped_job : attention_job {
+    float to_tanh;  /* of a product of query and key: 2 log2(e) scale / cap */
+    float cap_log2; /* cap in units of log 2 */
+} capped_job;
+
+/* A score in units of log 2, of a product of query and key. */
+__device__ __forceinline__ float score_of(const attention_job &a, float product) {
+    return product * a.scale_log2;
+}
+/* tanh x = 1 - 2 / (exp(2 x) + 1): wrong by a few 2^-24 of the cap, powers that become infinite included. */
+__device__ __forceinline__ float score_of(const capped_job &a, float product) {
+    return a.cap_log2 - __fdividef(2 * a.cap_log2, exp2_fast(product * a.to_tanh) + 1);
+}
+
 /* The keys of a problem or, with list_block, of it and a block of queries. */
 typedef struct attention_keys {
     const int32_t *rows; /* NULL: key j is row j */
@@ -47,10 +63,12 @@ __device__ __forceinline__ int query_of(const attention_job &a, int row) {
     return a.n_q == 1 ? 0 : row / a.group;
 }
 
+enum { MOST_CHANNELS = 256 }; /* of a head, that kernels with tensor cores take */
+
 static inline bool attention_is_half(const sac_attention_args *a) {
     const sac_kv_view *kv = &a->kv;
     sac_dtype t = kv->dtype;
-    return is_half(t) && a->q.dtype == t && a->o.dtype == t && kv->head_dim % 8 == 0 && kv->head_dim <= 128 &&
+    return is_half(t) && a->q.dtype == t && a->o.dtype == t && kv->head_dim % 8 == 0 && kv->head_dim <= MOST_CHANNELS &&
            is_aligned(kv->k, kv->row_stride) && is_aligned(kv->v, kv->row_stride) &&
            kv->head_stride % 8 == 0 && mat_aligned(a->q) && mat_aligned(a->o);
 }
@@ -84,6 +102,15 @@ static inline attention_job attention_prepare(const sac_attention_args *a) {
     j.group = by_head ? 1 : j.heads_per_kv;
     j.scale_log2 = a->scale * LOG2_E;
     return j;
+}
+
+/* The same as a kernel with a cap or without one wants it. */
+template <typename JOB> static inline JOB attention_job_of(const sac_attention_args *a);
+template <> inline attention_job attention_job_of<attention_job>(const sac_attention_args *a) {
+    return attention_prepare(a);
+}
+template <> inline capped_job attention_job_of<capped_job>(const sac_attention_args *a) {
+    return capped_job{attention_prepare(a), 2 * LOG2_E * a->scale / a->softcap, a->softcap * LOG2_E};
 }
 
 /* A warp's 16 rows from row0 on before any key: STATE has o[][4], max[2], sum[2] and rows (before[2],

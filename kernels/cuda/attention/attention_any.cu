@@ -7,9 +7,17 @@ namespace sac::attention {
 
 enum { KEYS = 128 };
 
+static __device__ __forceinline__ float plain_score(const attention_job &, float product, float scale) {
+    return product * scale;
+}
+static __device__ __forceinline__ float plain_score(const capped_job &a, float product, float scale) {
+    const float cap = a.cap_log2 * LN_2;
+    return cap * tanhf(product * scale / cap);
+}
+
 /* Shared: q[d], sums[d]. Thread i scores key i of a tile, then mixes channels i, i + KEYS, ... */
-template <typename T>
-static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, sac_dtype o_type) {
+template <typename T, typename JOB>
+static __global__ void attention_any_kernel(JOB a, sac_dtype q_type, sac_dtype o_type) {
     extern __shared__ float shared[];
     __shared__ float part[32], weight[KEYS];
     float *q = shared, *acc = shared + a.d;
@@ -34,7 +42,7 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
             const T *kr = k + (kv_base + row) * a.k_row;
             score = 0;
             for (int c = 0; c < a.d; c++) score += q[c] * to_f32(kr[c]);
-            score *= scale;
+            score = plain_score(a, score, scale);
         }
         float new_max = fmaxf(max, block_max_of<KEYS / 32>(score, part));
         if (new_max == -CUDART_INF_F) continue; /* the same for the whole block */
@@ -60,16 +68,20 @@ static __global__ void attention_any_kernel(attention_job a, sac_dtype q_type, s
         a.lse[query * a.n_heads + head] = sum > 0 ? logf(sum) + max : -CUDART_INF_F;
 }
 
+template <typename JOB> static sac_status run_plain(const sac_stream *s, const sac_attention_args *a) {
+    const JOB j = attention_job_of<JOB>(a);
+    dim3 grid((unsigned)a->n_q, (unsigned)a->n_heads, (unsigned)a->n_batch);
+    size_t shared = 2 * (size_t)a->kv.head_dim * sizeof(float);
+    BY_DTYPE(a->kv.dtype,
+             return launch(s, {grid, KEYS, shared}, attention_any_kernel<T, JOB>, j, a->q.dtype, a->o.dtype));
+    return SAC_OK;
+}
+
 extern "C" sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args *a) {
     if (a->segment_start || !is_float(a->q.dtype) || !is_float(a->o.dtype) || a->kv.head_dim > 4096 || a->n_batch > 65535)
         return SAC_UNSUPPORTED;
     if (a->n_q == 0) return SAC_OK;
-    attention_job j = attention_prepare(a);
-    dim3 grid((unsigned)a->n_q, (unsigned)a->n_heads, (unsigned)a->n_batch);
-    size_t shared = 2 * (size_t)a->kv.head_dim * sizeof(float);
-    BY_DTYPE(a->kv.dtype,
-             return launch(s, {grid, KEYS, shared}, attention_any_kernel<T>, j, a->q.dtype, a->o.dtype));
-    return SAC_OK;
+    return a->softcap > 0 ? run_plain<capped_job>(s, a) : run_plain<attention_job>(s, a);
 }
 
 } // namespace sac::attention

@@ -48,8 +48,8 @@ __host__ __device__ static inline int quads_log2(int d, int size) {
 
 /* `shared`: the rings of n_warps warps, or what their sums take (decode_bytes). TWO: keys are n_far of the
  * job's view, then those of `near`. */
-template <typename T, int D, int STAGES, bool TWO = false>
-__device__ __forceinline__ void decode_block(const attention_job &a, const decode_place &plan,
+template <typename T, int D, int STAGES, bool TWO = false, typename JOB>
+__device__ __forceinline__ void decode_block(const JOB &a, const decode_place &plan,
                                              uint8_t *shared, const decode_near &near = decode_near{}) {
     __shared__ bool is_last;
     __shared__ mailbox parts_came; /* from the cluster's blocks */

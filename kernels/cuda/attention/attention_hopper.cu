@@ -30,7 +30,7 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
 
 static sac_status prepare_hopper(const sac_stream *s, const sac_attention_args *a, hopper_job *to) {
     const sac_kv_view *kv = &a->kv;
-    if (a->segment_start || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window ||
+    if (a->segment_start || a->softcap > 0 || !attention_is_half(a) || !attention_fits_int(a) || a->lists || a->window ||
         !tuning_of(s->device).has_wgmma)
         return SAC_UNSUPPORTED;
     if (kv->head_dim != D || a->first < 0 || a->n_q < 1 || a->n_kv < 1 || !(a->scale > 0))

@@ -233,7 +233,7 @@ template <typename T> static sac_status launch_lists(const sac_stream *s, const 
 }
 
 extern "C" sac_status sac_cuda_attention_lists(const sac_stream *s, const sac_attention_args *a) {
-    if (!a->lists || a->segment_start || !attention_is_half(a) || !attention_fits_int(a) || !tuning_of(s->device).has_wgmma ||
+    if (!a->lists || a->segment_start || a->softcap > 0 || !attention_is_half(a) || !attention_fits_int(a) || !tuning_of(s->device).has_wgmma ||
         a->kv.head_dim != D || a->n_batch != 1 || !(a->scale > 0))
         return SAC_UNSUPPORTED;
     if (a->n_q == 0) return SAC_OK;

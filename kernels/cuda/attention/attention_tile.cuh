@@ -74,8 +74,8 @@ __device__ __forceinline__ void turn_queries(uint32_t q[D / 16][4], const float 
 }
 
 /* 16 keys: scores, weights, mix. `row` as in fetch. */
-template <typename T, int D>
-__device__ __forceinline__ void attend(const attention_job &a, const uint8_t *stage, int row, int lane,
+template <typename T, int D, typename JOB>
+__device__ __forceinline__ void attend(const JOB &a, const uint8_t *stage, int row, int lane,
                                        decode_state<D> &w) {
     int m = lane / 8, r8 = lane % 8, t = lane % 4;
     float s[2][4] = {{0}}, s2[2][4] = {{0}}; /* two chains: a product waits for the one before it */
@@ -98,7 +98,7 @@ __device__ __forceinline__ void attend(const attention_job &a, const uint8_t *st
         for (int i = 0; i < 4; i++) {
             int key = __shfl_sync(0xffffffffu, row, n * 8 + 2 * t + i % 2);
             bool seen = key >= 0 && key <= w.last[i / 2] && key > w.before[i / 2];
-            s[n][i] = seen ? s[n][i] * a.scale_log2 : -CUDART_INF_F;
+            s[n][i] = seen ? score_of(a, s[n][i]) : -CUDART_INF_F;
             top[i / 2] = fmaxf(top[i / 2], s[n][i]);
         }
     float scale[2], base[2];

@@ -70,7 +70,7 @@ template <typename T> static sac_status launch_any(const sac_stream *s, const at
 }
 
 extern "C" sac_status sac_cuda_attention_uneven(const sac_stream *s, const sac_attention_args *a) {
-    if (a->segment_start || !attention_is_half(a) || a->n_batch != 1 || !a->lists || a->list_block || a->n_q > 64 ||
+    if (a->segment_start || a->softcap > 0 || a->kv.head_dim > 128 || !attention_is_half(a) || a->n_batch != 1 || !a->lists || a->list_block || a->n_q > 64 ||
         !attention_fits_int(a))
         return SAC_UNSUPPORTED;
     attention_job j = attention_prepare(a);

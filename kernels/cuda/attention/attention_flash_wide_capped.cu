@@ -1,0 +1,11 @@
+/* attention_flash_wide_capped.cu - the kernels of attention_flash.cuh for heads of 136 to 256 channels with capped scores
+ * (Gemma 2). */
+#include "attention_flash.cuh"
+
+namespace sac::attention::flash {
+
+sac_status run_wide_capped(const sac_stream *s, const sac_attention_args *a) {
+    return a->kv.head_dim <= 192 ? run<192, capped_job>(s, a) : run<256, capped_job>(s, a);
+}
+
+} // namespace sac::attention::flash
