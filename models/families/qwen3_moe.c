@@ -30,4 +30,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen3_moe = {"qwen3_moe", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_qwen3_moe = {.name = "qwen3_moe", .defaults = defaults, .read = read, .positions = sac_positions_plain};

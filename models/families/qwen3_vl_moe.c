@@ -21,4 +21,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen3_vl_moe = {"qwen3_vl_moe", defaults, read, sac_positions_mrope, NULL};
+const sac_family sac_family_qwen3_vl_moe = {.name = "qwen3_vl_moe", .defaults = defaults, .read = read, .positions = sac_positions_mrope};

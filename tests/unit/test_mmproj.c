@@ -4,10 +4,11 @@
 #define _DEFAULT_SOURCE
 #include "file_map.h"
 #include "golden_conversation.h"
+#include "quantize.h"
 
 #include <math.h>
 
-enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 32, PATH_BYTES = 400 };
+enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 64, PATH_BYTES = 400 };
 
 static const char *pairs;
 
@@ -32,12 +33,13 @@ typedef struct side {
     size_t n_ids;
 } side;
 
-static void open_side(side *s, const char *path, const json_t *testcase) {
+static void open_side(side *s, const char *path, const char *mmproj, const json_t *testcase) {
     sac_error err;
     sac_model_options o;
     sac_session_config config;
     sac_model_options_default(&o);
     o.chat_format = text_of(testcase, "chat_format");
+    o.mmproj = mmproj;
     o.n_threads = 1;
     assert_ok(sac_model_open(&s->model, path, &o, &err), err);
     sac_session_config_default(&config);
@@ -116,42 +118,46 @@ static double same_answers(const char *pair, const char *name, side *gguf, side 
 }
 
 /* tokenless: the rows of pictures have an id that no text can have. */
-static void same_ids(const char *pair, const char *name, const side *gguf, const side *twin, bool tokenless) {
-    sac_model_info info;
-    sac_model_get_info(twin->model, &info);
+static void same_ids(const char *pair, const char *name, const side *gguf, const side *twin, bool tokenless, int32_t image) {
     assert_int_equal(gguf->n_ids, twin->n_ids);
     for (size_t k = 0; k < gguf->n_ids; k++) {
         const int32_t got = gguf->ids[k], want = twin->ids[k];
-        const bool is_row = want == info.vocab - 7; /* <image> of the small models */
-        if (tokenless && is_row ? got >= 0 : got != want)
+        if (tokenless && want == image ? got >= 0 : got != want)
             fail_msg("%s, %s: token %zu is %d, not %d", pair, name, k, got, want);
     }
 }
 
-static void same_as_twin(void **state) {
-    const char *pair = json_string_value(json_object_get(*state, "name"));
-    const double tolerance = json_number_value(json_object_get(*state, "tolerance"));
-    const bool tokenless = json_is_true(json_object_get(*state, "tokenless"));
+/* The language model in `file`, with the pair's vision half where it has one of its own. */
+static void compare(const json_t *pair, const char *file, const char *mmproj) {
+    const char *name = text_of(pair, "name");
+    const double tolerance = json_number_value(json_object_get(pair, "tolerance"));
+    const bool tokenless = json_is_true(json_object_get(pair, "tokenless"));
+    const int32_t image = (int32_t)json_integer_value(json_object_get(pair, "image"));
     char path[PATH_BYTES];
     double worst = 0;
-    json_t *cases = load_json(path_of(path, pair, "cases.json"));
+    json_t *cases = load_json(path_of(path, name, "cases.json"));
     assert_true(json_array_size(cases) > 0);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *c = json_array_get(cases, i);
         static side gguf, twin;
-        open_side(&gguf, path_of(path, pair, "model.gguf"), c);
-        open_side(&twin, path_of(path, pair, "twin"), c);
+        open_side(&gguf, file, mmproj, c);
+        open_side(&twin, path_of(path, name, "twin"), NULL, c);
         run_prompt(&gguf, c);
         run_prompt(&twin, c);
-        same_ids(pair, text_of(c, "name"), &gguf, &twin, tokenless);
-        const double d = same_answers(pair, text_of(c, "name"), &gguf, &twin, tolerance);
+        same_ids(name, text_of(c, "name"), &gguf, &twin, tokenless, image);
+        const double d = same_answers(name, text_of(c, "name"), &gguf, &twin, tolerance);
         if (d > worst) worst = d;
         close_side(&gguf);
         close_side(&twin);
     }
-    print_message("           %-20s %zu cases, logits at most %.2g of the largest apart\n", pair,
+    print_message("           %-20s %zu cases, logits at most %.2g of the largest apart\n", name,
                   json_array_size(cases), worst);
     json_decref(cases);
+}
+
+static void same_as_twin(void **state) {
+    char path[PATH_BYTES];
+    compare(*state, path_of(path, text_of(*state, "name"), "model.gguf"), NULL);
 }
 
 /* ---- which file it is ---- */
@@ -303,6 +309,30 @@ static void text_alone(void **state) {
         sac_model_free(alone);
         sac_model_free(whole);
     }
+}
+
+/* Twins of f16 numbers to GGUF of f16, which loses nothing, and beside the vision half of the pair. */
+static void written_again(void **state) {
+    static const char *const written[] = {"llava_f16",   "gemma3_pan", "gemma3_text", "gemma2_bare", "gemma2_f16",
+                                          "granite_f16", "olmo2_f16",  "smollm3_f16", "qwen3_vl_tied"};
+    json_t *index = *state;
+    char twin[PATH_BYTES], path[PATH_BYTES], mmproj[PATH_BYTES];
+    const sac_quantize_options options = {.format = "f16", .n_threads = 1};
+    size_t n = 0, i;
+    json_t *pair;
+    json_array_foreach(index, i, pair) {
+        const char *name = text_of(pair, "name");
+        sac_error err;
+        bool is_chosen = false;
+        for (size_t k = 0; k < SAC_COUNT(written); k++) is_chosen |= strcmp(name, written[k]) == 0;
+        if (!is_chosen) continue;
+        snprintf(path, sizeof path, "%s/%s.gguf", folder, name);
+        assert_ok(sac_quantize(path_of(twin, name, "twin"), path, &options, &err), err);
+        const bool has_half = sac_file_exists(path_of(mmproj, name, "mmproj.gguf"));
+        compare(pair, path, has_half ? mmproj : NULL);
+        n++;
+    }
+    assert_int_equal(n, SAC_COUNT(written));
 }
 
 /* ---- damage ---- */
@@ -491,6 +521,113 @@ static void damaged_depths(void **state) {
     assert_true(n_damaged >= 30);
 }
 
+/* ---- damaged language models ---- */
+
+static void damaged_language(bytes *b, const char *pair, const char *const *words) {
+    put("model.gguf", b->data, b->n);
+    refused("none", words);
+    free(b->data);
+    b->data = get(pair, "model.gguf", &b->n);
+    n_damaged++;
+}
+#define DAMAGED_LANGUAGE(...) damaged_language(&b, pair, (const char *const[]){"model.gguf", __VA_ARGS__, NULL})
+
+static const char *key_of(char key[100], const char *arch, const char *name) {
+    snprintf(key, 100, "%s.%s", arch, name);
+    return key;
+}
+
+/* What every architecture needs, and of which every size is looked at. */
+static void damage_common(const char *pair, const char *arch, const char *first_norm) {
+    static const char *const needed[] = {"block_count", "embedding_length", "feed_forward_length", "attention.head_count"};
+    static const uint32_t sizes[] = {0, 1u << 31, 0xffffffffu, 1u << 30};
+    const char *const tensors[] = {"token_embd.weight", "blk.0.attn_q.weight", "blk.1.attn_k.weight", "output_norm.weight",
+                                   first_norm};
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    n_damaged = 0;
+    for (size_t i = 0; i < SAC_COUNT(needed); i++) {
+        rename_it(&b, key_of(key, arch, needed[i]));
+        DAMAGED_LANGUAGE(key, "is missing");
+        for (size_t k = 0; k < SAC_COUNT(sizes); k++) {
+            set_u32(&b, key, sizes[k]);
+            DAMAGED_LANGUAGE("");
+        }
+    }
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        rename_it(&b, tensors[i]);
+        DAMAGED_LANGUAGE(tensors[i], "is missing");
+        set_dim(&b, tensors[i], 0, UINT64_MAX);
+        DAMAGED_LANGUAGE(tensors[i]);
+        set_dim(&b, tensors[i], 0, 0);
+        DAMAGED_LANGUAGE(tensors[i]);
+    }
+    for (size_t k = 1; k <= 8; k++) {
+        b.n = b.n * k / 9;
+        DAMAGED_LANGUAGE("");
+    }
+    set_u32(&b, key_of(key, arch, "block_count"), 99);
+    DAMAGED_LANGUAGE("is missing");
+    set_u32(&b, key_of(key, arch, "attention.key_length"), 6);
+    DAMAGED_LANGUAGE("");
+    set_u32(&b, key_of(key, arch, "rope.dimension_count"), 3);
+    DAMAGED_LANGUAGE("an even number is needed");
+    set_f32(&b, key_of(key, arch, "rope.freq_base"), NAN);
+    DAMAGED_LANGUAGE("rope.freq_base");
+    set_f32(&b, key_of(key, arch, "attention.layer_norm_rms_epsilon"), -1);
+    DAMAGED_LANGUAGE("norm epsilon");
+    free(b.data);
+    print_message("           %s: %d damaged language models, one line each\n", arch, n_damaged);
+    assert_true(n_damaged >= 30);
+}
+
+/* A number that has to be above 0. */
+static void damage_number(const char *pair, const char *arch, const char *name) {
+    const float bad[] = {NAN, INFINITY, -1};
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        set_f32(&b, key_of(key, arch, name), bad[i]);
+        DAMAGED_LANGUAGE(name);
+    }
+    memcpy(behind(&b, key), (uint32_t[]){4}, 4); /* an integer of u32 that many ones make */
+    memcpy(behind(&b, key) + 4, (uint32_t[]){0}, 4);
+    if (strstr(name, "softcapping")) { /* 0: no cap, which is a model too */
+        free(b.data);
+        return;
+    }
+    DAMAGED_LANGUAGE(name);
+    free(b.data);
+}
+
+static void damaged_languages(void **state) {
+    (void)state;
+    damage_common("gemma3", "gemma3", "blk.0.attn_norm.weight");
+    damage_common("gemma2", "gemma2", "blk.0.post_ffw_norm.weight");
+    damage_common("granite", "granite", "blk.0.ffn_norm.weight");
+    damage_common("olmo2", "olmo2", "blk.0.post_attention_norm.weight");
+    damage_common("smollm3", "smollm3", "blk.0.attn_norm.weight");
+    damage_number("gemma3", "gemma3", "attention.scale");
+    damage_number("gemma3", "gemma3", "rope.freq_base_swa");
+    damage_number("gemma2", "gemma2", "attn_logit_softcapping");
+    damage_number("gemma2", "gemma2", "final_logit_softcapping");
+    damage_number("granite", "granite", "logit_scale");
+    damage_number("granite", "granite", "residual_scale");
+    damage_number("granite", "granite", "embedding_scale");
+    const char *pair = "gemma3_pan";
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    b.data[behind(&b, "gemma3.block_count") - b.data + 4] = 2;
+    DAMAGED_LANGUAGE("lists 3 layers of 2");
+    rename_it(&b, "general.architecture");
+    DAMAGED_LANGUAGE("general.architecture is missing");
+    memcpy(behind(&b, "general.architecture") + 12, "llama4", 6);
+    DAMAGED_LANGUAGE("\"llama4\" is not supported, the nearest that is: llama; these are: llama, qwen2");
+    free(b.data);
+}
+
 int main(int argc, char **argv) {
     pairs = argc > 1 ? argv[1] : getenv("SACCADE_GGUF_PAIRS");
     if (!pairs) {
@@ -520,6 +657,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_tensors, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_languages, make_folder, remove_folder),
+        {"written_again", written_again, make_folder, remove_folder, index},
     };
     int failed = _cmocka_run_group_tests("pairs", tests, n, NULL, NULL);
     failed += cmocka_run_group_tests_name("files", others, NULL, NULL);
