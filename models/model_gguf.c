@@ -3,6 +3,7 @@
  * What only some families say is theirs to read (read_gguf in family.h). In files of some (llama, Mistral's too) the rows
  * of the query and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
+#include "expert_tensors.h"
 #include "family.h"
 #include "gguf.h"
 #include "model_load.h"
@@ -307,6 +308,7 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
     const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     const json_t *quantization = NULL;
+    SAC_TRY(sac_expert_tensors_list(weights, &l->config.decoder, l->err));
     SAC_TRY(sac_load_round_weights(l, &quantization, true));
     sac_bind_source source = {.weights = weights,
                               .quantization = quantization,

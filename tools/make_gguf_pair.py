@@ -148,7 +148,7 @@ class Writer:
     def add(self, name, t, as_f32=False, kind=None):
         """The values as they can be read back."""
         kind = kind or ("f32" if as_f32 or len(t.shape) == 1 else self.kind)
-        if kind == "q8_0" and (t.shape[-1] % 32 or len(t.shape) > 2):
+        if kind == "q8_0" and (t.shape[-1] % 32 or len(t.shape) > 3):
             kind = "f16"
         pack, unpack = PACK[kind]
         data = pack(t.values)
@@ -175,12 +175,12 @@ class Writer:
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
-                 "olmo2": "olmo2", "smollm3": "smollm3"}
+                 "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe"}
 NEIGHBOURS = ("llama", "granite", "smollm3")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
-         "self_attn.k_norm": "attn_k_norm"}
+         "self_attn.k_norm": "attn_k_norm", "mlp.gate": "ffn_gate_inp"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -289,7 +289,42 @@ def own_keys(arch, c, bare):
     if arch == "granite":
         return {"embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
+    if arch.endswith("moe"):
+        return {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+                "expert_feed_forward_length": c["moe_intermediate_size"]}
     return {}
+
+
+EXPERT = re.compile(r"(.*\.mlp\.experts)\.(\d+)\.(gate|up|down)_proj\.weight$")
+
+
+def part_experts(config, tensors):
+    """All of a layer's in one tensor, with rows and columns exchanged, to one each."""
+    c = config.get("text_config", config)
+    for key in [k for k in tensors if k.endswith((".experts.gate_up_proj", ".experts.down_proj"))]:
+        t, base = tensors.pop(key), key.rpartition(".")[0]
+        assert t.shape[1] == (c["hidden_size"] if "gate_up" in key else c["moe_intermediate_size"])
+        rows, columns = t.shape[2], t.shape[1]
+        for e in range(t.shape[0]):
+            m = t.values[e * rows * columns:(e + 1) * rows * columns]
+            whole = Tensor([rows, columns], (m[j * rows + i] for i in range(rows) for j in range(columns)))
+            parts = {"gate": whole.rows(0, rows // 2), "up": whole.rows(rows // 2, rows)} if "gate_up" in key else {"down": whole}
+            tensors.update({f"{base}.{e}.{name}_proj.weight": x for name, x in parts.items()})
+
+
+def add_experts(w, tensors):
+    stacks = {}
+    for key, t in tensors.items():
+        m = EXPERT.match(key)
+        if m:
+            layer = re.search(r"layers\.(\d+)\.", key)[1]
+            stacks.setdefault(f"blk.{layer}.ffn_{m[3]}_exps.weight", []).append((int(m[2]), t))
+    for name, experts in stacks.items():
+        experts = [t for _, t in sorted(experts, key=lambda e: e[0])]
+        read = w.add(name, Tensor([len(experts)] + experts[0].shape, (v for t in experts for v in t.values)))
+        n = len(experts[0].values)
+        for e, t in enumerate(experts):
+            t.values = read[e * n:(e + 1) * n]
 
 
 def write_language(path, config, tensors, tokenizer, template, args):
@@ -315,8 +350,8 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
     if "mrope_section" in rope:
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
-    if arch == "qwen3vl":
-        w.keys["qwen3vl.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
+    if arch.startswith("qwen3vl"):
+        w.keys[f"{arch}.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
     w.keys.update({f"{arch}.{k}": v for k, v in own_keys(arch, c, args.bare).items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
@@ -324,8 +359,9 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
     layer = POST_NORMS if is_gemma or arch == "olmo2" else {}
+    add_experts(w, tensors)
     for key, t in tensors.items():
-        name = text_name(key, layer)
+        name = None if EXPERT.match(key) else text_name(key, layer)
         if not name:
             continue
         n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
@@ -397,7 +433,7 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
+                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
                  "idefics3": "idefics3", "gemma3": "gemma3"}[family]
     if not old:
         keys["clip.projector_type"] = projector
@@ -422,7 +458,7 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.use_silu"] = True
         keys["clip.vision.n_wa_pattern"] = full[0] + 1
         keys["clip.vision.window_size"] = v["window_size"]
-    if family == "qwen3_vl":
+    if family.startswith("qwen3_vl"):
         keys["clip.use_gelu"] = True
         keys["clip.vision.is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(layers)]
     if family.startswith("qwen"):
@@ -504,11 +540,14 @@ def write_vision(path, config, preprocessor, tensors, hidden, args):
 # ---------------------------------------------------------------- the whole
 
 def draw_wide(config, tensors):
-    """A CLIP tower of 32 channels and 64 between, with weights that keep the size of what passes."""
+    """A CLIP tower of 32 channels and 64 between, or a language model with experts of 32 channels, with weights that keep
+    the size of what passes."""
     r = random.Random(1)
-    new = {config["vision_config"]["hidden_size"]: 32, config["vision_config"]["intermediate_size"]: 64}
+    part = config.get("vision_config") or config
+    inner = "moe_intermediate_size" if part is config else "intermediate_size"
+    new = {part["hidden_size"]: 32, part[inner]: 64 if part is not config else 32}
     for key, t in tensors.items():
-        if text_name(key):
+        if part is not config and text_name(key):
             continue
         t.shape = [new.get(n, n) for n in t.shape]
         n, columns = 1, 1
@@ -518,11 +557,17 @@ def draw_wide(config, tensors):
         size = 0.1 if len(t.shape) == 1 else columns ** -0.5
         is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
         t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
-    config["vision_config"].update(hidden_size=32, intermediate_size=64, num_attention_heads=2)
+    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
+    if part is not config:
+        part["num_attention_heads"] = 2
 
 
 def repeat_layers(config, tensors, n):
     c = config.get("text_config", config)
+    if c.pop("mlp_only_layers", None):  # only the first, which has experts
+        for key in [k for k in tensors if re.search(r"\blayers\.[1-9]", k)]:
+            del tensors[key]
+        c["num_hidden_layers"] = 1
     for key, t in list(tensors.items()):
         m = re.search(r"(.*\blayers\.)(\d+)(\..*)", key)
         if m and text_name(key):
@@ -559,7 +604,7 @@ def adjust_twin(config, twin):
     if config["model_type"] == "qwen2_5_vl":
         config["vision_config"]["tokens_per_second"] = 2
     path = os.path.join(twin, "video_preprocessor_config.json")
-    if config["model_type"] == "qwen3_vl":
+    if config["model_type"].startswith("qwen3_vl"):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
     elif os.path.exists(path):
         os.remove(path)
@@ -605,6 +650,9 @@ PAIRS = {
     "gemma2": ("gemma2", "", 1e-5), "gemma2_bare": ("gemma2", "--bare --type f16", 1e-5),
     "granite": ("granite", "", 1e-5), "granite_bf16": ("granite", "--type bf16", 1e-5), "olmo2": ("olmo2", "", 1e-5),
     "smollm3": ("smollm3", "--bare --layers 9", 1e-5),
+    "qwen3_moe": ("qwen3_moe", "--layers 3", 1e-5), "qwen3_moe_f16": ("qwen3_moe", "--layers 2 --type f16", 1e-5),
+    "qwen3_moe_q8_0": ("qwen3_moe", "--layers 2 --wide --type q8_0", 0.04),
+    "qwen3_vl_moe": ("qwen3_vl_moe", "", 1e-5), "qwen3_vl_moe_f16": ("qwen3_vl_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
 
@@ -650,6 +698,7 @@ def make(args):
         with open(os.path.join(twin, "chat_template.jinja"), encoding="utf-8") as f:
             template = f.read()
     tensors = read_tensors(args.folder)
+    part_experts(config, tensors)
     if args.wide:
         draw_wide(config, tensors)
     if args.bare:
