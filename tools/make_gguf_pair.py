@@ -291,7 +291,7 @@ def own_keys(arch, c, bare):
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
     if arch.endswith("moe"):
         return {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
-                "expert_feed_forward_length": c["moe_intermediate_size"]}
+                "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 1}
     return {}
 
 

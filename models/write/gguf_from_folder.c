@@ -53,7 +53,8 @@ static sac_status find_arch(folder_job *f) {
     }
     return sac_fail(f->j->err, SAC_UNSUPPORTED,
                     "%.200s: GGUF is written for language models of the families llama, mistral, qwen2, qwen3, gemma2, "
-                    "gemma3_text, granite, olmo2 and smollm3, this is %s; compressed-tensors' formats (w4a16, w8a16, fp8, int8) are written for all",
+                    "gemma3_text, granite, olmo2 and smollm3, this is %s; compressed-tensors' formats (w4a16, w8a16, fp8, int8) are "
+                    "written for all",
                     f->j->in, c->text_family->name);
 }
 

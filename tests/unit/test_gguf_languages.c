@@ -140,6 +140,8 @@ static void damage_experts(void) {
     }
     set_u32(&b, needed[0], 5);
     DAMAGED_LANGUAGE("has shape");
+    set_u32(&b, "qwen3moe.expert_gating_func", 2);
+    DAMAGED_LANGUAGE("\"expert_gating_func\" is supported as 1 only");
     set_u32(&b, needed[1], 7);
     DAMAGED_LANGUAGE("7 experts of a token, but there are 6");
     set_u32(&b, "qwen3moe.expert_feed_forward_length", 16);
