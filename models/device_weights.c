@@ -122,6 +122,22 @@ sac_dtype sac_device_activations(const sac_loaded_model *m) {
     return has_matrix(d, SAC_DTYPE_F16) && !has_matrix(d, SAC_DTYPE_BF16) ? SAC_DTYPE_F16 : SAC_DTYPE_BF16;
 }
 
+/* A device has expert_linear for floats only. */
+static sac_status check_experts(const sac_decoder *d, sac_error *err) {
+    for (int i = 0; i < d->config.n_layers; i++)
+        for (int e = 0; d->layers[i].experts && e < d->config.experts.n; e++) {
+            const sac_expert *x = &d->layers[i].experts[e];
+            const sac_weight *parts[] = {&x->gate, &x->up, &x->down};
+            for (size_t k = 0; k < SAC_COUNT(parts); k++)
+                if (parts[k]->format != SAC_WEIGHT_FLOATS)
+                    return sac_fail(err, SAC_UNSUPPORTED,
+                                    "experts in %s are multiplied on the CPU only (layer %d): leave out --device, or give the "
+                                    "model in 16 bits",
+                                    sac_dtype_name(parts[k]->tensor.dtype), i);
+        }
+    return SAC_OK;
+}
+
 sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activations, const sac_stream *stream,
                                  sac_device_decoder *out, sac_load_progress progress, void *ctx,
                                  sac_error *err) {
@@ -130,6 +146,7 @@ sac_status sac_decoder_to_device(const sac_loaded_model *m, sac_dtype activation
                     .activations = activations,
                     .rounds_f32 = true,
                     .err = err};
+    SAC_TRY(check_experts(&m->decoder, err));
     SAC_TRY(copy_decoder(&m->decoder, out, err));
     SAC_TRY(place_decoder(&p, out, NULL, NULL));
     out->n_bytes = p.arena.used_bytes;

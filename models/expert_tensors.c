@@ -9,6 +9,7 @@ typedef struct fused {
     const char *parts[2]; /* in the place of `end` */
     int n_parts;
     int64_t rows, cols; /* of one expert */
+    bool never_turned;
 } fused;
 
 static bool is_kind(const char *name, const fused *f) {
@@ -23,7 +24,8 @@ static sac_status is_turned(const sac_checkpoint_tensor *t, const fused *f, int 
     const int64_t want[3] = {n, f->rows, f->cols};
     char a[SAC_SHAPE_TEXT], b[SAC_SHAPE_TEXT];
     const bool fits = t->n_dims == 3 && t->dim[0] == n;
-    *out = fits && t->dim[1] == f->cols && t->dim[2] == f->rows && f->rows != f->cols;
+    *out = fits && t->dim[1] == f->cols && t->dim[2] == f->rows && f->rows != f->cols &&
+           !f->never_turned;
     if (*out || (fits && t->dim[1] == f->rows && t->dim[2] == f->cols)) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has shape %s, the configuration asks for %s", t->name,
                     sac_shape_text(a, t->dim, t->n_dims), sac_shape_text(b, want, 3));
@@ -92,8 +94,11 @@ static sac_status check_count(const sac_checkpoint *c, const fused *f, int n_lay
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err) {
     const int64_t k = d->experts.intermediate, hidden = d->hidden;
     const fused kinds[] = {
-        {".mlp.experts", ".gate_up_proj", {".gate_proj.weight", ".up_proj.weight"}, 2, 2 * k, hidden},
-        {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, hidden, k},
+        {".mlp.experts", ".gate_up_proj", {".gate_proj.weight", ".up_proj.weight"}, 2, 2 * k, hidden, false},
+        {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, hidden, k, false},
+        {".ffn_gate_exps", ".weight", {".weight"}, 1, k, hidden, true},
+        {".ffn_up_exps", ".weight", {".weight"}, 1, k, hidden, true},
+        {".ffn_down_exps", ".weight", {".weight"}, 1, hidden, k, true},
     };
     if (!d->experts.n) return SAC_OK;
     for (size_t j = 0; j < SAC_COUNT(kinds); j++) SAC_TRY(check_count(c, &kinds[j], d->n_layers, err));

@@ -9,8 +9,9 @@
  *
  *   X.mlp.experts.gate_up_proj [experts][2 * intermediate][hidden]   X.mlp.experts.E.gate_proj.weight, .E.up_proj.weight
  *   X.mlp.experts.down_proj    [experts][hidden][intermediate]       X.mlp.experts.E.down_proj.weight
+ *   X.ffn_gate_exps.weight, X.ffn_up_exps.weight, X.ffn_down_exps.weight (GGUF)    X.ffn_gate_exps.E.weight and so on
  *
- * They may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the
+ * The first two may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the
  * shape is not the one above): those matrices are copied, turned round. BAD_FILE, with its name, for another shape, and,
  * before anything is listed, for more tensors of a kind than the model has layers. */
 sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err);

@@ -1,8 +1,9 @@
 /* model_gguf.c - a language model in one GGUF file, as llama.cpp's converters write it: metadata instead of
  * config.json, the tokenizer inside (model_gguf_text.c). Its vision half is a file of its own (model_mmproj.c).
- * In files of the llama architecture (Mistral's too) the rows of the query and key weights are permuted, so that
- * rope turns neighbouring channels: rope.interleaved. */
+ * What only some families say is theirs to read (read_gguf in family.h). In files of some (llama, Mistral's too) the rows
+ * of the query and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
+#include "expert_tensors.h"
 #include "family.h"
 #include "gguf.h"
 #include "model_load.h"
@@ -55,14 +56,15 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
         return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads",
                         r->arch, d->hidden, d->n_heads);
     SAC_TRY(get_int(r, "attention.key_length", 1, INT32_MAX, &d->head_dim));
+    const bool has_experts = d->experts.n > 0; /* its family's models do */
     int value_dim = d->head_dim, n_experts = 0;
     SAC_TRY(get_int(r, "attention.value_length", 1, INT32_MAX, &value_dim));
     if (value_dim != d->head_dim)
         return sac_fail(r->l->err, SAC_UNSUPPORTED,
                         "values of %d channels beside keys of %d are not supported", value_dim, d->head_dim);
     SAC_TRY(get_int(r, "expert_count", 0, INT32_MAX, &n_experts));
-    if (n_experts)
-        return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported", r->key);
+    if (n_experts && !has_experts)
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported under %s", r->key, r->arch);
     SAC_TRY(
         sac_gguf_get_int(&r->g, arch_key(r, "context_length"), 1, INT32_MAX, &d->max_position, r->l->err));
     d->sliding_window = 0;
@@ -123,7 +125,7 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     sac_rope_config *rope = &d->rope;
     sac_error *err = r->l->err;
     sac_rope_config_default(rope, d->head_dim);
-    rope->interleaved = strcmp(r->arch, "llama") == 0;
+    rope->interleaved = r->family->gguf_neighbours;
     rope->original_max_position = (double)d->max_position;
     SAC_TRY(get_int(r, "rope.dimension_count", 2, INT32_MAX, &rope->rot_dim));
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.freq_base"), &rope->theta, err));
@@ -170,6 +172,17 @@ static sac_status read_stop_ids(reader *r) {
 
 /* ---- the whole ---- */
 
+/* What the family's own keys say; c is in range, and is afterwards. */
+static sac_status read_own_keys(reader *r) {
+    sac_model_config *c = &r->l->config;
+    json_t *keys = NULL;
+    if (!r->family->read_gguf) return SAC_OK;
+    sac_status st = sac_gguf_keys(&keys, &r->g, arch_key(r, ""), r->l->err);
+    if (st == SAC_OK) st = r->family->read_gguf(c, keys, r->l->err);
+    json_decref(keys);
+    return st;
+}
+
 static sac_status read_config(reader *r) {
     sac_model_config *c = &r->l->config;
     sac_error *err = r->l->err;
@@ -198,6 +211,7 @@ static sac_status read_config(reader *r) {
     SAC_TRY(read_sizes(r, &c->decoder));
     SAC_TRY(read_rope(r, &c->decoder));
     SAC_TRY(sac_config_check_decoder(&c->decoder, err));
+    SAC_TRY(read_own_keys(r));
     return read_stop_ids(r);
 }
 
@@ -294,6 +308,7 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(sac_load_open_kept_adapters(l, r->arch));
     const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     const json_t *quantization = NULL;
+    SAC_TRY(sac_expert_tensors_list(weights, &l->config.decoder, l->err));
     SAC_TRY(sac_load_round_weights(l, &quantization, true));
     sac_bind_source source = {.weights = weights,
                               .quantization = quantization,

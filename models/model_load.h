@@ -49,6 +49,10 @@ struct sac_gguf;
 sac_status sac_gguf_load_tokenizer(sac_load_context *l, const struct sac_gguf *g);
 sac_status sac_gguf_load_chat(sac_load_context *l, const struct sac_gguf *g);
 
+/* Metadata whose names begin with `prefix`, without it, as JSON: true for what is not read here, that is texts that are
+ * none, lists of texts, very long ones. */
+sac_status sac_gguf_keys(json_t **out, const struct sac_gguf *g, const char *prefix, sac_error *err);
+
 /* The file of the vision half that the options ask for or that lies beside l->path; "" when there is none. */
 sac_status sac_load_find_mmproj(const sac_load_context *l, char path[SAC_MODEL_PATH_BYTES], sac_error *err);
 

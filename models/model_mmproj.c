@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ITEMS = 1 << 16, NOT_A_TOKEN = -200 }; /* the latter as LongVA's own code has it */
+enum { NOT_A_TOKEN = -200 }; /* as LongVA's own code has it */
 
 #define KEY_BYTES 96
 
@@ -24,59 +24,6 @@ typedef struct half {
 } half;
 
 /* ---- its metadata ---- */
-
-static json_t *list_of(const sac_gguf *g, const char *key, const sac_gguf_value *v) {
-    int32_t *ints = NULL;
-    float *floats = NULL;
-    size_t n = 0;
-    if (v->n_items > MOST_ITEMS) return NULL;
-    const bool is_float = v->item_type == SAC_GGUF_F32 || v->item_type == SAC_GGUF_F64;
-    const sac_status st = is_float ? sac_gguf_get_floats(g, key, &floats, &n, NULL)
-                                   : sac_gguf_get_ints(g, key, &ints, &n, NULL);
-    json_t *list = st == SAC_OK ? json_array() : NULL;
-    for (size_t i = 0; i < n && list; i++)
-        json_array_append_new(list, is_float                        ? json_real((double)floats[i])
-                                    : v->item_type == SAC_GGUF_BOOL ? json_boolean(ints[i])
-                                                                    : json_integer(ints[i]));
-    free(ints);
-    free(floats);
-    return list;
-}
-
-/* As JSON has it; true for what is not read here: texts that are none, lists of texts, very long ones. */
-static json_t *value_of(const sac_gguf *g, const char *key, const sac_gguf_value *v) {
-    json_t *out = NULL;
-    sac_text_span text;
-    int64_t n = 0;
-    int flag = 0;
-    double x = 0;
-    if (v->type == SAC_GGUF_ARRAY)
-        out = list_of(g, key, v);
-    else if (v->type == SAC_GGUF_STRING && sac_gguf_get_string(g, key, &text, NULL) == SAC_OK &&
-             text.n_bytes <= MOST_ITEMS)
-        out = json_stringn(text.text, text.n_bytes);
-    else if (v->type == SAC_GGUF_BOOL && sac_gguf_get_bool(g, key, &flag, NULL) == SAC_OK)
-        out = json_boolean(flag);
-    else if (v->type == SAC_GGUF_F32 || v->type == SAC_GGUF_F64)
-        out = sac_gguf_get_float(g, key, &x, NULL) == SAC_OK ? json_real(x) : NULL;
-    else if (sac_gguf_get_int(g, key, INT64_MIN, INT64_MAX, &n, NULL) == SAC_OK)
-        out = json_integer(n);
-    return out ? out : json_true();
-}
-
-static sac_status read_keys(half *h) {
-    h->keys = json_object();
-    if (!h->keys) return sac_fail(h->l->err, SAC_NO_MEMORY, "no memory for its metadata");
-    for (size_t i = 0; i < h->g.n_values; i++) {
-        char name[KEY_BYTES];
-        const sac_text_span *key = &h->g.values[i].key;
-        if (key->n_bytes >= sizeof name || memchr(key->text, 0, key->n_bytes)) continue;
-        snprintf(name, sizeof name, "%.*s", (int)key->n_bytes, key->text);
-        json_object_set_new(h->keys, name,
-                            value_of(&h->g, name, &h->g.values[i])); /* a name that is no text is left out */
-    }
-    return SAC_OK;
-}
 
 /* Without these the family's defaults would be another model's. */
 static sac_status check_keys(const half *h) {
@@ -108,7 +55,7 @@ static sac_status open_file(half *h) {
                         "a Git LFS pointer, not the weights: run \"git lfs pull\" in its folder");
     SAC_TRY(sac_gguf_parse(&h->g, c, 0, f->map.data, f->map.n_bytes, &f->header_bytes, l->err));
     sac_sha256_update(l->hash, f->map.data, f->header_bytes);
-    SAC_TRY(read_keys(h));
+    SAC_TRY(sac_gguf_keys(&h->keys, &h->g, "", l->err));
     const char *arch = json_string_value(json_object_get(h->keys, "general.architecture"));
     if (arch && strcmp(arch, "clip") == 0) return check_keys(h);
     return sac_fail(l->err, SAC_BAD_FILE, "general.architecture is %.40s: not a vision half, whose is clip",
@@ -118,6 +65,11 @@ static sac_status open_file(half *h) {
 static int64_t rows_of(const void *tensors, const char *name) {
     const sac_checkpoint_tensor *t = sac_checkpoint_find(tensors, name);
     return t ? t->dim[0] : 0;
+}
+
+static int64_t columns_of(const void *tensors, const char *name) {
+    const sac_checkpoint_tensor *t = sac_checkpoint_find(tensors, name);
+    return t && t->n_dims == 2 ? t->dim[1] : 0;
 }
 
 /* Old converters of Qwen's wrote 0. */
@@ -144,7 +96,7 @@ static sac_status check_width(const half *h, const sac_family_spec *spec) {
     for (int i = 0; i < spec->n_tensors; i++) {
         const sac_spec_tensor *row = &spec->tensors[i];
         if (strcmp(row->slot, "projector.fc2") != 0 && strcmp(row->slot, "projector.fc") != 0) continue;
-        const int64_t out = row->gguf ? rows_of(&h->l->files->tower, row->gguf) : 0;
+        const int64_t out = !row->gguf ? 0 : (row->transposed ? columns_of : rows_of)(&h->l->files->tower, row->gguf);
         if (out && out != hidden)
             return sac_fail(
                 h->l->err, SAC_BAD_FILE,
@@ -201,12 +153,15 @@ static sac_status combine(half *h, bool is_tokenless) {
     const sac_decoder_config whole = c->decoder;
     c->decoder = text.decoder;
     c->decoder.n_deep = whole.n_deep;
+    c->decoder.sees_spans = whole.sees_spans;
     c->decoder.rope.axes_take_turns = whole.rope.axes_take_turns;
     memcpy(c->decoder.rope.axis_pairs, whole.rope.axis_pairs, sizeof whole.rope.axis_pairs);
     c->text_family = text.text_family;
     c->qkv_bias = text.qkv_bias;
     c->o_bias = text.o_bias;
     c->qk_norm = text.qk_norm;
+    c->post_norms = text.post_norms;
+    c->no_pre_norms = text.no_pre_norms;
     c->tied_head = text.tied_head;
     c->n_stop_ids = text.n_stop_ids;
     memcpy(c->stop_ids, text.stop_ids, sizeof text.stop_ids);
@@ -266,7 +221,7 @@ static sac_status read_file(half *h) {
     sac_load_context *l = h->l;
     sac_family_spec spec;
     SAC_TRY(open_file(h));
-    SAC_TRY(sac_family_of_mmproj(&h->family, h->keys, l->err));
+    SAC_TRY(sac_family_of_mmproj(&h->family, h->keys, h->language->architecture, l->err));
     SAC_TRY(sac_config_keys_of_object(&l->m->keys, h->family, "mmproj", "GGUF (mmproj)", h->keys, l->err));
     const int64_t hidden = json_integer_value(json_object_get(h->keys, "clip.vision.embedding_length"));
     SAC_TRY(sac_mmproj_name_tensors(&l->files->tower, (int)hidden, l->err));

@@ -4,6 +4,7 @@ converters write them (convert_hf_to_gguf.py with and without --mmproj), and as 
 what the two say.
 
     tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
+                            [--bare] [--layers N]
     tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
@@ -12,12 +13,16 @@ videos) is in it as published folders have it; Qwen's control tokens have their 
 --old: as converters of 2023 to early 2025, with the feed-forward matrices' names exchanged and flags for the projector.
 --apart: queries, keys and values in three tensors that do not lie in one piece.
 --no-image-token: a vocabulary without the picture's token. --pad: pictures made square.
+A folder without a vision half gives model.gguf alone.
+--bare: no keys but those that llama.cpp's converter writes; the twin says what they mean. --layers: the language model's
+layers again and again, until there are so many.
 --wide: weights drawn anew in a tower whose rows are whole blocks of q8_0.
 --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
 import array
 import json
+import math
 import os
 import random
 import re
@@ -30,7 +35,7 @@ from gguf_bytes import text, value
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ALIGNMENT = 32
 TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
-CONTROL, NORMAL = 3, 1
+NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 
 
 # ---------------------------------------------------------------- numbers
@@ -140,10 +145,10 @@ class Writer:
     def __init__(self, kind):
         self.kind, self.keys, self.tensors = kind, {}, []
 
-    def add(self, name, t, as_f32=False):
+    def add(self, name, t, as_f32=False, kind=None):
         """The values as they can be read back."""
-        kind = "f32" if as_f32 or len(t.shape) == 1 else self.kind
-        if kind == "q8_0" and (t.shape[-1] % 32 or len(t.shape) > 2):
+        kind = kind or ("f32" if as_f32 or len(t.shape) == 1 else self.kind)
+        if kind == "q8_0" and (t.shape[-1] % 32 or len(t.shape) > 3):
             kind = "f16"
         pack, unpack = PACK[kind]
         data = pack(t.values)
@@ -169,20 +174,24 @@ class Writer:
 # ---------------------------------------------------------------- the language model
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
-                 "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl"}
+                 "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
+                 "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe"}
+NEIGHBOURS = ("llama", "granite", "smollm3")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
-         "self_attn.k_norm": "attn_k_norm"}
+         "self_attn.k_norm": "attn_k_norm", "mlp.gate": "ffn_gate_inp"}
+POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
+              "post_feedforward_layernorm": "post_ffw_norm"}
 
 
-def text_name(key):
+def text_name(key, layer={}):
     """The tensor's name in GGUF; None: it is not the language model's."""
     if "vis" in key or "projector" in key or "connector" in key or "newline" in key:
         return None
     m = re.search(r"\blayers\.(\d+)\.(.+)\.(weight|bias)$", key)
     if m:
-        return f"blk.{m[1]}.{LAYER[m[2]]}.{m[3]}"
+        return f"blk.{m[1]}.{layer.get(m[2]) or LAYER.get(m[2], m[2])}.{m[3]}"
     return {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}[key.split(".")[-2]] + ".weight"
 
 
@@ -206,29 +215,128 @@ def unpermute(values, t, n_heads):
     return out
 
 
+def scores_of(tokens, merges):
+    """SentencePiece's way: what is merged earlier has the higher score."""
+    scores = dict.fromkeys(tokens, -1e9)
+    for i, m in enumerate(merges):
+        if scores.get(m.replace(" ", ""), 0) < -1e8:
+            scores[m.replace(" ", "")] = -float(i)
+    return [scores[t] for t in tokens]
+
+
+def complete(tokenizer):
+    """Merges of a token from all its halves, as SentencePiece's vocabularies become merges: scores tell no more."""
+    model = tokenizer["model"]
+    if not model.get("byte_fallback"):
+        return
+    merges = []
+    for left, right in model["merges"]:
+        token = left + right
+        halves = [[token[:i], token[i:]] for i in range(1, len(token)) if token[:i] in model["vocab"] and token[i:] in model["vocab"]]
+        merges += [m for m in halves if m not in merges]
+    model["merges"] = merges
+
+
 def vocabulary(w, tokenizer, template):
     ids = {i: s for s, i in tokenizer["model"]["vocab"].items()}
     added = {a["id"]: a["content"] for a in tokenizer["added_tokens"]}
     names = {**ids, **added}
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
-    w.keys.update({
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [names[i] for i in range(len(names))],
-        "tokenizer.ggml.token_type": [CONTROL if i in added else NORMAL for i in range(len(names))],
-        "tokenizer.ggml.merges": merges, "tokenizer.ggml.add_bos_token": False})
+    tokens = [names[i] for i in range(len(names))]
+    types = [CONTROL if i in added else NORMAL for i in range(len(names))]
+    if tokenizer["model"].get("byte_fallback"):
+        types = [BYTE if re.fullmatch("<0x..>", t) else k for t, k in zip(tokens, types)]
+        unknown = tokens.index(tokenizer["model"]["unk_token"])
+        types[unknown] = UNKNOWN
+        w.keys.update({"tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default",
+                       "tokenizer.ggml.scores": scores_of(tokens, merges), "tokenizer.ggml.unknown_token_id": unknown,
+                       "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_space_prefix": False})
+    else:
+        w.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": merges,
+                       "tokenizer.ggml.add_bos_token": False})
+    w.keys.update({"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
     if template:
         w.keys["tokenizer.chat_template"] = template
 
 
-def write_language(path, config, tensors, tokenizer, template, kind):
+def gemma_keys(arch, c, bare):
+    """Those of one of Gemma's, without the architecture. attention.scale and rope.freq_base_swa llama.cpp's converter
+    leaves out."""
+    ropes = c.get("rope_parameters") or {}
+    full = ropes.get("full_attention") or c.get("rope_scaling") or {}
+    local = float(ropes.get("sliding_attention", {}).get("rope_theta", c.get("rope_local_base_freq", 1e4)))
+    keys = {"attention.sliding_window": c["sliding_window"]}
+    if arch == "gemma3":
+        keys["rope.freq_base"] = float(full.get("rope_theta", c["rope_theta"]))
+    if full.get("rope_type") == "linear":
+        keys.update({"rope.scaling.type": "linear", "rope.scaling.factor": float(full["factor"])})
+    if c.get("attn_logit_softcapping"):
+        keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
+    if c.get("final_logit_softcapping"):
+        keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+    if not bare:
+        keys["attention.scale"] = c.get("query_pre_attn_scalar", 256) ** -0.5
+        if arch == "gemma3":
+            keys["rope.freq_base_swa"] = local
+            keys["attention.sliding_window_pattern"] = (
+                [t == "sliding_attention" for t in c["layer_types"]] if "layer_types" in c else c.get("sliding_window_pattern", 6))
+    return keys
+
+
+def own_keys(arch, c, bare):
+    if arch.startswith("gemma"):
+        return gemma_keys(arch, c, bare)
+    if arch == "granite":
+        return {"embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
+                "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
+    if arch.endswith("moe"):
+        return {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+                "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 1}
+    return {}
+
+
+EXPERT = re.compile(r"(.*\.mlp\.experts)\.(\d+)\.(gate|up|down)_proj\.weight$")
+
+
+def part_experts(config, tensors):
+    """All of a layer's in one tensor, with rows and columns exchanged, to one each."""
     c = config.get("text_config", config)
-    c = {**{"rope_theta": 10000.0, "num_key_value_heads": c["num_attention_heads"]}, **c}
+    for key in [k for k in tensors if k.endswith((".experts.gate_up_proj", ".experts.down_proj"))]:
+        t, base = tensors.pop(key), key.rpartition(".")[0]
+        assert t.shape[1] == (c["hidden_size"] if "gate_up" in key else c["moe_intermediate_size"])
+        rows, columns = t.shape[2], t.shape[1]
+        for e in range(t.shape[0]):
+            m = t.values[e * rows * columns:(e + 1) * rows * columns]
+            whole = Tensor([rows, columns], (m[j * rows + i] for i in range(rows) for j in range(columns)))
+            parts = {"gate": whole.rows(0, rows // 2), "up": whole.rows(rows // 2, rows)} if "gate_up" in key else {"down": whole}
+            tensors.update({f"{base}.{e}.{name}_proj.weight": x for name, x in parts.items()})
+
+
+def add_experts(w, tensors):
+    stacks = {}
+    for key, t in tensors.items():
+        m = EXPERT.match(key)
+        if m:
+            layer = re.search(r"layers\.(\d+)\.", key)[1]
+            stacks.setdefault(f"blk.{layer}.ffn_{m[3]}_exps.weight", []).append((int(m[2]), t))
+    for name, experts in stacks.items():
+        experts = [t for _, t in sorted(experts, key=lambda e: e[0])]
+        read = w.add(name, Tensor([len(experts)] + experts[0].shape, (v for t in experts for v in t.values)))
+        n = len(experts[0].values)
+        for e, t in enumerate(experts):
+            t.values = read[e * n:(e + 1) * n]
+
+
+def write_language(path, config, tensors, tokenizer, template, args):
+    c = config.get("text_config", config)
+    c = {**{"rope_theta": 1e6 if "gemma3" in c["model_type"] else 10000.0, "num_key_value_heads": c["num_attention_heads"]}, **c}
     vision_type, kind_of = config["model_type"], c.get("model_type", config["model_type"]).removesuffix("_text")
     arch = ARCHITECTURES[vision_type if vision_type in ARCHITECTURES else kind_of]
-    rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
+    is_gemma = arch.startswith("gemma")
+    rope = {} if is_gemma else c.get("rope_parameters") or c.get("rope_scaling") or {}
     heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
     head_dim = c.get("head_dim") or c["hidden_size"] // heads
-    w = Writer(kind)
+    w = Writer(args.type)
     w.keys.update({
         "general.architecture": arch, "general.type": "model", "general.name": "tiny",
         f"{arch}.context_length": c["max_position_embeddings"], f"{arch}.embedding_length": c["hidden_size"],
@@ -242,20 +350,25 @@ def write_language(path, config, tensors, tokenizer, template, kind):
         w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
     if "mrope_section" in rope:
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
-    if arch == "qwen3vl":
-        w.keys["qwen3vl.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
+    if arch.startswith("qwen3vl"):
+        w.keys[f"{arch}.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
+    w.keys.update({f"{arch}.{k}": v for k, v in own_keys(arch, c, args.bare).items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
     if eos is not None:
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
+    layer = POST_NORMS if is_gemma or arch == "olmo2" else {}
+    add_experts(w, tensors)
     for key, t in tensors.items():
-        name = text_name(key)
+        name = None if EXPERT.match(key) else text_name(key, layer)
         if not name:
             continue
-        n_turned = 0 if arch != "llama" else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
+        n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
+        one = 1 if is_gemma and name.endswith("norm.weight") else 0  # Gemma's norms are kept as what is added to 1
+        t.values = array.array("f", (v + one for v in t.values)) if one else t.values
         read = w.add(name, permute(t, n_turned) if n_turned else t)
-        t.values = unpermute(read, t, n_turned) if n_turned else read
+        t.values = unpermute(read, t, n_turned) if n_turned else array.array("f", (v - one for v in read)) if one else read
     w.write(path)
 
 
@@ -270,6 +383,8 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"deepstack_merger_list\.(\d+)\.(linear_)?", r"v.deepstack.\1."),
     (r"multi_modal_projector\.linear_1\.|merger\.(mlp\.0|linear_fc1)\.", "mm.0."),
     (r"multi_modal_projector\.linear_2\.|merger\.(mlp\.2|linear_fc2)\.", "mm.2."),
+    (r"multi_modal_projector\.mm_input_projection_weight$", "mm.input_projection.weight"),
+    (r"multi_modal_projector\.mm_soft_emb_norm\.", "mm.soft_emb_norm."),
     (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
 ]
 INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
@@ -318,8 +433,8 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
-                 "idefics3": "idefics3"}[family]
+                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
+                 "idefics3": "idefics3", "gemma3": "gemma3"}[family]
     if not old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
@@ -343,7 +458,7 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.use_silu"] = True
         keys["clip.vision.n_wa_pattern"] = full[0] + 1
         keys["clip.vision.window_size"] = v["window_size"]
-    if family == "qwen3_vl":
+    if family.startswith("qwen3_vl"):
         keys["clip.use_gelu"] = True
         keys["clip.vision.is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(layers)]
     if family.startswith("qwen"):
@@ -355,6 +470,12 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.projector.scale_factor"] = round(1 / config.get("downsample_ratio", 0.5))
         keys["clip.vision.preproc_min_tiles"] = preprocessor.get("min_patches", 1)
         keys["clip.vision.preproc_max_tiles"] = preprocessor.get("max_patches", 12)
+    if projector == "gemma3":
+        keys["clip.use_gelu"] = True
+        squares = math.isqrt(config["mm_tokens_per_image"])
+        scale = v["image_size"] // v["patch_size"] // squares
+        if scale != 4:
+            keys["clip.vision.projector.scale_factor"] = scale
     if projector == "idefics3":
         keys["clip.use_gelu"] = True
         keys["clip.vision.projector.scale_factor"] = config["scale_factor"]
@@ -389,6 +510,10 @@ def add_vision(w, name, t, old, apart):
         name = name.replace("ffn_up", "ffn_x").replace("ffn_down", "ffn_up").replace("ffn_x", "ffn_down")
     if old and name == "v.image_newline":
         name = "model.image_newline"
+    if name == "mm.soft_emb_norm.weight":
+        return array.array("f", (v - 1 for v in w.add(name, Tensor(t.shape, (v + 1 for v in t.values)))))
+    if name == "mm.input_projection.weight":
+        return w.add(name, t, kind="f16")
     return w.add(name, t, as_f32="position_embd" in name)
 
 
@@ -415,11 +540,14 @@ def write_vision(path, config, preprocessor, tensors, hidden, args):
 # ---------------------------------------------------------------- the whole
 
 def draw_wide(config, tensors):
-    """A CLIP tower of 32 channels and 64 between, with weights that keep the size of what passes."""
+    """A CLIP tower of 32 channels and 64 between, or a language model with experts of 32 channels, with weights that keep
+    the size of what passes."""
     r = random.Random(1)
-    new = {config["vision_config"]["hidden_size"]: 32, config["vision_config"]["intermediate_size"]: 64}
+    part = config.get("vision_config") or config
+    inner = "moe_intermediate_size" if part is config else "intermediate_size"
+    new = {part["hidden_size"]: 32, part[inner]: 64 if part is not config else 32}
     for key, t in tensors.items():
-        if text_name(key):
+        if part is not config and text_name(key):
             continue
         t.shape = [new.get(n, n) for n in t.shape]
         n, columns = 1, 1
@@ -429,7 +557,33 @@ def draw_wide(config, tensors):
         size = 0.1 if len(t.shape) == 1 else columns ** -0.5
         is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
         t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
-    config["vision_config"].update(hidden_size=32, intermediate_size=64, num_attention_heads=2)
+    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
+    if part is not config:
+        part["num_attention_heads"] = 2
+
+
+def repeat_layers(config, tensors, n):
+    c = config.get("text_config", config)
+    if c.pop("mlp_only_layers", None):  # only the first, which has experts
+        for key in [k for k in tensors if re.search(r"\blayers\.[1-9]", k)]:
+            del tensors[key]
+        c["num_hidden_layers"] = 1
+    for key, t in list(tensors.items()):
+        m = re.search(r"(.*\blayers\.)(\d+)(\..*)", key)
+        if m and text_name(key):
+            for i in range(int(m[2]) + c["num_hidden_layers"], n, c["num_hidden_layers"]):
+                tensors[f"{m[1]}{i}{m[3]}"] = Tensor(t.shape, t.values)
+    c["num_hidden_layers"] = n
+
+
+def bare_config(config):
+    """As llama.cpp takes a file that says no more than its converter writes."""
+    c = config.get("text_config", config)
+    for key in ("layer_types", "no_rope_layers", "sliding_window_pattern", "use_sliding_window"):
+        c.pop(key, None)
+    if c["model_type"].startswith("gemma"):
+        c["query_pre_attn_scalar"] = c["head_dim"]
+        c.pop("rope_local_base_freq", None)
 
 
 def rename_tokens(config, content):
@@ -444,10 +598,13 @@ def rename_tokens(config, content):
 
 def adjust_twin(config, twin):
     """What no key says, as it is published."""
+    if config["model_type"] == "gemma3":  # pictures whole
+        preprocessor = read_json(twin, "preprocessor_config.json")
+        write_json(twin, "preprocessor_config.json", {k: v for k, v in preprocessor.items() if "pan_and_scan" not in k})
     if config["model_type"] == "qwen2_5_vl":
         config["vision_config"]["tokens_per_second"] = 2
     path = os.path.join(twin, "video_preprocessor_config.json")
-    if config["model_type"] == "qwen3_vl":
+    if config["model_type"].startswith("qwen3_vl"):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
     elif os.path.exists(path):
         os.remove(path)
@@ -484,6 +641,18 @@ PAIRS = {
     "qwen2_5_vl_old": ("qwen2_5_vl", "--old", 1e-5), "qwen2_5_vl_q8_0": ("qwen2_5_vl", "--type q8_0", 0.04),
     "internvl": ("internvl", "", 1e-5), "internvl_old": ("internvl", "--old --type bf16", 1e-5),
     "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
+    "gemma3": ("gemma3", "", 1e-5), "gemma3_pan": ("gemma3_pan", "--type f16", 1e-5),
+    "gemma3_bare": ("gemma3", "--bare --layers 7 --no-image-token --type bf16", 1e-5),
+    "gemma3_q8_0": ("gemma3", "--type q8_0", 0.04),
+    "gemma3_text": ("gemma3_text", "--type f16", 1e-5), "gemma2_f16": ("gemma2", "--type f16", 1e-5),
+    "granite_f16": ("granite", "--type f16", 1e-5), "olmo2_f16": ("olmo2", "--type f16", 1e-5),
+    "smollm3_f16": ("smollm3", "--bare --layers 5 --type f16", 1e-5),
+    "gemma2": ("gemma2", "", 1e-5), "gemma2_bare": ("gemma2", "--bare --type f16", 1e-5),
+    "granite": ("granite", "", 1e-5), "granite_bf16": ("granite", "--type bf16", 1e-5), "olmo2": ("olmo2", "", 1e-5),
+    "smollm3": ("smollm3", "--bare --layers 9", 1e-5),
+    "qwen3_moe": ("qwen3_moe", "--layers 3", 1e-5), "qwen3_moe_f16": ("qwen3_moe", "--layers 2 --type f16", 1e-5),
+    "qwen3_moe_q8_0": ("qwen3_moe", "--layers 2 --wide --type q8_0", 0.04),
+    "qwen3_vl_moe": ("qwen3_vl_moe", "", 1e-5), "qwen3_vl_moe_f16": ("qwen3_vl_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
 
@@ -493,7 +662,9 @@ def make_set(out):
     index = []
     for name, (folder, options, tolerance) in PAIRS.items():
         make(parser().parse_args([os.path.join(models, folder), os.path.join(out, name)] + options.split()))
-        index.append({"name": name, "tolerance": tolerance, "tokenless": "--no-image-token" in options})
+        config = read_json(os.path.join(out, name, "twin"), "config.json")
+        index.append({"name": name, "tolerance": tolerance, "tokenless": "--no-image-token" in options,
+                      "image": config.get("image_token_index", config.get("image_token_id", -1))})
     write_json(out, "index.json", index)
 
 
@@ -502,7 +673,8 @@ def parser():
     p.add_argument("folder")
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
-    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad"):
+    p.add_argument("--layers", type=int)
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare"):
         p.add_argument(flag, action="store_true")
     return p
 
@@ -515,22 +687,30 @@ def make(args):
         if name.endswith((".json", ".jinja")) and not name.startswith("golden") and "index" not in name:
             shutil.copy(os.path.join(args.folder, name), twin)
     config = read_json(twin, "config.json")
-    preprocessor = (read_json(twin, "preprocessor_config.json")
-                    or read_json(twin, "processor_config.json")["image_processor"])
+    preprocessor = read_json(twin, "preprocessor_config.json")
+    if "vision_config" in config and not preprocessor:
+        preprocessor = read_json(twin, "processor_config.json")["image_processor"]
     tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
+    complete(tokenizer)
     write_json(twin, "tokenizer.json", tokenizer)
     template = None
     if os.path.exists(os.path.join(twin, "chat_template.jinja")):
         with open(os.path.join(twin, "chat_template.jinja"), encoding="utf-8") as f:
             template = f.read()
     tensors = read_tensors(args.folder)
+    part_experts(config, tensors)
     if args.wide:
         draw_wide(config, tensors)
+    if args.bare:
+        bare_config(config)
+    if args.layers:
+        repeat_layers(config, tensors, args.layers)
     if args.no_image_token:
-        tokenizer = json.loads(json.dumps(tokenizer).replace("<image>", "<other>"))
+        tokenizer = json.loads(re.sub("<image(_soft_token)?>", "<other>", json.dumps(tokenizer)))
     hidden = config.get("text_config", config)["hidden_size"]
-    write_language(os.path.join(args.out, "model.gguf"), config, tensors, tokenizer, template, args.type)
-    write_vision(os.path.join(args.out, "mmproj.gguf"), config, preprocessor, tensors, hidden, args)
+    write_language(os.path.join(args.out, "model.gguf"), config, tensors, tokenizer, template, args)
+    if "vision_config" in config:
+        write_vision(os.path.join(args.out, "mmproj.gguf"), config, preprocessor, tensors, hidden, args)
     if args.pad:
         write_json(twin, "preprocessor_config.json",
                    {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})

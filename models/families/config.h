@@ -127,6 +127,12 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
 sac_status sac_config_read_layer_types(sac_model_config *c, const json_t *object, sac_error *err);
 /* The layers of the set slide; where it is empty, the decoder has no window. */
 void sac_config_slide(sac_model_config *c, const sac_layer_set *set);
+#define SAC_WINDOW_PATTERN "attention.sliding_window_pattern"
+/* Of GGUF: which layers slide, of each `period` all but the last where the key does not say otherwise, with a list of flags
+ * or a period. c->decoder has its layers and their window. */
+sac_status sac_config_read_window_pattern(sac_model_config *c, const json_t *keys, int period, sac_error *err);
+/* The other way round: flags, where it is not what `period` makes. */
+sac_status sac_config_write_window_pattern(const sac_model_config *c, json_t *keys, int period, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
 /* `fallback`: the layer where the key is missing. */
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,

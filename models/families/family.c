@@ -101,14 +101,33 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                     all_names(names, sizeof names));
 }
 
+/* The architectures of GGUF files into names, and of these the one that begins most like `like`, if three letters do. */
+static sac_status list_gguf(char *names, size_t n_bytes, const char *like, char nearest[40], sac_error *err) {
+    size_t used = 0, most = 2;
+    nearest[0] = names[0] = 0;
+    for (int i = 0; sac_families[i]; i++) {
+        sac_family_spec spec;
+        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
+        for (int k = 0; k < spec.gguf.n; k++) {
+            const char *item = spec.gguf.item[k];
+            size_t same = 0;
+            while (item[same] && item[same] == like[same]) same++;
+            if (same > most) most = same, snprintf(nearest, 40, "%.39s", item);
+            if (used < n_bytes) used += (size_t)snprintf(names + used, n_bytes - used, "%s%s", used ? ", " : "", item);
+        }
+        sac_family_spec_free(&spec);
+    }
+    return SAC_OK;
+}
+
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
+    char names[200], nearest[40];
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
     if (strcmp(architecture, "clip") == 0)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "the vision half of a model; give the language model, and this file with --mmproj");
-    return sac_fail(
-        err, SAC_UNSUPPORTED,
-        "GGUF architecture \"%.40s\" is not supported (llama, qwen2, qwen3, qwen2vl and qwen3vl are)",
-        architecture);
+    SAC_TRY(list_gguf(names, sizeof names, architecture, nearest, err));
+    return sac_fail(err, SAC_UNSUPPORTED, "GGUF architecture \"%.40s\" is not supported%s%s; these are: %s", architecture,
+                    nearest[0] ? ", the nearest that is: " : "", nearest, names);
 }

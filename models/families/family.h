@@ -39,6 +39,12 @@ struct sac_family {
     /* Adds to what the YAML says of a vision half in GGUF what is not key for key, and what published folders say that no
      * such file does; NULL: nothing, or the family has none. */
     sac_status (*mmproj)(sac_mmproj *p, sac_error *err);
+    /* Of the family's language models in GGUF, whose common keys model_gguf.c reads: what its own say and what no key says,
+     * into c, which is in range. `keys`: the architecture's, without its name in front. NULL: nothing. */
+    sac_status (*read_gguf)(sac_model_config *c, const json_t *keys, sac_error *err);
+    /* The other way round, into `keys`: integers, reals, booleans and lists of booleans. UNSUPPORTED for what GGUF cannot say. */
+    sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
+    bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3,
@@ -64,8 +70,9 @@ const sac_family *sac_family_find(const sac_family *const *families, const char 
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err);
 
-/* The family whose YAML lists the projector of a vision half in GGUF; keys: its metadata. */
-sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, sac_error *err);
+/* The family whose YAML lists the projector of a vision half in GGUF, of several the one that stands on language models of
+ * that architecture; keys: its metadata. */
+sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, const char *architecture, sac_error *err);
 /* p->config, vision and preprocessor, which are empty objects, as the family's YAML and its mmproj have them. */
 sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_error *err);
 

@@ -26,7 +26,7 @@ static void add_name(char *text, size_t room, const sac_family_spec *s) {
         snprintf(text + used, room - used, "%s%s", used ? ", " : "", s->mmproj.projectors.item[0]);
 }
 
-sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, sac_error *err) {
+sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, const char *architecture, sac_error *err) {
     const char *type = projector_of(keys);
     char names[200] = "";
     bool is_sure = false;
@@ -38,7 +38,8 @@ sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, sac_
         const char *needs = spec.mmproj.needs;
         add_name(names, sizeof names, &spec);
         if (sac_spec_list_has(&spec.mmproj.projectors, type) && (!needs || json_object_get(keys, needs))) {
-            *out = sac_families[i];
+            const bool fits = sac_spec_list_has(&spec.mmproj.text, architecture);
+            if (!*out || needs || fits) *out = sac_families[i];
             is_sure = needs != NULL;
         }
         sac_family_spec_free(&spec);

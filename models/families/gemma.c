@@ -47,3 +47,24 @@ sac_status sac_gemma_read(sac_model_config *c, const json_t *object, int pattern
     SAC_TRY(read_scale(c, object, err));
     return read_window(c, object, pattern, err);
 }
+
+static float usual_scale(const sac_decoder_config *d, int large) {
+    const double size = d->n_layers == large ? (double)(d->hidden / d->n_heads) : (double)d->head_dim;
+    return (float)(1 / sqrt(size));
+}
+
+sac_status sac_gemma_read_gguf(sac_model_config *c, const json_t *keys, int pattern, int large, sac_error *err) {
+    scale_embeddings(&c->decoder);
+    c->decoder.attention_scale = usual_scale(&c->decoder, large);
+    SAC_TRY(sac_config_get_float(keys, "attention.scale", &c->decoder.attention_scale, err));
+    return sac_config_read_window_pattern(c, keys, pattern, err);
+}
+
+sac_status sac_gemma_write_gguf(const sac_model_config *c, json_t *keys, int pattern, int large, sac_error *err) {
+    const sac_decoder_config *d = &c->decoder;
+    const double scale = (double)d->attention_scale, usual = (double)usual_scale(d, large);
+    if (d->gate_act != SAC_ACT_GELU_TANH)
+        return sac_fail(err, SAC_UNSUPPORTED, "GGUF cannot say its \"hidden_activation\"; gelu_pytorch_tanh is what it means");
+    if (fabs(scale - usual) > 1e-6 * usual) json_object_set_new(keys, "attention.scale", json_real(scale));
+    return sac_config_write_window_pattern(c, keys, pattern, err);
+}

@@ -11,4 +11,9 @@ void sac_gemma_defaults(sac_model_config *c);
  * only, as other families have it. */
 sac_status sac_gemma_read(sac_model_config *c, const json_t *object, int pattern, sac_error *err);
 
+/* GGUF's keys of both: of `pattern` layers the last is full; a model of `large` layers scales scores by hidden / heads, as
+ * llama.cpp has it, others by the size of a head, unless attention.scale says otherwise. */
+sac_status sac_gemma_read_gguf(sac_model_config *c, const json_t *keys, int pattern, int large, sac_error *err);
+sac_status sac_gemma_write_gguf(const sac_model_config *c, json_t *keys, int pattern, int large, sac_error *err);
+
 #endif

@@ -36,4 +36,35 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return read_cap(config, "final_logit_softcapping", &c->decoder.logit_softcap, err);
 }
 
-const sac_family sac_family_gemma2 = {.name = "gemma2", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+enum { PATTERN = 2, LAYERS_OF_27B = 46 };
+
+/* A number that is missing is the model's usual one, 0 stands for none. */
+static sac_status read_gguf_cap(const json_t *keys, const char *key, float *cap, sac_error *err) {
+    const json_t *v = json_object_get(keys, key);
+    if (json_is_number(v) && json_number_value(v) == 0) {
+        *cap = 0;
+        return SAC_OK;
+    }
+    return sac_config_get_float(keys, key, cap, err);
+}
+
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    if (!json_object_get(keys, "attention.sliding_window")) c->decoder.sliding_window = 4096;
+    SAC_TRY(read_gguf_cap(keys, "attn_logit_softcapping", &c->decoder.softcap, err));
+    SAC_TRY(read_gguf_cap(keys, "final_logit_softcapping", &c->decoder.logit_softcap, err));
+    return sac_gemma_read_gguf(c, keys, PATTERN, LAYERS_OF_27B, err);
+}
+
+static sac_status write_gguf(const sac_model_config *c, json_t *keys, sac_error *err) {
+    json_object_set_new(keys, "attn_logit_softcapping", json_real((double)c->decoder.softcap));
+    json_object_set_new(keys, "final_logit_softcapping", json_real((double)c->decoder.logit_softcap));
+    if (!c->decoder.sliding_window) json_object_set_new(keys, "attention.sliding_window", json_integer(0));
+    return sac_gemma_write_gguf(c, keys, PATTERN, LAYERS_OF_27B, err);
+}
+
+const sac_family sac_family_gemma2 = {.name = "gemma2",
+                                      .defaults = defaults,
+                                      .read = read,
+                                      .positions = sac_positions_plain,
+                                      .read_gguf = read_gguf,
+                                      .write_gguf = write_gguf};

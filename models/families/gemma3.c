@@ -81,4 +81,21 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }
 
-const sac_family sac_family_gemma3 = {.name = "gemma3", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+/* Squares of 4 x 4 patches where no key says otherwise. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    const json_t *side = json_object_get(p->vision, "image_size"), *patch = json_object_get(p->vision, "patch_size");
+    int scale = 4;
+    SAC_TRY(sac_config_get_int(p->keys, "clip.vision.projector.scale_factor", 1, SAC_CONFIG_MAX_IMAGE, &scale, err));
+    const json_int_t n = json_integer_value(side) / json_integer_value(patch) / scale;
+    if (n < 1 || n > SAC_CONFIG_MAX_IMAGE)
+        return sac_fail(err, SAC_BAD_FILE, "%lld squares of %d patches a side of the picture", (long long)n, scale);
+    json_object_set_new(p->config, "mm_tokens_per_image", json_integer(n * n));
+    json_object_set_new(p->preprocessor, "size", json_pack("{s:O, s:O}", "height", side, "width", side));
+    return SAC_OK;
+}
+
+const sac_family sac_family_gemma3 = {.name = "gemma3",
+                                      .defaults = defaults,
+                                      .read = read,
+                                      .positions = sac_positions_plain,
+                                      .mmproj = mmproj};

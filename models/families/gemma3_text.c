@@ -108,4 +108,46 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return st;
 }
 
-const sac_family sac_family_gemma3_text = {.name = "gemma3_text", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+enum { PATTERN = 6, LAYERS_OF_27B = 62 };
+
+/* Another converter's names for what is said by rope.freq_base: without them the file would be read as another model. */
+static sac_status check_names(const json_t *keys, sac_error *err) {
+    static const char *const others[] = {"rope.global.freq_base", "rope.local.freq_base"};
+    for (size_t i = 0; i < SAC_COUNT(others); i++)
+        if (json_object_get(keys, others[i]))
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "\"%s\" is a key of Ollama's files; those of llama.cpp's converter are read", others[i]);
+    if (json_number_value(json_object_get(keys, "attn_logit_softcapping")) == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"attn_logit_softcapping\" is supported as 0 only");
+}
+
+/* Layers that slide are turned without the scaling of the others. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    SAC_TRY(check_names(keys, err));
+    SAC_TRY(sac_gemma_read_gguf(c, keys, PATTERN, LAYERS_OF_27B, err));
+    SAC_TRY(sac_config_get_float(keys, "final_logit_softcapping", &d->logit_softcap, err));
+    const int rot_dim = d->rope.rot_dim;
+    sac_rope_config_default(&d->second_rope, d->head_dim);
+    d->second_rope.rot_dim = rot_dim;
+    d->second_rope.theta = SLIDING_THETA;
+    d->second = d->sliding;
+    return sac_config_get_positive(keys, "rope.freq_base_swa", &d->second_rope.theta, err);
+}
+
+static sac_status write_gguf(const sac_model_config *c, json_t *keys, sac_error *err) {
+    const sac_decoder_config *d = &c->decoder;
+    if (d->sliding_window && d->second_rope.scaling != SAC_ROPE_DEFAULT)
+        return sac_fail(err, SAC_UNSUPPORTED, "GGUF cannot say that layers that slide have a scaled rope");
+    if (d->sliding_window && d->second_rope.theta != SLIDING_THETA)
+        json_object_set_new(keys, "rope.freq_base_swa", json_real(d->second_rope.theta));
+    if (d->logit_softcap > 0) json_object_set_new(keys, "final_logit_softcapping", json_real((double)d->logit_softcap));
+    return sac_gemma_write_gguf(c, keys, PATTERN, LAYERS_OF_27B, err);
+}
+
+const sac_family sac_family_gemma3_text = {.name = "gemma3_text",
+                                           .defaults = defaults,
+                                           .read = read,
+                                           .positions = sac_positions_plain,
+                                           .read_gguf = read_gguf,
+                                           .write_gguf = write_gguf};

@@ -116,4 +116,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_internvl = {"internvl", defaults, read, sac_positions_plain, mmproj};
+const sac_family sac_family_internvl = {.name = "internvl",
+                                        .defaults = defaults,
+                                        .read = read,
+                                        .positions = sac_positions_plain,
+                                        .mmproj = mmproj};

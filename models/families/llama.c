@@ -23,4 +23,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_decoder(c, config, err);
 }
 
-const sac_family sac_family_llama = {"llama", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_llama = {.name = "llama",
+                                     .defaults = defaults,
+                                     .read = read,
+                                     .positions = sac_positions_plain,
+                                     .gguf_neighbours = true};

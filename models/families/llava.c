@@ -161,4 +161,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_llava = {"llava", defaults, read, sac_positions_plain, mmproj};
+const sac_family sac_family_llava = {.name = "llava",
+                                     .defaults = defaults,
+                                     .read = read,
+                                     .positions = sac_positions_plain,
+                                     .mmproj = mmproj};

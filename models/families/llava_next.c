@@ -32,4 +32,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_llava_next = {"llava_next", defaults, read, sac_positions_plain, mmproj};
+const sac_family sac_family_llava_next = {.name = "llava_next",
+                                          .defaults = defaults,
+                                          .read = read,
+                                          .positions = sac_positions_plain,
+                                          .mmproj = mmproj};

@@ -36,4 +36,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
                                  c->decoder.vocab, err);
 }
 
-const sac_family sac_family_llava_onevision = {"llava_onevision", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_llava_onevision = {.name = "llava_onevision",
+                                               .defaults = defaults,
+                                               .read = read,
+                                               .positions = sac_positions_plain};

@@ -124,4 +124,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return is_onevision ? read_onevision(c, config, err) : read_longva(c, config, err);
 }
 
-const sac_family sac_family_longva = {"longva", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_longva = {.name = "longva",
+                                      .defaults = defaults,
+                                      .read = read,
+                                      .positions = sac_positions_plain};

@@ -26,4 +26,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_layer_types(c, config, err); /* with them transformers takes it for Ministral */
 }
 
-const sac_family sac_family_mistral = {"mistral", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_mistral = {.name = "mistral",
+                                       .defaults = defaults,
+                                       .read = read,
+                                       .positions = sac_positions_plain};

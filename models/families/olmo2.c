@@ -23,4 +23,12 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_family_llama.read(c, config, err); /* the same keys */
 }
 
-const sac_family sac_family_olmo2 = {.name = "olmo2", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+/* Files of OLMo 3 have the same architecture's name. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    (void)keys;
+    if (!c->decoder.sliding_window) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"attention.sliding_window\" of olmo2 (OLMo 3) is not supported; OLMo 2 has none");
+}
+
+const sac_family sac_family_olmo2 = {
+    .name = "olmo2", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};

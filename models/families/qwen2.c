@@ -35,4 +35,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen2 = {"qwen2", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_qwen2 = {.name = "qwen2",
+                                     .defaults = defaults,
+                                     .read = read,
+                                     .positions = sac_positions_plain};

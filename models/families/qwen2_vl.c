@@ -153,4 +153,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen2_vl = {"qwen2_vl", defaults, read, sac_positions_mrope, mmproj};
+const sac_family sac_family_qwen2_vl = {.name = "qwen2_vl",
+                                        .defaults = defaults,
+                                        .read = read,
+                                        .positions = sac_positions_mrope,
+                                        .mmproj = mmproj};

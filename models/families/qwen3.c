@@ -16,4 +16,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_family_qwen2.read(c, config, err);
 }
 
-const sac_family sac_family_qwen3 = {"qwen3", defaults, read, sac_positions_plain, NULL};
+const sac_family sac_family_qwen3 = {.name = "qwen3",
+                                     .defaults = defaults,
+                                     .read = read,
+                                     .positions = sac_positions_plain};

@@ -106,4 +106,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen3_vl = {"qwen3_vl", defaults, read, sac_positions_mrope, mmproj};
+const sac_family sac_family_qwen3_vl = {.name = "qwen3_vl",
+                                        .defaults = defaults,
+                                        .read = read,
+                                        .positions = sac_positions_mrope,
+                                        .mmproj = mmproj};

@@ -21,4 +21,12 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-const sac_family sac_family_qwen3_vl_moe = {"qwen3_vl_moe", defaults, read, sac_positions_mrope, NULL};
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    return sac_family_qwen3_vl.mmproj(p, err);
+}
+
+const sac_family sac_family_qwen3_vl_moe = {.name = "qwen3_vl_moe",
+                                            .defaults = defaults,
+                                            .read = read,
+                                            .positions = sac_positions_mrope,
+                                            .mmproj = mmproj};

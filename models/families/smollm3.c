@@ -67,4 +67,30 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return read_window(c, config, err);
 }
 
-const sac_family sac_family_smollm3 = {.name = "smollm3", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+/* No key says which layers are not turned: every fourth. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    (void)keys;
+    for (int i = 3; i < d->n_layers; i += 4) sac_layer_set_add(&d->second, i);
+    d->second_rope = d->rope;
+    d->second_rope.scaling = SAC_ROPE_NONE;
+    if (!d->sliding_window) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"attention.sliding_window\" of smollm3 is not supported");
+}
+
+static sac_status write_gguf(const sac_model_config *c, json_t *keys, sac_error *err) {
+    const sac_decoder_config *d = &c->decoder;
+    (void)keys;
+    for (int i = 0; i < d->n_layers; i++)
+        if (sac_layer_set_has(&d->second, i) != (i % 4 == 3))
+            return sac_fail(err, SAC_UNSUPPORTED, "GGUF's smollm3 has every fourth layer without rope, and cannot say another choice");
+    return d->sliding_window ? sac_fail(err, SAC_UNSUPPORTED, "GGUF's smollm3 has no sliding window") : SAC_OK;
+}
+
+const sac_family sac_family_smollm3 = {.name = "smollm3",
+                                       .defaults = defaults,
+                                       .read = read,
+                                       .positions = sac_positions_plain,
+                                       .read_gguf = read_gguf,
+                                       .write_gguf = write_gguf,
+                                       .gguf_neighbours = true};

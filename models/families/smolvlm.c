@@ -105,4 +105,8 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     return SAC_OK;
 }
 
-const sac_family sac_family_smolvlm = {"smolvlm", defaults, read, sac_positions_plain, mmproj};
+const sac_family sac_family_smolvlm = {.name = "smolvlm",
+                                       .defaults = defaults,
+                                       .read = read,
+                                       .positions = sac_positions_plain,
+                                       .mmproj = mmproj};

@@ -1,6 +1,6 @@
 /* gguf_from_folder.c - the language half of a Hugging Face folder as a GGUF file: metadata as llama.cpp's converter has
- * it, tensors under GGUF's names. In files of the llama architecture rope turns neighbouring channels, so the rows of
- * queries and keys are in another order. */
+ * it, what only some families say as these write it (write_gguf in family.h), tensors under GGUF's names. In files of some
+ * architectures rope turns neighbouring channels, so the rows of queries and keys are in another order. */
 #include "family.h"
 #include "file_map.h"
 #include "gguf_vocab.h"
@@ -13,6 +13,7 @@ typedef struct folder_job {
     sac_quantize_job *j;
     sac_gguf_out out;
     const char *arch;
+    const sac_family *family; /* that reads files of the architecture */
     char key[96];
     float *freq_factors; /* [rot_dim / 2], of Llama 3.1's scaling; or NULL */
     sac_checkpoint_tensor freq_tensor;
@@ -38,16 +39,22 @@ static sac_status find_arch(folder_job *f) {
     } known[] = {{"llama", "llama", NULL},
                  {"mistral", "llama", NULL},
                  {"qwen2", "qwen2", "qwen2vl"},
-                 {"qwen3", "qwen3", "qwen3vl"}};
+                 {"qwen3", "qwen3", "qwen3vl"},
+                 {"gemma2", "gemma2", NULL},
+                 {"gemma3_text", "gemma3", NULL},
+                 {"granite", "granite", NULL},
+                 {"olmo2", "olmo2", NULL},
+                 {"smollm3", "smollm3", NULL}};
     const sac_model_config *c = &f->j->config;
     for (size_t i = 0; i < SAC_COUNT(known); i++) {
         if (strcmp(known[i].family, c->text_family->name) != 0) continue;
         f->arch = c->has_axes ? known[i].with_axes : known[i].arch;
-        if (f->arch) return SAC_OK;
+        if (f->arch) return sac_family_of_gguf(&f->family, f->arch, f->j->err);
     }
     return sac_fail(f->j->err, SAC_UNSUPPORTED,
-                    "%.200s: GGUF is written for language models of the families llama, mistral, qwen2 and qwen3, this "
-                    "is %s; compressed-tensors' formats (w4a16, w8a16, fp8, int8) are written for all",
+                    "%.200s: GGUF is written for language models of the families llama, mistral, qwen2, qwen3, gemma2, "
+                    "gemma3_text, granite, olmo2 and smollm3, this is %s; compressed-tensors' formats (w4a16, w8a16, fp8, int8) are "
+                    "written for all",
                     f->j->in, c->text_family->name);
 }
 
@@ -104,10 +111,36 @@ static sac_status put_rope(folder_job *f) {
 
 /* ---------------------------------------------------------------- metadata */
 
+static void put_value(folder_job *f, const char *name, const json_t *v) {
+    uint8_t flags[SAC_DECODER_MAX_LAYERS];
+    const size_t n = json_array_size(v);
+    if (json_is_integer(v)) put_int(f, name, json_integer_value(v));
+    if (json_is_real(v)) put_float(f, name, json_real_value(v));
+    if (json_is_boolean(v)) sac_gguf_put_bool(&f->out, arch_key(f, name), json_is_true(v));
+    if (!json_is_array(v) || n > sizeof flags) return;
+    for (size_t i = 0; i < n; i++) flags[i] = json_is_true(json_array_get(v, i));
+    sac_gguf_put_bools(&f->out, arch_key(f, name), flags, n);
+}
+
+/* The family's own. */
+static sac_status put_own_keys(folder_job *f) {
+    if (!f->family->write_gguf) return SAC_OK;
+    json_t *keys = json_object(), *v;
+    const char *name;
+    if (!keys) return sac_fail_no_memory(f->j->err);
+    sac_status st = f->family->write_gguf(&f->j->config, keys, f->j->err);
+    if (st != SAC_OK) sac_fail_prefix(f->j->err, st, "%.200s", f->j->in);
+    json_object_foreach(keys, name, v) {
+        if (st == SAC_OK) put_value(f, name, v);
+    }
+    json_decref(keys);
+    return st;
+}
+
 static sac_status put_keys(folder_job *f) {
     const sac_decoder_config *d = &f->j->config.decoder;
     const char *slash = strrchr(f->j->in, '/'), *name = slash && slash[1] ? slash + 1 : f->j->in;
-    if (d->some_slide && d->sliding_window)
+    if (d->some_slide && d->sliding_window && !f->family->write_gguf)
         return sac_fail(f->j->err, SAC_UNSUPPORTED, "%.200s: a sliding window of some layers alone", f->j->in);
     sac_gguf_put_string(&f->out, "general.architecture", f->arch, strlen(f->arch));
     sac_gguf_put_string(&f->out, "general.type", "model", 5);
@@ -124,6 +157,7 @@ static sac_status put_keys(folder_job *f) {
     put_int(f, "vocab_size", d->vocab);
     if (d->sliding_window) put_int(f, "attention.sliding_window", d->sliding_window);
     SAC_TRY(put_rope(f));
+    SAC_TRY(put_own_keys(f));
     SAC_TRY(sac_gguf_put_vocab(&f->out, f->j, f->arch));
     sac_gguf_put_u32(&f->out, "general.file_type", (uint32_t)f->j->scheme.file_type);
     sac_gguf_put_u32(&f->out, "general.quantization_version", 2);
@@ -136,7 +170,7 @@ static sac_status put_keys(folder_job *f) {
 static int turned_heads(const folder_job *f, const sac_plan_entry *e) {
     const sac_decoder_config *d = &f->j->config.decoder;
     const char *slot = e->row->slot;
-    if (strcmp(f->arch, "llama") != 0) return 0;
+    if (!f->family->gguf_neighbours) return 0;
     if (!strcmp(slot, "layer.q") || !strcmp(slot, "layer.q_bias")) return d->n_heads;
     return !strcmp(slot, "layer.k") || !strcmp(slot, "layer.k_bias") ? d->n_kv_heads : 0;
 }

@@ -91,6 +91,11 @@ void sac_gguf_put_numbers(sac_gguf_out *g, const char *key, sac_gguf_type type, 
     sac_gguf_put_raw(g, items, 4 * n);
 }
 
+void sac_gguf_put_bools(sac_gguf_out *g, const char *key, const uint8_t *items, size_t n) {
+    begin_array(g, key, SAC_GGUF_BOOL, n);
+    sac_gguf_put_raw(g, items, n);
+}
+
 /* ---------------------------------------------------------------- tensors */
 
 sac_status sac_gguf_out_add(sac_gguf_out *g, const char *name, const sac_rounded *r, const int64_t *dim, int n_dims,

@@ -34,6 +34,7 @@ void sac_gguf_put_bool(sac_gguf_out *g, const char *key, bool v);
 void sac_gguf_put_string(sac_gguf_out *g, const char *key, const char *text, size_t n_bytes);
 void sac_gguf_put_strings(sac_gguf_out *g, const char *key, const sac_text_span *items, size_t n);
 void sac_gguf_put_numbers(sac_gguf_out *g, const char *key, sac_gguf_type type, const void *items, size_t n); /* of 4 bytes */
+void sac_gguf_put_bools(sac_gguf_out *g, const char *key, const uint8_t *items, size_t n); /* 0 and 1 */
 /* A key and its value as another file has them. */
 void sac_gguf_put_raw(sac_gguf_out *g, const void *bytes, size_t n_bytes);
 

@@ -3,8 +3,8 @@
  *
  * A folder keeps everything else that is in it: tower, projector, embedding and head in the type they have, tokenizer,
  * templates, processors; files of weights keep their names. A GGUF file is written from a folder whose language half is
- * of the architectures llama, qwen2, qwen3, qwen2vl or qwen3vl (without its pictures' half), or from a GGUF file, whose
- * metadata it keeps.
+ * of the architectures llama, qwen2, qwen3, qwen2vl, qwen3vl, gemma2, gemma3, granite, olmo2 or smollm3 (without its
+ * pictures' half), or from a GGUF file, whose metadata it keeps.
  *
  * Memory does not grow with the model: a stretch of rows at a time is read, rounded and written. What is written bears
  * another name, OUT.part, until it is whole and on the disk. */

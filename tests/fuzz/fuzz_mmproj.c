@@ -16,7 +16,9 @@ static const char *const names[] = {"a",
                                     "<|vision_end|>",
                                     "<IMG_CONTEXT>",
                                     "<img>",
-                                    "</img>"};
+                                    "</img>",
+                                    "<start_of_image>",
+                                    "<end_of_image>"};
 
 static sac_tokenizer *open_tokenizer(void) {
     static sac_text_span tokens[SAC_COUNT(names)], merge = {"a a", 3};
@@ -97,6 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
          &sac_family_qwen2},
         {{.architecture = "qwen3vl", .n_deep = 1, .sections = {1, 1, 0}, .has_sections = true},
          &sac_family_qwen3},
+        {{.architecture = "qwen3vlmoe", .n_deep = 1, .sections = {1, 1, 0}, .has_sections = true},
+         &sac_family_qwen3_moe},
+        {{.architecture = "gemma3", .n_deep = -1}, &sac_family_gemma3_text},
     };
     for (size_t i = 0; i < SAC_COUNT(sides); i++) run(&sides[i].language, sides[i].family, tokenizer, path);
     return 0;

@@ -2,218 +2,14 @@
  * against the twin folders that say the same, and pairs that are none. Their folder is the argument, or
  * $SACCADE_GGUF_PAIRS. */
 #define _DEFAULT_SOURCE
-#include "file_map.h"
-#include "golden_conversation.h"
-
-#include <math.h>
-
-enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 32, PATH_BYTES = 400 };
-
-static const char *pairs;
-
-static const char *path_of(char path[PATH_BYTES], const char *pair, const char *file) {
-    snprintf(path, PATH_BYTES, "%s/%s/%s", pairs, pair, file);
-    return path;
-}
-
-static json_t *load_json(const char *path) {
-    json_t *v;
-    sac_error err;
-    assert_ok(sac_json_parse_file(&v, path, &err), err);
-    return v;
-}
-
-/* ---- the same as the folder ---- */
-
-typedef struct side {
-    sac_model *model;
-    sac_session *session;
-    int32_t ids[N_CTX];
-    size_t n_ids;
-} side;
-
-static void open_side(side *s, const char *path, const json_t *testcase) {
-    sac_error err;
-    sac_model_options o;
-    sac_session_config config;
-    sac_model_options_default(&o);
-    o.chat_format = text_of(testcase, "chat_format");
-    o.n_threads = 1;
-    assert_ok(sac_model_open(&s->model, path, &o, &err), err);
-    sac_session_config_default(&config);
-    config.n_ctx = N_CTX;
-    config.kv = "f32";
-    const char *positions = text_of(testcase, "positions");
-    if (positions && strcmp(positions, "grid") == 0) config.rope = "model:grid=1";
-    assert_ok(sac_session_create(&s->session, s->model, &config, &err), err);
-    const sac_chat_options chat = {.keep_video_marks =
-                                       json_is_true(json_object_get(testcase, "keep_video_marks"))};
-    assert_ok(sac_session_set_chat(s->session, &chat, &err), err);
-}
-
-static void close_side(side *s) {
-    sac_session_free(s->session);
-    sac_model_free(s->model);
-}
-
-static void run_prompt(side *s, const json_t *testcase) {
-    static conversation c;
-    sac_error err;
-    const char *text = text_of(testcase, "text");
-    if (text) {
-        assert_ok(sac_tokenize_text(s->model, text, strlen(text), true, true, s->ids, N_CTX, &s->n_ids, &err),
-                  err);
-        assert_ok(sac_session_append(s->session, s->ids, s->n_ids, NULL, &err), err);
-        return;
-    }
-    fill_conversation(&c, testcase);
-    assert_ok(sac_session_prompt(s->session, c.messages, c.n_messages, s->ids, N_CTX, &s->n_ids, &err), err);
-    assert_ok(sac_session_prefill(s->session, c.messages, c.n_messages, NULL, &err), err);
-}
-
-static int32_t best(const float *logits, int n, double *lead) {
-    int32_t b = 0;
-    double second = -INFINITY;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[b]) b = i;
-    for (int32_t i = 0; i < n; i++)
-        if (i != b && (double)logits[i] > second) second = (double)logits[i];
-    *lead = (double)logits[b] - second;
-    return b;
-}
-
-/* As a part of the largest logit. */
-static double difference(const side *a, const side *b, int vocab) {
-    const float *x = sac_session_logits(a->session), *y = sac_session_logits(b->session);
-    double largest = 0, most = 0;
-    for (int i = 0; i < vocab; i++) {
-        largest = fmax(largest, fabs((double)x[i]));
-        const double d = fabs((double)x[i] - (double)y[i]);
-        if (!(d <= most)) most = d;
-    }
-    return most / largest;
-}
-
-static double same_answers(const char *pair, const char *name, side *gguf, side *twin, double tolerance) {
-    sac_model_info info;
-    double worst = 0;
-    sac_model_get_info(twin->model, &info);
-    for (int i = 0; i < N_STEPS; i++) {
-        double lead, other;
-        const double d = difference(gguf, twin, info.vocab);
-        if (!(d <= tolerance))
-            fail_msg("%s, %s: logits of step %d are %g of the largest apart", pair, name, i, d);
-        worst = fmax(worst, d);
-        const int32_t want = best(sac_session_logits(twin->session), info.vocab, &lead),
-                      got = best(sac_session_logits(gguf->session), info.vocab, &other);
-        if (want != got && tolerance < 0.01)
-            fail_msg("%s, %s: token %d is %d, not %d", pair, name, i, got, want);
-        sac_error err;
-        assert_ok(sac_session_append(gguf->session, &want, 1, NULL, &err), err);
-        assert_ok(sac_session_append(twin->session, &want, 1, NULL, &err), err);
-    }
-    return worst;
-}
-
-/* tokenless: the rows of pictures have an id that no text can have. */
-static void same_ids(const char *pair, const char *name, const side *gguf, const side *twin, bool tokenless) {
-    sac_model_info info;
-    sac_model_get_info(twin->model, &info);
-    assert_int_equal(gguf->n_ids, twin->n_ids);
-    for (size_t k = 0; k < gguf->n_ids; k++) {
-        const int32_t got = gguf->ids[k], want = twin->ids[k];
-        const bool is_row = want == info.vocab - 7; /* <image> of the small models */
-        if (tokenless && is_row ? got >= 0 : got != want)
-            fail_msg("%s, %s: token %zu is %d, not %d", pair, name, k, got, want);
-    }
-}
+#include "gguf_pairs.h"
 
 static void same_as_twin(void **state) {
-    const char *pair = json_string_value(json_object_get(*state, "name"));
-    const double tolerance = json_number_value(json_object_get(*state, "tolerance"));
-    const bool tokenless = json_is_true(json_object_get(*state, "tokenless"));
     char path[PATH_BYTES];
-    double worst = 0;
-    json_t *cases = load_json(path_of(path, pair, "cases.json"));
-    assert_true(json_array_size(cases) > 0);
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *c = json_array_get(cases, i);
-        static side gguf, twin;
-        open_side(&gguf, path_of(path, pair, "model.gguf"), c);
-        open_side(&twin, path_of(path, pair, "twin"), c);
-        run_prompt(&gguf, c);
-        run_prompt(&twin, c);
-        same_ids(pair, text_of(c, "name"), &gguf, &twin, tokenless);
-        const double d = same_answers(pair, text_of(c, "name"), &gguf, &twin, tolerance);
-        if (d > worst) worst = d;
-        close_side(&gguf);
-        close_side(&twin);
-    }
-    print_message("           %-20s %zu cases, logits at most %.2g of the largest apart\n", pair,
-                  json_array_size(cases), worst);
-    json_decref(cases);
+    compare(*state, path_of(path, text_of(*state, "name"), "model.gguf"), NULL);
 }
 
 /* ---- which file it is ---- */
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/sac_mmproj_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-static void put(const char *name, const void *data, size_t n_bytes) {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n_bytes, f), n_bytes);
-    fclose(f);
-}
-
-static char *get(const char *pair, const char *file, size_t *n_bytes) {
-    char path[PATH_BYTES], *data;
-    sac_error err;
-    assert_ok(sac_file_read(&data, n_bytes, path_of(path, pair, file), (size_t)1 << 24, &err), err);
-    return data;
-}
-
-static void copy(const char *pair, const char *file, const char *name) {
-    size_t n;
-    char *data = get(pair, file, &n);
-    put(name, data, n);
-    free(data);
-}
-
-/* Opens <folder>/model.gguf. */
-static sac_status open_here(sac_model **m, const char *mmproj, sac_error *err) {
-    char path[PATH_BYTES];
-    sac_model_options o;
-    sac_model_options_default(&o);
-    o.mmproj = mmproj;
-    o.n_threads = 1;
-    snprintf(path, sizeof path, "%s/model.gguf", folder);
-    return sac_model_open(m, path, &o, err);
-}
-
-static void refused(const char *mmproj, const char *const *words) {
-    sac_error err = {0};
-    sac_model *m;
-    assert_int_not_equal(open_here(&m, mmproj, &err), SAC_OK);
-    if (strchr(err.text, '\n')) fail_msg("more than a line: %s", err.text);
-    for (; *words; words++)
-        if (!strstr(err.text, *words)) fail_msg("\"%s\" does not say %s", err.text, *words);
-}
-#define REFUSED(mmproj, ...) refused(mmproj, (const char *const[]){__VA_ARGS__, NULL})
 
 static void opens(const char *mmproj, bool has_vision, const char *file) {
     sac_error err;
@@ -307,43 +103,6 @@ static void text_alone(void **state) {
 
 /* ---- damage ---- */
 
-typedef struct bytes {
-    char *data;
-    size_t n;
-} bytes;
-
-/* Behind the text where a file has it with its length in front. */
-static char *behind(const bytes *b, const char *text) {
-    const uint64_t n = strlen(text);
-    for (size_t i = 0; i + 8 + n <= b->n; i++) {
-        uint64_t length;
-        memcpy(&length, b->data + i, 8);
-        if (length == n && memcmp(b->data + i + 8, text, n) == 0) return b->data + i + 8 + n;
-    }
-    fail_msg("no %s in the file", text);
-    return NULL;
-}
-
-/* The last letter becomes another: what was there is missing, and something unknown is. */
-static void rename_it(const bytes *b, const char *text) {
-    behind(b, text)[-1] ^= 0x20;
-}
-static void set_u32(const bytes *b, const char *key, uint32_t v) {
-    memcpy(behind(b, key) + 4, &v, 4);
-}
-static void set_f32(const bytes *b, const char *key, float v) {
-    memcpy(behind(b, key) + 4, &v, 4);
-}
-/* Item i of a list of 4 bytes each. */
-static void set_item(const bytes *b, const char *key, int i, uint32_t v) {
-    memcpy(behind(b, key) + 16 + 4 * i, &v, 4);
-}
-/* A tensor's i-th dimension, the innermost first; or its type (4), its place (5). */
-static void set_dim(const bytes *b, const char *tensor, int i, uint64_t v) {
-    memcpy(behind(b, tensor) + 4 + 8 * i, &v, 8);
-}
-
-/* Opens the changed half and wants a line of words, then puts the half back. */
 static int n_damaged;
 static void damaged(bytes *b, const char *pair, const char *const *words) {
     char path[PATH_BYTES];
@@ -492,19 +251,9 @@ static void damaged_depths(void **state) {
 }
 
 int main(int argc, char **argv) {
-    pairs = argc > 1 ? argv[1] : getenv("SACCADE_GGUF_PAIRS");
-    if (!pairs) {
-        fprintf(stderr, "usage: test_mmproj FOLDER (tools/make_gguf_pair.py --set FOLDER)\n");
-        return 77;
-    }
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/index.json", pairs);
-    json_t *index;
-    sac_error err;
-    if (sac_json_parse_file(&index, path, &err) != SAC_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
+    int code;
+    json_t *index = open_pairs(argc, argv, &code);
+    if (!index) return code;
     static struct CMUnitTest tests[MAX_PAIRS];
     size_t n = 0;
     for (; n < json_array_size(index) && n < MAX_PAIRS; n++) {

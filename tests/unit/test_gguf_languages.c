@@ -1,0 +1,204 @@
+/* GGUF language models of every architecture: damaged ones, what `saccade quantize` writes of folders, experts on a device. The
+ * folder of pairs (tools/make_gguf_pair.py --set) is the argument, or $SACCADE_GGUF_PAIRS. */
+#define _DEFAULT_SOURCE
+#include "device_weights.h"
+#include "gguf_pairs.h"
+#include "quantize.h"
+
+static int n_damaged;
+
+/* Twins of f16 numbers to GGUF of f16, which loses nothing, and beside the vision half of the pair. */
+static void written_again(void **state) {
+    static const char *const written[] = {"llava_f16",   "gemma3_pan", "gemma3_text", "gemma2_bare", "gemma2_f16",
+                                          "granite_f16", "olmo2_f16",  "smollm3_f16", "qwen3_vl_tied"};
+    json_t *index = *state;
+    char twin[PATH_BYTES], path[PATH_BYTES], mmproj[PATH_BYTES];
+    const sac_quantize_options options = {.format = "f16", .n_threads = 1};
+    size_t n = 0, i;
+    json_t *pair;
+    json_array_foreach(index, i, pair) {
+        const char *name = text_of(pair, "name");
+        sac_error err;
+        bool is_chosen = false;
+        for (size_t k = 0; k < SAC_COUNT(written); k++) is_chosen |= strcmp(name, written[k]) == 0;
+        if (!is_chosen) continue;
+        snprintf(path, sizeof path, "%s/%s.gguf", folder, name);
+        assert_ok(sac_quantize(path_of(twin, name, "twin"), path, &options, &err), err);
+        const bool has_half = sac_file_exists(path_of(mmproj, name, "mmproj.gguf"));
+        compare(pair, path, has_half ? mmproj : NULL);
+        n++;
+    }
+    assert_int_equal(n, SAC_COUNT(written));
+}
+
+/* Blocks of experts are for the CPU; a card says so before anything is placed. */
+static void experts_in_blocks_stay_off_devices(void **state) {
+    (void)state;
+    char path[PATH_BYTES];
+    sac_loaded_model m;
+    sac_device_decoder d = {0};
+    sac_error err = {0};
+    assert_ok(sac_loaded_model_open(&m, path_of(path, "qwen3_moe_q8_0", "model.gguf"), NULL, NULL, &err), err);
+    assert_int_equal(sac_decoder_to_device(&m, SAC_DTYPE_BF16, NULL, &d, NULL, NULL, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "experts in q8_0 are multiplied on the CPU only (layer 0)"));
+    sac_loaded_model_free(&m);
+}
+
+/* ---- damaged language models ---- */
+
+static void damaged_language(bytes *b, const char *pair, const char *const *words) {
+    put("model.gguf", b->data, b->n);
+    refused("none", words);
+    free(b->data);
+    b->data = get(pair, "model.gguf", &b->n);
+    n_damaged++;
+}
+#define DAMAGED_LANGUAGE(...) damaged_language(&b, pair, (const char *const[]){"model.gguf", __VA_ARGS__, NULL})
+
+static const char *key_of(char key[100], const char *arch, const char *name) {
+    snprintf(key, 100, "%s.%s", arch, name);
+    return key;
+}
+
+/* What every architecture needs, and of which every size is looked at. */
+static void damage_common(const char *pair, const char *arch, const char *first_norm) {
+    static const char *const needed[] = {"block_count", "embedding_length", "feed_forward_length", "attention.head_count"};
+    static const uint32_t sizes[] = {0, 1u << 31, 0xffffffffu, 1u << 30};
+    const char *const tensors[] = {"token_embd.weight", "blk.0.attn_q.weight", "blk.1.attn_k.weight", "output_norm.weight",
+                                   first_norm};
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    n_damaged = 0;
+    for (size_t i = 0; i < SAC_COUNT(needed); i++) {
+        rename_it(&b, key_of(key, arch, needed[i]));
+        DAMAGED_LANGUAGE(key, "is missing");
+        for (size_t k = 0; k < SAC_COUNT(sizes); k++) {
+            set_u32(&b, key, sizes[k]);
+            DAMAGED_LANGUAGE("");
+        }
+    }
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        rename_it(&b, tensors[i]);
+        DAMAGED_LANGUAGE(tensors[i], "is missing");
+        set_dim(&b, tensors[i], 0, UINT64_MAX);
+        DAMAGED_LANGUAGE(tensors[i]);
+        set_dim(&b, tensors[i], 0, 0);
+        DAMAGED_LANGUAGE(tensors[i]);
+    }
+    for (size_t k = 1; k <= 8; k++) {
+        b.n = b.n * k / 9;
+        DAMAGED_LANGUAGE("");
+    }
+    set_u32(&b, key_of(key, arch, "block_count"), 99);
+    DAMAGED_LANGUAGE("is missing");
+    set_u32(&b, key_of(key, arch, "attention.key_length"), 6);
+    DAMAGED_LANGUAGE("");
+    set_u32(&b, key_of(key, arch, "rope.dimension_count"), 3);
+    DAMAGED_LANGUAGE("an even number is needed");
+    set_f32(&b, key_of(key, arch, "rope.freq_base"), NAN);
+    DAMAGED_LANGUAGE("rope.freq_base");
+    set_f32(&b, key_of(key, arch, "attention.layer_norm_rms_epsilon"), -1);
+    DAMAGED_LANGUAGE("norm epsilon");
+    free(b.data);
+    print_message("           %s: %d damaged language models, one line each\n", arch, n_damaged);
+    assert_true(n_damaged >= 30);
+}
+
+/* A number that has to be above 0. */
+static void damage_number(const char *pair, const char *arch, const char *name) {
+    const float bad[] = {NAN, INFINITY, -1};
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        set_f32(&b, key_of(key, arch, name), bad[i]);
+        DAMAGED_LANGUAGE(name);
+    }
+    memcpy(behind(&b, key), (uint32_t[]){4}, 4); /* an integer of u32 that many ones make */
+    memcpy(behind(&b, key) + 4, (uint32_t[]){0}, 4);
+    if (strstr(name, "softcapping")) { /* 0: no cap, which is a model too */
+        free(b.data);
+        return;
+    }
+    DAMAGED_LANGUAGE(name);
+    free(b.data);
+}
+
+static void damage_experts(void) {
+    static const char pair[] = "qwen3_moe", gate[] = "blk.1.ffn_gate_exps.weight", down[] = "blk.2.ffn_down_exps.weight";
+    static const char *const needed[] = {"qwen3moe.expert_count", "qwen3moe.expert_used_count"};
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    for (size_t i = 0; i < SAC_COUNT(needed); i++) {
+        rename_it(&b, needed[i]);
+        DAMAGED_LANGUAGE("is missing");
+        set_u32(&b, needed[i], 0);
+        DAMAGED_LANGUAGE("");
+        set_u32(&b, needed[i], 0xffffffffu);
+        DAMAGED_LANGUAGE("");
+    }
+    set_u32(&b, needed[0], 5);
+    DAMAGED_LANGUAGE("has shape");
+    set_u32(&b, "qwen3moe.expert_gating_func", 2);
+    DAMAGED_LANGUAGE("\"expert_gating_func\" is supported as 1 only");
+    set_u32(&b, needed[1], 7);
+    DAMAGED_LANGUAGE("7 experts of a token, but there are 6");
+    set_u32(&b, "qwen3moe.expert_feed_forward_length", 16);
+    DAMAGED_LANGUAGE("has shape");
+    for (int i = 0; i < 3; i++) {
+        set_dim(&b, gate, i, 0);
+        DAMAGED_LANGUAGE(gate);
+        set_dim(&b, gate, i, UINT64_MAX);
+        DAMAGED_LANGUAGE(gate);
+    }
+    set_dim(&b, down, 0, 24), set_dim(&b, down, 1, 17); /* rows and columns exchanged */
+    DAMAGED_LANGUAGE(down, "has shape [6, 17, 24], the configuration asks for [6, 24, 17]");
+    rename_it(&b, gate);
+    DAMAGED_LANGUAGE("blk.1.ffn_gate_exps.0.weight is missing");
+    rename_it(&b, "blk.1.ffn_gate_inp.weight");
+    DAMAGED_LANGUAGE("blk.1.ffn_gate_inp.weight is missing");
+    free(b.data);
+}
+
+static void damaged_languages(void **state) {
+    (void)state;
+    damage_common("gemma3", "gemma3", "blk.0.attn_norm.weight");
+    damage_common("gemma2", "gemma2", "blk.0.post_ffw_norm.weight");
+    damage_common("granite", "granite", "blk.0.ffn_norm.weight");
+    damage_common("olmo2", "olmo2", "blk.0.post_attention_norm.weight");
+    damage_common("smollm3", "smollm3", "blk.0.attn_norm.weight");
+    damage_number("gemma3", "gemma3", "attention.scale");
+    damage_number("gemma3", "gemma3", "rope.freq_base_swa");
+    damage_number("gemma2", "gemma2", "attn_logit_softcapping");
+    damage_number("gemma2", "gemma2", "final_logit_softcapping");
+    damage_number("granite", "granite", "logit_scale");
+    damage_number("granite", "granite", "residual_scale");
+    damage_number("granite", "granite", "embedding_scale");
+    damage_common("qwen3_moe", "qwen3moe", "blk.0.attn_norm.weight");
+    damage_experts();
+    const char *pair = "gemma3_pan";
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    b.data[behind(&b, "gemma3.block_count") - b.data + 4] = 2;
+    DAMAGED_LANGUAGE("lists 3 layers of 2");
+    rename_it(&b, "general.architecture");
+    DAMAGED_LANGUAGE("general.architecture is missing");
+    memcpy(behind(&b, "general.architecture") + 12, "llama4", 6);
+    DAMAGED_LANGUAGE("\"llama4\" is not supported, the nearest that is: llama; these are: llama, qwen2");
+    free(b.data);
+}
+
+int main(int argc, char **argv) {
+    int code;
+    json_t *index = open_pairs(argc, argv, &code);
+    if (!index) return code;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_in_blocks_stay_off_devices),
+        cmocka_unit_test_setup_teardown(damaged_languages, make_folder, remove_folder),
+        {"written_again", written_again, make_folder, remove_folder, index},
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    json_decref(index);
+    return failed;
+}
