@@ -42,7 +42,8 @@
     X(C4_128, 128, 68, "c4_128")                                                                             \
     X(C8_32, 32, 36, "c8_32")                                                                                \
     X(C8_128, 128, 132, "c8_128")                                                                            \
-    X(E4M3_128, 128, 132, "e4m3_128")
+    X(E4M3_128, 128, 132, "e4m3_128")                                                                        \
+    X(NF4_64, 64, 36, "nf4_64")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

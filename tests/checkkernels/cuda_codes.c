@@ -34,6 +34,7 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_F32, false, false, true, SAC_X_EXACT},
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_FP8_ROWS},
     {SAC_DTYPE_FP8, 128, 128, SAC_DTYPE_F32, false, false, false, SAC_X_FP8_GROUPS},
+    {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; the last is unpacked in two goes. */
@@ -78,7 +79,7 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
         [SAC_DTYPE_AWQ] = SAC_WEIGHT_AWQ,         [SAC_DTYPE_GPTQ_4] = SAC_WEIGHT_GPTQ,
         [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
         [SAC_DTYPE_PACKED_8] = SAC_WEIGHT_PACKED, [SAC_DTYPE_I8] = SAC_WEIGHT_INT8,
-        [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8};
+        [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8,         [SAC_DTYPE_NF4] = SAC_WEIGHT_NF4};
     const sac_dtype t = kind->type;
     sac_weight w = {.format = formats[t], .group = kind->group, .group_rows = (int)kind->group_rows};
     if (!w.group || w.group > k || (t == SAC_DTYPE_AWQ && k % w.group)) w.group = k;
@@ -88,7 +89,9 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     w.tensor = random_tensor(c, t, n, k);
     uint8_t *q = (uint8_t *)(uintptr_t)w.tensor.data;
     for (int64_t i = 0; t == SAC_DTYPE_FP8 && i < n * k; i++) q[i] &= 0xbf; /* below 2, and numbers */
-    const double most = t == SAC_DTYPE_FP8 ? 1 : sac_dtype_block(t) == 2 ? 0x1p-3 : 0x1p-7;
+    const double most = t == SAC_DTYPE_FP8 || t == SAC_DTYPE_NF4 ? 1
+                        : sac_dtype_block(t) == 2                ? 0x1p-3
+                                                                 : 0x1p-7;
     w.scales = scales_of(c, kind->scales, by_column ? n_groups : rows, by_column ? n : n_groups, most);
     if (kind->zeros && by_column)
         w.zeros = random_tensor(c, t, n_groups, n), w.zero_add = (int)check_rand_int(c, 0, 1);
@@ -114,13 +117,13 @@ static bool is_coded(const sac_weight *w) {
     return w->format != SAC_WEIGHT_FLOATS && sac_code_layout_type(w) != SAC_N_DTYPES;
 }
 
-/* Scales in f32 keep 16 bits; rows of x that are rounded, and weights that are unpacked, those of t. Errors of elements are
+/* Scales in f32 keep 16 bits; rows of x that are rounded, weights that are unpacked and NF4's levels those of t. Errors of elements are
  * independent. Returns what a product of a row of x with one of w may be off. */
 static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k,
                     sac_dtype t) {
-    const double unit = !from_bytes || w->x_rounding       ? unit_of(t)
-                        : w->scales.dtype == SAC_DTYPE_F32 ? 0x1p-16
-                                                           : 0;
+    const double unit = !from_bytes || w->x_rounding || w->format == SAC_WEIGHT_NF4 ? unit_of(t)
+                        : w->scales.dtype == SAC_DTYPE_F32                          ? 0x1p-16
+                                                                                    : 0;
     return (4 * unit + 8 * 0x1p-24 * sqrt((double)k)) * products(x, row, k);
 }
 

@@ -3,6 +3,7 @@
 #include "closed_device.h"
 #include "cuda/weights/code_layout.h"
 #include "place_weight.h"
+#include "ref/weights/nf4_levels.h"
 #include "ref/weights/ref_weights.h"
 #include "test.h"
 
@@ -55,12 +56,14 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
     uint32_t bits;
     float scale;
     memcpy(&bits, word, 4);
-    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 ? bits : bits & 0xffffff00u;
+    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || t == SAC_DTYPE_NF4_64 ? bits : bits & 0xffffff00u;
     memcpy(&scale, &of_scale, 4);
-    if (t == SAC_DTYPE_C4_32 || t == SAC_DTYPE_C4_64 || t == SAC_DTYPE_C4_128) {
+    if (t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_C8_32 && t != SAC_DTYPE_C8_128) {
         const uint8_t two =
             codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
-        return scale * (float)((two >> (step % 2 * 4) & 15) - (int)(bits & 255));
+        const int four = two >> (step % 2 * 4) & 15;
+        return t == SAC_DTYPE_NF4_64 ? scale * sac_nf4_levels[four]
+                                     : scale * (float)(four - (int)(bits & 255));
     }
     const uint8_t code = codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
     if (t == SAC_DTYPE_E4M3_128) return scale * e4m3(code);
@@ -94,7 +97,7 @@ static void check(const sac_weight *w, sac_dtype want_type) {
             }
             const float is = want[input[i]];
             seen[input[i]] = true;
-            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128)
+            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_NF4_64)
                 assert_true(fabsf(got - is) <= 0x1p-16f * fabsf(is));
             else
                 assert_true(got == is || (isnan(got) && isnan(is)));
@@ -159,27 +162,28 @@ static void test_gptq(void **state) {
 }
 
 static void test_rows(void **state) {
-    static const sac_dtype types[] = {SAC_DTYPE_PACKED_4, SAC_DTYPE_PACKED_8, SAC_DTYPE_I8, SAC_DTYPE_FP8};
+    static const sac_dtype types[] = {SAC_DTYPE_PACKED_4, SAC_DTYPE_PACKED_8, SAC_DTYPE_I8, SAC_DTYPE_FP8,
+                                      SAC_DTYPE_NF4};
     static const sac_dtype whole[] = {SAC_DTYPE_C4_128, SAC_DTYPE_C8_128, SAC_DTYPE_C8_128,
-                                      SAC_DTYPE_E4M3_128};
+                                      SAC_DTYPE_E4M3_128, SAC_DTYPE_NF4_64};
     static const sac_weight_format formats[] = {SAC_WEIGHT_PACKED, SAC_WEIGHT_PACKED, SAC_WEIGHT_INT8,
-                                                SAC_WEIGHT_FP8};
+                                                SAC_WEIGHT_FP8, SAC_WEIGHT_NF4};
     static const sac_dtype floats[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
     (void)state;
-    for (int i = 0; i < 48; i++) {
-        const int f = i % 4, kind = i / 4 % 4;
+    for (int i = 0; i < 60; i++) {
+        const int f = i % 5, kind = i / 5 % 4;
         const int64_t n = i % 3 ? 19 : 32, k = 520, group = kind < 2 ? k : 128,
                       n_groups = (k + group - 1) / group;
-        const bool one = kind == 0;
+        const bool one = kind == 0 && f != 4;
         sac_weight w = {.format = formats[f], .group = group, .tensor = tensor(types[f], n, k)};
         if (f == 3 && kind >= 2) w.group_rows = kind == 2 ? 7 : 128;
-        w.scales = scales(floats[i / 16],
+        w.scales = scales(floats[i / 20],
                           one            ? 1
                           : w.group_rows ? (n + w.group_rows - 1) / w.group_rows
                                          : n,
                           n_groups);
-        if (f < 2 && i / 8 % 2) w.zeros = tensor(types[f], n_groups, one ? 8 : (n + 7) / 8 * 8);
-        if (f == 2 && i / 8 % 2) w.zeros = tensor(SAC_DTYPE_I8, one ? 1 : n, n_groups);
+        if (f < 2 && i / 10 % 2) w.zeros = tensor(types[f], n_groups, one ? 8 : (n + 7) / 8 * 8);
+        if (f == 2 && i / 10 % 2) w.zeros = tensor(SAC_DTYPE_I8, one ? 1 : n, n_groups);
         if (f == 3) { /* a NaN makes its stretch of 128 NaN: they are looked at apart */
             uint8_t *q = (uint8_t *)(uintptr_t)w.tensor.data;
             for (int64_t c = 0; c < n * k; c++) q[c] = (q[c] & 0x7f) == 0x7f ? 0x38 : q[c];

@@ -2,6 +2,7 @@
 #ifndef SAC_KERNELS_CODE_FORMATS_CUH
 #define SAC_KERNELS_CODE_FORMATS_CUH
 
+#include "block_tables.cuh"
 #include "block_weights.cuh"
 
 namespace sac::weights {
@@ -123,12 +124,28 @@ template <typename NUMBER, int UNIT> struct code_e4m3 : code8<NUMBER, UNIT> {
     }
 };
 
+/* Places among NF4's levels, which are rounded to T. */
+template <typename NUMBER, int UNIT> struct code_nf4 : code4<NUMBER, UNIT> {
+    typedef typename code4<NUMBER, UNIT>::share share;
+    static const int MANTISSA = __is_same(NUMBER, bf16) ? 7 : 10, BIAS = __is_same(NUMBER, bf16) ? 127 : 15;
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
+                                                uint32_t &high) {
+        const uint32_t lower = look_up<nf4_table<MANTISSA, BIAS, false>>(s.codes[c], step),
+                       upper = look_up<nf4_table<MANTISSA, BIAS, true>>(s.codes[c], step);
+        low = __byte_perm(lower, upper, 0x6240u), high = __byte_perm(lower, upper, 0x7351u);
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
+        d = __uint_as_float(s.words.of(c, step));
+    }
+};
+
 template <typename NUMBER> struct c4_32 : code4<NUMBER, 32> {};
 template <typename NUMBER> struct c4_64 : code4<NUMBER, 64> {};
 template <typename NUMBER> struct c4_128 : code4<NUMBER, 128> {};
 template <typename NUMBER> struct c8_32 : code8<NUMBER, 32> {};
 template <typename NUMBER> struct c8_128 : code8<NUMBER, 128> {};
 template <typename NUMBER> struct e4m3_128 : code_e4m3<NUMBER, 128> {};
+template <typename NUMBER> struct nf4_64 : code_nf4<NUMBER, 64> {};
 
 } // namespace sac::weights
 

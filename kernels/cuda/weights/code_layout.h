@@ -1,4 +1,4 @@
-/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8): all as codes
+/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8, NF4): all as codes
  * in block_layout.h's order, in tiles of 16 rows and stretches of 256 elements, and among the scales a word for each row and
  * 32, 64 or 128 elements, the number in the type's name. A group of a file is one or several of these: what fits into neither
  * (a group of 8, say) is not held.
@@ -7,6 +7,7 @@
  *        nearest, which has all of a f16 or bf16, and the zero in the lowest 8
  *   c8   the same with codes of a byte, signed, as q8_0's, and a signed zero: both 128 below what files have without a sign
  *   e4m3 w = scale code, bytes of e4m3 as q8_0's; the word: the scale in f32; NaN where a code is NaN
+ *   nf4  w = scale level, places among the levels as c4's codes; the word: the scale in f32
  *
  * A GPU's weight has the numbers in `tensor`, of a type of SAC_CODE_FORMATS, and no other parts but `order`: elements of a row
  * are sorted by their groups then, and it says of each which input of the file's it is. */

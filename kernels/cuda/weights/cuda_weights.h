@@ -14,7 +14,8 @@
     X(GPTQ, gptq)                                                                                            \
     X(PACKED, packed)                                                                                        \
     X(FP8, fp8)                                                                                              \
-    X(INT8, int8)
+    X(INT8, int8)                                                                                            \
+    X(NF4, nf4)
 
 #define SAC_CUDA_WEIGHTS(X)                                                                                  \
     X(FLOATS, floats)                                                                                        \
