@@ -71,7 +71,7 @@ static void make_layernorm(check_case *c, const row_case *r) {
 }
 
 static void make_rope(check_case *c, const row_case *r, int i) {
-    static const int dims[] = {64, 8, 80, 128, 2, 96, 20, 44};
+    static const int dims[] = {64, 8, 80, 128, 2, 256, 20, 44};
     sac_rope_args *a = &c->rope;
     a->head_dim = dims[(i + i / N_SHAPES) % 8]; /* each with many rows, too */
     a->rotation.rot_dim = i % 4 == 1 ? a->head_dim / 2 / 2 * 2 : a->head_dim;
@@ -123,7 +123,7 @@ static void make_swiglu(check_case *c, const row_case *r) {
 }
 
 static void make_kv_store(check_case *c, const row_case *r, int i) {
-    static const int dims[] = {64, 8, 80, 20, 128};
+    static const int dims[] = {64, 8, 80, 20, 256};
     sac_kv_store_args *a = &c->kv_store;
     sac_kv_view *kv = &a->kv;
     *kv = (sac_kv_view){.dtype = (sac_dtype)(i % 3), .head_dim = dims[i % 5], .n_heads = 1 + i % 4};

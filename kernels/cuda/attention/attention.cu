@@ -142,6 +142,8 @@ static sac_status chunks(const sac_stream *s, const sac_attention_args *a) {
 static sac_status by_cudnn(const sac_stream *s, const sac_attention_args *a) {
     const bool one = a->n_batch == 1;
     if (a->lists || a->window || a->softcap > 0 || !ops_of(s)->cudnn) return SAC_UNSUPPORTED;
+    /* The rows of a picture in a prompt: a plan for each number of keys before it would take longer than they do. */
+    if (!a->causal && a->kv.head_dim > 128 && a->n_q != a->n_kv) return SAC_UNSUPPORTED;
     if (!a->causal) return sac_cuda_attention_cudnn(s, a);
     if (one && a->n_q >= SMALL_PIECE) return prefill(s, a);
     if (one && a->n_q == CHUNK_QUERIES && a->kv.n_rows == a->n_kv) return run_cudnn(s, a, 0, a->n_q, false);

@@ -8,13 +8,13 @@ static bool is_step(const sac_attention_args *a) {
     bool all = !a->lists && a->n_kv >= 1 && (a->causal ? a->first >= 0 && a->first < a->n_kv : !a->window);
     bool listed = a->lists && !a->uneven && !a->list_block && a->n_kv >= 1 &&
                   (a->lists->n_lists == 1 || a->lists->n_lists == a->kv.n_heads);
-    return a->n_q == 1 && a->n_batch == 1 && !a->kv.pages && !a->lse && !a->n_spans &&
-           (all || listed) && attention_is_half(a) && attention_fits_int(a);
+    return a->n_q == 1 && a->n_batch == 1 && !a->kv.pages && !a->lse && !a->n_spans && (all || listed) &&
+           attention_is_half(a) && attention_fits_int(a);
 }
 static bool is_alike(const sac_attention_args *a, const sac_attention_args *b) {
     return a->n_heads == b->n_heads && a->kv.n_heads == b->kv.n_heads && a->kv.dtype == b->kv.dtype &&
-           a->kv.head_dim == b->kv.head_dim && a->scale == b->scale && a->softcap == b->softcap && a->window == b->window &&
-           a->causal == b->causal;
+           a->kv.head_dim == b->kv.head_dim && a->scale == b->scale && a->softcap == b->softcap &&
+           a->window == b->window && a->causal == b->causal;
 }
 
 template <typename T>
@@ -29,7 +29,8 @@ static sac_status launch_type(const sac_stream *s, const sac_attention_args *eac
 static sac_status launch_any(const sac_stream *s, const sac_attention_args *each, int n, bool do_it) {
     if (each->softcap > 0) return run_many_capped(s, each, n, do_it);
     if (each->kv.head_dim > 128) return run_many_wide(s, each, n, do_it);
-    return each->kv.dtype == SAC_DTYPE_F16 ? launch_type<half>(s, each, n, do_it) : launch_type<bf16>(s, each, n, do_it);
+    return each->kv.dtype == SAC_DTYPE_F16 ? launch_type<half>(s, each, n, do_it)
+                                           : launch_type<bf16>(s, each, n, do_it);
 }
 
 extern "C" sac_status sac_cuda_attention_many(const sac_stream *s, const sac_attention_many_args *a) {

@@ -23,7 +23,7 @@ typedef struct many_sequence {
 } many_sequence;
 
 template <typename JOB> struct many_job {
-    JOB common;           /* what all have in common */
+    JOB common; /* what all have in common */
     many_sequence sequence[MANY];
     int n, tiles, n_warps; /* tiles of 16 rows in a problem */
     bool brief;
@@ -33,7 +33,8 @@ template <typename JOB> struct many_job {
 };
 
 template <typename T, int D, int STAGES, typename JOB>
-static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __grid_constant__ many_job<JOB> m) {
+static __global__ void __launch_bounds__(256, 1)
+    attention_many_kernel(const __grid_constant__ many_job<JOB> m) {
     extern __shared__ __align__(128) uint8_t shared[];
     int i = 0, block = blockIdx.x;
     while (i + 1 < m.n && block >= m.sequence[i + 1].first_block) i++;
@@ -60,7 +61,8 @@ static __global__ void __launch_bounds__(256, 1) attention_many_kernel(const __g
 
 /* ---------------------------------------------------------------- the host's side */
 
-template <typename JOB> static int64_t splits_of(const many_job<JOB> *m, const many_sequence *s, int64_t most) {
+template <typename JOB>
+static int64_t splits_of(const many_job<JOB> *m, const many_sequence *s, int64_t most) {
     int64_t n_keys = m->common.window && !s->rows ? min_of(s->n_kv, m->common.window) : s->n_kv;
     int64_t wanted = ceil_div(n_keys, (int64_t)KEYS * m->n_warps); /* a tile for every warp at least */
     return max_of(1, min_of(min_of(ceil_div(ceil_div(n_keys, KEYS), most), wanted), MAX_SPLITS));
@@ -95,9 +97,9 @@ static sac_status run_many(const sac_stream *s, const sac_attention_args *each, 
     int64_t n_bytes = 0;
     for (int i = 0; i < n; i++) {
         attention_job j = attention_prepare(&each[i]);
-        m.sequence[i] = many_sequence{j.q,     j.k,      j.v,         j.o,          j.rows,    j.start,
-                                      j.k_row, j.k_head, (int)j.n_kv, (int)j.first, j.n_lists, 0,
-                                      0};
+        m.sequence[i] =
+            many_sequence{j.q,      j.k,         j.v,          j.o,       j.rows, j.start, j.k_row,
+                          j.k_head, (int)j.n_kv, (int)j.first, j.n_lists, 0,      0};
         n_bytes += j.n_kv * j.d * 4 * each->kv.n_heads;
     }
     m.brief = n_bytes <= BRIEF_BYTES;

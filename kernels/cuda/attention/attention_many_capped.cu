@@ -10,7 +10,8 @@ static sac_status run_type(const sac_stream *s, const sac_attention_args *each, 
 }
 
 sac_status run_many_capped(const sac_stream *s, const sac_attention_args *each, int n, bool do_it) {
-    return each->kv.dtype == SAC_DTYPE_F16 ? run_type<half>(s, each, n, do_it) : run_type<bf16>(s, each, n, do_it);
+    return each->kv.dtype == SAC_DTYPE_F16 ? run_type<half>(s, each, n, do_it)
+                                           : run_type<bf16>(s, each, n, do_it);
 }
 
 } // namespace sac::attention::decode
