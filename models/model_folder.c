@@ -56,7 +56,7 @@ sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_e
 /* Quantised weights are refused, whichever half of the model they are in. */
 static sac_status check_quantization(const json_t *config, sac_error *err) {
     SAC_TRY(sac_weight_check_config(json_object_get(config, "quantization_config"), err));
-    static const char *const halves[] = {"text_config", "vision_config"};
+    static const char *const halves[] = {"text_config", "llm_config", "vision_config"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         const json_t *half = json_object_get(config, halves[i]);
         const json_t *inner = json_object_get(half, "quantization_config");
