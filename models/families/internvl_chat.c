@@ -61,11 +61,13 @@ static sac_status check(sac_model_config *c, const json_t *config, const json_t 
     return SAC_OK;
 }
 
+/* internvl's reader names the object as its own layout does. */
 static sac_status rename_prefix(sac_error *err, sac_status st) {
-    static const char was[] = "text_config: ";
-    if (st == SAC_OK || !err) return st;
-    char *at = strstr(err->text, was);
-    if (at == err->text) memcpy(at, "llm_config:  ", sizeof was - 1);
+    static const char was[] = "text_config: ", is[] = "llm_config: ";
+    if (st == SAC_OK || !err || strncmp(err->text, was, sizeof was - 1) != 0) return st;
+    char *rest = err->text + sizeof was - 1;
+    memmove(err->text + sizeof is - 1, rest, strlen(rest) + 1);
+    memcpy(err->text, is, sizeof is - 1);
     return st;
 }
 
@@ -80,6 +82,11 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
         return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", vision ? "llm_config" : "vision_config");
     SAC_TRY(sac_json_get_float(config, "downsample_ratio", &ratio, err));
     SAC_TRY(sac_json_get_int(config, "select_layer", -SAC_CONFIG_MAX_LAYERS, SAC_CONFIG_MAX_LAYERS, &layer, err));
+    int n_layers = 48;
+    SAC_TRY(sac_config_get_int(vision, "num_hidden_layers", 1, SAC_CONFIG_MAX_LAYERS, &n_layers, err));
+    if (layer > n_layers || layer < -n_layers - 1)
+        return sac_fail(err, SAC_BAD_FILE, "\"select_layer\" is %lld, but the tower has %d layers", (long long)layer,
+                        n_layers);
     SAC_TRY(check(c, config, vision, err));
     sac_status st = convert_tower(vision, &tower, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
