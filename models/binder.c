@@ -306,6 +306,14 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     SAC_TRY(adapted_slot(b, sl, row, layer, &adapted));
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
+    sac_checkpoint_tensor rows;
+    if (row->within.n && !b->s->gguf) {
+        if (adapted.n_loras)
+            return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s: an adapter of a tensor that holds several matrices",
+                            t->name);
+        SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
+        t = &rows;
+    }
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;

@@ -154,6 +154,7 @@ static sac_status find_tokens(sac_load_context *l) {
  * gives them, or the family's own. */
 sac_status sac_load_media_tokens(sac_load_context *l) {
     const bool fixed = l->config.begin_is_mark;
+    const char *mark = l->config.image_mark;
     const struct {
         const char *key, *usual;
         int32_t *id;
@@ -176,6 +177,10 @@ sac_status sac_load_media_tokens(sac_load_context *l) {
                 "%s: its vocabulary has no token \"%.60s\", which stands around pictures under %s",
                 l->text_path, text, l->config.family->name);
     }
+    if (mark) l->m->image_token = l->m->video_token = sac_token_find(l->m->tokenizer, mark, strlen(mark));
+    if (mark && l->m->image_token < 0)
+        return sac_fail(l->err, SAC_BAD_FILE, "%s: its vocabulary has no token \"%.60s\", which a picture is under %s",
+                        l->text_path, mark, l->config.family->name);
     return l->config.video_mark ? sac_load_placeholders(l) : SAC_OK;
 }
 

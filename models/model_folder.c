@@ -56,7 +56,7 @@ sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_e
 /* Quantised weights are refused, whichever half of the model they are in. */
 static sac_status check_quantization(const json_t *config, sac_error *err) {
     SAC_TRY(sac_weight_check_config(json_object_get(config, "quantization_config"), err));
-    static const char *const halves[] = {"text_config", "vision_config"};
+    static const char *const halves[] = {"text_config", "llm_config", "vision_config"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         const json_t *half = json_object_get(config, halves[i]);
         const json_t *inner = json_object_get(half, "quantization_config");
@@ -129,13 +129,20 @@ static sac_status list_processor_keys(sac_load_context *l, bool *holds_preproces
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/%s", l->path, name);
 }
 
-/* Says which file a message of the processor is about: of all its keys, the pinpoints may stand in config.json, and
- * the aspect ratio does. */
+/* Whether the key that a message begins with stands in config.json. */
+static bool is_about_config(const char *text, const json_t *config) {
+    char key[64];
+    const char *end = *text == '"' ? strchr(text + 1, '"') : NULL;
+    if (!end || (size_t)(end - text) > sizeof key) return false;
+    snprintf(key, sizeof key, "%.*s", (int)(end - text - 1), text + 1);
+    return sac_config_has(config, key);
+}
+
+/* Says which file a message of the processor is about: some of its keys may stand in config.json, and the aspect ratio does. */
 static sac_status processor_failed(const sac_load_context *l, sac_status st, const json_t *config,
                                    const char *folder, const char *name) {
-    bool pinpoints = strstr(l->err ? l->err->text : "", "\"image_grid_pinpoints\"") != NULL;
     bool ratio = strstr(l->err ? l->err->text : "", "_aspect_ratio\"") != NULL;
-    if (ratio || (pinpoints && sac_config_has(config, "image_grid_pinpoints")))
+    if (ratio || is_about_config(l->err ? l->err->text : "", config))
         return sac_fail_prefix(l->err, st, "%s/config.json", l->path);
     return sac_fail_prefix(l->err, st, "%s/%s", folder, name);
 }

@@ -33,8 +33,13 @@ const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, co
                                                    const sac_checkpoint *checkpoint, bool gguf, int layer,
                                                    char name[SAC_TENSOR_NAME_BYTES]);
 
-/* BAD_FILE with both shapes when they differ. gguf: dimensions of 1 do not count, some converters leave them out. */
+/* BAD_FILE with both shapes when they differ; of a row that is part of a tensor, the whole tensor's. gguf: dimensions of 1 do
+ * not count, some converters leave them out. */
 sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf,
                                   const sac_checkpoint_tensor *found, sac_error *err);
+
+/* The rows of a checked tensor that are the row's, where it is part of one. UNSUPPORTED unless rows are whole floats. */
+sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
+                                 const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err);
 
 #endif

@@ -3,7 +3,7 @@
 
     tools/draw_cases.py --family smolvlm --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
 
-Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe.
+Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -154,6 +154,29 @@ def write_moe(folder, rng, seed):
     tiny.save(folder, {k: v.to(dtype).contiguous() for k, v in tensors.items()})
 
 
+def write_internvl_chat(folder, rng, seed):
+    """In transformers' layout in a folder inside, from which the original's is made."""
+    ratio, patch = rng.choice([0.5, 0.5, 0.25, 1.0]), rng.randint(2, 6)
+    side = int(1 / ratio) * rng.randint(1, 3)
+    sizes = dict(tiny.SMALL, num_hidden_layers=rng.randint(1, 3), tie_word_embeddings=rng.random() < 0.4)
+    moe = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "mlp_only_layers": [], "decoder_sparse_step": 1}
+    text = rng.choice([tiny.qwen2, tiny.qwen2, tiny.qwen3, tiny.llama, tiny.qwen3_moe])
+    sizes.update(moe if text is tiny.qwen3_moe else {})
+    heads = rng.choice([1, 2, 3])
+    vision = {"image_size": patch * side + rng.randrange(patch), "patch_size": patch, "hidden_size": heads * rng.choice([4, 8]),
+              "num_attention_heads": heads, "num_hidden_layers": rng.randint(1, 3), "intermediate_size": rng.randint(5, 40),
+              "attention_bias": rng.random() < 0.6, "use_qk_norm": rng.random() < 0.4, "norm_type": rng.choice(["layer_norm", "rms_norm"])}
+    layer = {} if rng.random() < 0.6 else {"vision_feature_layer": -2}
+    config = tiny.internvl(text(**sizes), vision, downsample_ratio=ratio, **layer)
+    twin = os.path.join(folder, "twin")
+    shutil.rmtree(folder, ignore_errors=True)
+    write_weights(twin, config, seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), twin)
+    tiny.write_internvl_files(twin, config, {})
+    tiny.write_internvl_chat(folder, twin, dynamic_image_size=rng.random() < 0.9, use_thumbnail=rng.random() < 0.7,
+                             max_dynamic_patch=rng.randint(1, 12))
+
+
 def draw_gemma_case(rng, folder, k):
     words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
     return {"name": f"case {k}", "text": "".join(words)}
@@ -202,7 +225,7 @@ def draw_case(rng, folder, k):
 
 
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case),
-            "qwen3_moe": (write_moe, draw_gemma_case)}
+            "qwen3_moe": (write_moe, draw_gemma_case), "internvl_chat": (write_internvl_chat, draw_case)}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

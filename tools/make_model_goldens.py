@@ -284,6 +284,81 @@ class InternVL(ImageModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class InternVLChat(ImageModel):
+    """InternVL in the original code's layout, which transformers has no class for: the weights are those of the folder in
+    transformers' layout that config.json names. Tiles and texts by the rules of the model cards' load_image, load_video and
+    chat, written anew."""
+
+    MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    SYSTEM = "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的多模态大语言模型。"
+
+    def __init__(self, path):
+        from transformers import AutoModelForImageTextToText
+        self.config = read_json(path, "config.json")
+        twin = os.path.join(FOLDER, self.config["_name_or_path"])
+        self.model = AutoModelForImageTextToText.from_pretrained(twin, dtype=torch.float32, attn_implementation="eager",
+                                                                 experts_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        self.image_token = self.tokenizer.token_to_id("<IMG_CONTEXT>")
+        side = self.config["vision_config"]["image_size"] // self.config["vision_config"]["patch_size"]
+        self.n_rows = int(side ** 2 * self.config["downsample_ratio"] ** 2)
+
+    def tiles(self, picture, most):
+        size, low = self.config["vision_config"]["image_size"], self.config["min_dynamic_patch"]
+        if not self.config["dynamic_image_size"]:
+            most = 1
+        low = min(low, most)
+        shape, area = picture.width / picture.height, picture.width * picture.height
+        grids = {(w, h) for w in range(1, most + 1) for h in range(1, most + 1) if low <= w * h <= most}
+        best, least = (1, 1), float("inf")
+        for w, h in sorted(grids, key=lambda g: g[0] * g[1]):
+            difference = abs(shape - w / h)
+            if difference < least or difference == least and area > 0.5 * size * size * w * h:
+                best, least = (w, h), difference
+        whole = picture.resize((size * best[0], size * best[1]))
+        out = [whole.crop((x * size, y * size, (x + 1) * size, (y + 1) * size)) for y in range(best[1]) for x in range(best[0])]
+        return out + [picture.resize((size, size))] if self.config["use_thumbnail"] and len(out) > 1 else out
+
+    def media(self, case):
+        """For each picture and video its list of pictures' tiles."""
+        for part in (p for m in case.get("messages", []) for p in m["parts"]):
+            if "image" in part:
+                yield part, [self.tiles(open_picture(part["image"]), self.config["max_dynamic_patch"])]
+            if "frames" in part:
+                yield part, [self.tiles(open_picture(f), 1) for f in part["frames"]]
+
+    def text(self, case):
+        if "text" in case:
+            return case["text"]
+        shown, plain = self.media(case), case["chat_format"] == "plain"
+        mark = lambda tiles: "<img>" + "<IMG_CONTEXT>" * (self.n_rows * len(tiles)) + "</img>\n"
+        out, turns = "", list(case["messages"])
+        if not plain and turns[0]["role"] != "system":
+            turns.insert(0, {"role": "system", "parts": [{"text": self.SYSTEM}]})
+        for m in turns:
+            out += "" if plain else f"<|im_start|>{m['role']}\n"
+            for part in m["parts"]:
+                if "text" in part:
+                    out += part["text"]
+                    continue
+                pictures = next(shown)[1]
+                out += "".join((f"Frame{i + 1}: " if "frames" in part else "") + mark(t) for i, t in enumerate(pictures))
+            out += "" if plain else "<|im_end|>\n"
+        return out + ("" if plain else "<|im_start|>assistant\n")
+
+    def inputs(self, case):
+        tiles = [t for _, pictures in self.media(case) for p in pictures for t in p]
+        if not tiles:
+            return {}
+        pixels = torch.stack([torch.from_numpy(np.array(t)).float() / 255 for t in tiles])
+        return {"pixel_values": ((pixels - self.MEAN) / self.STD).permute(0, 3, 1, 2)}
+
+    def prompt(self, case):
+        ids = self.tokenizer.encode(self.text(case), add_special_tokens=True).ids
+        return ids, ids.count(self.image_token)
+
+
 class LongVA(TextModel):
     """LongVA has no class in transformers: Qwen2 and CLIP from there, joined by the rules of its paper and code
     (arXiv:2406.16852): the tower's chosen hidden state without the class token, the projector, then a 2 x 2 average
@@ -762,6 +837,7 @@ GEMMA = [
 CASES = {
     "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
+    "InternVLChatModel": INTERN_VL,
     "SmolVLMForConditionalGeneration": SMOL,
     "Idefics3ForConditionalGeneration": SMOL,
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
@@ -805,6 +881,8 @@ def open_model(path):
         return QwenVL(path)
     if architecture.startswith("Qwen3VL"):
         return Qwen3VL(path)
+    if architecture == "InternVLChatModel":
+        return InternVLChat(path)
     if architecture.startswith("InternVL"):
         return InternVL(path)
     if architecture.startswith(("SmolVLM", "Idefics3")):

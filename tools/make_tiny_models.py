@@ -441,6 +441,7 @@ MODELS = {
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
+    "internvl_chat": (None, "bf16", "v5", {"of": "internvl"}),
 }
 
 
@@ -505,6 +506,52 @@ def write_onevision_flat(folder, twin):
     save(folder, tensors)
 
 
+INTERNVL_NAMES = (  # from transformers' layout to the original's
+    ("model.vision_tower.", "vision_tower."), ("model.multi_modal_projector.", "multi_modal_projector."),
+    ("model.language_model.", "language_model.model."), ("vision_tower.", "vision_model."), (".encoder.layer.", ".encoder.layers."),
+    (".cls_token", ".class_embedding"), (".patch_embeddings.projection.", ".patch_embedding."),
+    (".position_embeddings", ".position_embedding"), (".attention.projection_layer.", ".attn.proj."), (".attention.", ".attn."),
+    (".layernorm_before.", ".norm1."), (".layernorm_after.", ".norm2."), (".lambda_", ".ls"),
+    ("multi_modal_projector.layer_norm.", "mlp1.0."), ("multi_modal_projector.linear_1.", "mlp1.1."),
+    ("multi_modal_projector.linear_2.", "mlp1.3."))
+
+
+def write_internvl_chat(folder, twin, **keys):
+    """The model of another folder in the layout of the original code."""
+    from safetensors.torch import load_file
+    whole, base = goldens.read_json(FOLDER, twin, "config.json"), os.path.join(FOLDER, twin)
+    tensors = {}
+    for name, tensor in load_file(os.path.join(base, "model.safetensors")).items():
+        if name.startswith("lm_head."):
+            name = "language_model." + name
+        for a, b in INTERNVL_NAMES:
+            if "language_model" not in name or a == "model.language_model.":
+                name = b + name[len(a):] if name.startswith(a) else name.replace(a, b) if a[0] == "." else name
+        tensors[name] = tensor
+    for name in [n for n in tensors if ".attn.q_proj." in n]:
+        parts = [tensors.pop(name.replace("q_proj", k + "_proj")) for k in "qkv"]
+        tensors[name.replace("q_proj", "qkv")] = torch.cat(parts)
+    vision = dict(whole["vision_config"])
+    side = lambda key: vision[key][0] if isinstance(vision[key], list) else vision[key]
+    vision.update(model_type="intern_vit_6b", architectures=["InternVisionModel"], image_size=side("image_size"),
+                  patch_size=side("patch_size"), qkv_bias=vision.pop("attention_bias", False), hidden_act="gelu", layer_norm_eps=1e-6,
+                  qk_normalization=vision.pop("use_qk_norm", False), norm_type=vision.get("norm_type", "layer_norm"), use_flash_attn=True)
+    vision.pop("use_mean_pooling", None)
+    text = dict(whole["text_config"])
+    write_json(folder, "config.json", {
+        "_name_or_path": twin, "architectures": ["InternVLChatModel"], "model_type": "internvl_chat", "llm_config": text,
+        "vision_config": vision, "downsample_ratio": whole.get("downsample_ratio", 0.5), "force_image_size": vision["image_size"],
+        "select_layer": whole.get("vision_feature_layer", -1), "template": "internvl2_5", "ps_version": "v2", "pad2square": False,
+        "use_backbone_lora": 0, "use_llm_lora": 0, "tie_word_embeddings": text.get("tie_word_embeddings", False),
+        **{"dynamic_image_size": True, "use_thumbnail": True, "min_dynamic_patch": 1, "max_dynamic_patch": 12, **keys}})
+    write_json(folder, "preprocessor_config.json", {
+        "crop_size": vision["image_size"], "do_center_crop": True, "do_normalize": True, "do_resize": True, "resample": 3,
+        "feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+        "size": vision["image_size"]})
+    shutil.copy(os.path.join(base, "tokenizer.json"), folder)
+    save(folder, {k: v.contiguous() for k, v in tensors.items()})
+
+
 def write_checkpoint(name, seed):
     config, dtype, style, options = MODELS[name]
     folder = os.path.join(FOLDER, name)
@@ -512,7 +559,7 @@ def write_checkpoint(name, seed):
     os.makedirs(folder)
     shutil.copy(os.path.join(FOLDER, "tokenizer.json"), folder)
     if "of" in options:
-        return write_onevision_flat(folder, options["of"])
+        return (write_internvl_chat if name == "internvl_chat" else write_onevision_flat)(folder, options["of"])
     if config is None:
         return write_longva(folder, seed, dtype, options["tower"])
     write_json(folder, "config.json", config)
@@ -772,7 +819,7 @@ def make(name):
         (write_gguf if name.startswith("gguf_") else write_checkpoint)(name, seed)
         path = goldens.model_path_of(name)
         tokenizer = goldens.tokenizer_of(FOLDER) if path.endswith(".gguf") else None
-        quantised = goldens.is_quantised(path)
+        quantised = goldens.is_quantised(path) or name == "internvl_chat"  # whose weights are given
         try:
             cases, values = goldens.golden(path, tokenizer=tokenizer, min_gap=0 if quantised else MIN_GAP)
         except goldens.TooClose:

@@ -16,6 +16,8 @@
 
 #define QWEN25_SYSTEM  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+#define INTERNVL_SYSTEM                                                                                      \
+    "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的多模态大语言模型。"
 #define QWEN2_SYSTEM   "You are a helpful assistant."
 #define VICUNA_SYSTEM                                                                                        \
     "A chat between a curious user and an artificial intelligence assistant. "                               \
@@ -57,6 +59,11 @@ static const sac_chat_format formats[] = {
      .media_before = "<|vision_start|>",
      .media_after = "<|vision_end|>",
      .media_in_place = true},
+    {.name = "internvl2_5",
+     .source = "InternVL 2.5, 3 and 3.5 in their authors' code (conversation.py)",
+     CHATML,
+     .media_in_place = true,
+     .default_system = INTERNVL_SYSTEM},
     {.name = "chatml",
      .source = "Qwen2-Instruct, LongVA (qwen_1_5)",
      CHATML,
@@ -181,7 +188,7 @@ static const char *const names[] = {
     "saccade",    "chatml",  "chatml-plain",  "chatml-qwen2.5", "chatml-smollm2",
     "llama-2",    "llama-3", "llava-mistral", "mistral",        "mistral-v1",
     "mistral-v3", "vicuna",  "vicuna-v1.1",   "plain",          "qwen2-vl",
-    "qwen3-vl",   "gemma",   NULL};
+    "qwen3-vl",   "gemma",   "internvl2_5",   NULL};
 _Static_assert(SAC_COUNT(names) == SAC_COUNT(formats) + 1, "every format has its name in the list");
 
 const char *const *sac_chat_names(void) {

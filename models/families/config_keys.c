@@ -157,7 +157,7 @@ static sac_status walk_language(walk *w, const json_t *object) {
 
 /* text_config is read by the text model's own family; one that is in no list, by the one text family that there is.
  * What a family cannot stand on is refused by its reader. */
-static sac_status walk_text(const walk *outer, const json_t *text) {
+static sac_status walk_text(const walk *outer, const json_t *text, const char *prefix) {
     const char *type = json_string_value(json_object_get(text, "model_type"));
     bool one = outer->tables->spec[0].text.n == 1;
     const sac_family *family = one ? outer->family : sac_family_find(sac_families, type ? type : "llama");
@@ -166,7 +166,7 @@ static sac_status walk_text(const walk *outer, const json_t *text) {
     if (!t) return sac_fail(outer->err, SAC_NO_MEMORY, "no memory for tables of keys");
     walk w = *outer;
     w.tables = t;
-    w.prefix = "text_config.";
+    w.prefix = prefix;
     sac_status st = open_tables(t, family, true, NULL, w.err);
     if (st == SAC_OK) st = walk_language(&w, text);
     close_tables(t);
@@ -177,8 +177,10 @@ static sac_status walk_config(walk *w, const json_t *config) {
     SAC_TRY(walk_language(w, config));
     if (find(w->tables, "config", "vision_config"))
         SAC_TRY(walk_inner(w, config, "vision_config", "vision_config"));
+    if (find(w->tables, "config", "llm_config")) /* the original InternVL's name for it */
+        return walk_text(w, json_object_get(config, "llm_config"), "llm_config.");
     if (!find(w->tables, "config", "text_config")) return SAC_OK;
-    return walk_text(w, json_object_get(config, "text_config"));
+    return walk_text(w, json_object_get(config, "text_config"), "text_config.");
 }
 
 /* Calls fn with the family's tables. */

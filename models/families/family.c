@@ -17,6 +17,7 @@ const sac_family *const sac_families[] = {
     &sac_family_llava_onevision,
     &sac_family_longva,
     &sac_family_internvl,
+    &sac_family_internvl_chat,
     &sac_family_qwen2_vl,
     &sac_family_qwen2_5_vl,
     &sac_family_qwen3_vl,
@@ -64,8 +65,6 @@ static const twin *converted_twin(const char *model_type) {
     static const twin twins[] = {
         {"llava_llama", "LLaVA", "llava-hf/llava-1.5-7b-hf"}, /* or the 13b, or 1.6 */
         {"llava_mistral", "LLaVA", "llava-hf/llava-v1.6-mistral-7b-hf"},
-        {"internvl_chat", "InternVL",
-         "OpenGVLab/InternVL3-1B-hf"}, /* or another with -HF or -hf in its name */
     };
     for (size_t i = 0; i < SAC_COUNT(twins); i++)
         if (model_type && strcmp(model_type, twins[i].model_type) == 0) return &twins[i];

@@ -63,11 +63,12 @@ static sac_status tensor_pair(const reader *r, void *into, const char *key, cons
     sac_spec_tensor *t = into;
     if (strcmp(key, "names") == 0) return list_of(r, value, &t->names);
     if (strcmp(key, "shape") == 0) return list_of(r, value, &t->shape);
+    if (strcmp(key, "within") == 0) return list_of(r, value, &t->within);
     if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
     if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
     if (strcmp(key, "plus") == 0) return flag_of(r, value, "1", &t->plus_one);
     if (strcmp(key, "transposed") == 0) return flag_of(r, value, "true", &t->transposed);
-    return bad(r, value, "unknown key of a tensor (names, shape, gguf, when, plus, transposed)");
+    return bad(r, value, "unknown key of a tensor (names, shape, within, gguf, when, plus, transposed)");
 }
 
 static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
@@ -76,6 +77,7 @@ static sac_status tensors_pair(const reader *r, void *into, const char *key, con
     sac_spec_tensor *t = &s->tensors[s->n_tensors++];
     t->slot = key;
     SAC_TRY(each_pair(r, value, tensor_pair, t));
+    if (t->within.n && t->within.n != 2) return bad(r, value, "within: the first row, and how many rows there are");
     return t->names.n && t->shape.n ? SAC_OK : bad(r, value, "a tensor needs names and a shape");
 }
 

@@ -18,6 +18,8 @@
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
  *       transposed: true                                         a matrix [inputs][outputs]
+ *       within: [t_hidden, 3*t_hidden]                           rows of a tensor that holds others too: the first, and
+ *                                                                how many it has in all
  *   mmproj:                        its vision half as a GGUF file of its own
  *     projectors: [mlp]            clip.projector_type
  *     needs: clip.vision.image_grid_pinpoints   only of files that have this key, before other families
@@ -53,7 +55,7 @@ typedef struct sac_spec_list {
 
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
-    sac_spec_list names, shape;
+    sac_spec_list names, shape, within;
     bool plus_one, transposed;
 } sac_spec_tensor;
 

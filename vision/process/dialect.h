@@ -16,6 +16,7 @@
  *   internvl InternVL: the picture squeezed into the grid of tiles whose shape is nearest to its own, then, behind
  *           several tiles, squeezed into one; each tile's tokens stand for squares of patches, tiles follow one another.
  *           Frames of a video are squeezed into a tile.
+ *   internvl_chat InternVL's original code: the same, but the settings stand in config.json, and frames are resized as pictures.
  *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
  *           two frames of a video make a tile.
  *   smolvlm SmolVLM, Idefics3: a picture in whole tiles, then the whole in one, each behind a text; frames are a tile each,
@@ -30,7 +31,8 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)
+#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) \
+    X(smolvlm) X(gemma3)
 
 struct sac_dialect {
     const char *name; /* in reports */
@@ -83,6 +85,12 @@ void sac_tile_merged(const sac_processor_config *c, int merge, sac_visual_plan *
 /* The whole picture squeezed into a tile. */
 sac_status sac_tile_squeeze(const sac_processor_config *c, const sac_image *image, uint8_t *rows,
                             sac_error *err);
+/* The grid of min to max tiles whose shape is nearest to the picture's; of equals the one of more tiles, as long as the
+ * picture fills more than half of it. Grids come by their number of tiles, then by their width. tile_grid.c */
+void sac_tile_grid_choose(const sac_processor_config *c, int min_tiles, int max_tiles, sac_visual_plan *p);
+/* The whole picture squeezed into w x h tiles, and their patch rows. */
+sac_status sac_tile_grid_draw(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p, int w,
+                              int h, sac_resize_arithmetic arithmetic, uint8_t *rows, sac_error *err);
 /* The patch rows of a tile's pixels [tile_size][tile_size][3]. */
 void sac_tile_cut(const sac_processor_config *c, const uint8_t *pixels, uint8_t *rows);
 /* Tokens as they come out of the merger. */

@@ -3,10 +3,6 @@
  * InternVLProcessor calls it, and InternVLVideoProcessor. */
 #include "dialect.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_PATCHES = SAC_PROCESSOR_MAX_TILES - 1 }; /* the whole picture is one more */
 
 typedef struct settings {
@@ -83,32 +79,13 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
 
 /* ---------------------------------------------------------------- sizes */
 
-/* The grid whose shape is nearest to the picture's; of equals the one of more tiles, as long as the picture fills more
- * than half of it. Grids come by their number of tiles, then by their width. */
-static void choose_grid(const settings *own, int tile_size, sac_visual_plan *p) {
-    const double shape = (double)p->width / p->height, area = (double)p->width * p->height,
-                 half = 0.5 * tile_size * tile_size;
-    double least = INFINITY;
-    p->tiles_w = p->tiles_h = 1; /* where no grid is allowed */
-    for (int n = own->min_tiles; n <= own->max_tiles; n++)
-        for (int w = 1; w <= n; w++) {
-            if (n % w) continue;
-            int h = n / w;
-            double difference = fabs(shape - (double)w / h);
-            if (difference > least || (difference == least && !(area > half * n))) continue;
-            least = difference;
-            p->tiles_w = w;
-            p->tiles_h = h;
-        }
-}
-
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     if (p->width > SAC_RESIZE_MAX_SIDE || p->height > SAC_RESIZE_MAX_SIDE)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels is too long to be resized",
                         p->width, p->height);
     sac_tile_merged(c, own->merge, p);
-    if (!p->is_video_frame) choose_grid(own, c->tile_size, p);
+    if (!p->is_video_frame) sac_tile_grid_choose(c, own->min_tiles, own->max_tiles, p);
     const int n = p->tiles_w * p->tiles_h;
     p->n_tiles = n > 1 ? n + 1 : 1;
     p->n_tokens = (int64_t)p->n_tiles * p->tokens_per_tile;
@@ -122,31 +99,13 @@ static int most_tiles(const sac_processor_config *c) {
 
 /* ---------------------------------------------------------------- pixels */
 
-/* The whole picture squeezed into w x h tiles, and their patch rows. */
-static sac_status draw(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p, int w,
-                       int h, sac_resize_arithmetic arithmetic, uint8_t *rows, sac_error *err) {
-    const sac_patch_order order = sac_visual_order(p);
-    const int size = c->tile_size, width = w * size;
-    uint8_t *pixels = malloc((size_t)width * (size_t)(h * size) * 3);
-    if (!pixels) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d tiles", w * h);
-    sac_status st = sac_resize(pixels, width, h * size, image->rgb, image->width, image->height, c->filter,
-                               arithmetic, err);
-    for (int i = 0; i < w * h && st == SAC_OK; i++) {
-        const size_t x = (size_t)(i % w * size), y = (size_t)(i / w * size);
-        sac_patches_cut(rows + sac_visual_bytes(p, i), &order, 0, pixels + (y * (size_t)width + x) * 3,
-                        width);
-    }
-    free(pixels);
-    return st;
-}
-
 /* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos there is torchvision alone. */
 static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                       uint8_t *rows, sac_error *err) {
-    if (p->is_video_frame) return draw(c, image, p, 1, 1, SAC_RESIZE_TORCHVISION, rows, err);
-    SAC_TRY(draw(c, image, p, p->tiles_w, p->tiles_h, c->arithmetic, rows, err));
+    if (p->is_video_frame) return sac_tile_grid_draw(c, image, p, 1, 1, SAC_RESIZE_TORCHVISION, rows, err);
+    SAC_TRY(sac_tile_grid_draw(c, image, p, p->tiles_w, p->tiles_h, c->arithmetic, rows, err));
     if (p->n_tiles == 1) return SAC_OK;
-    return draw(c, image, p, 1, 1, c->arithmetic, rows + sac_visual_bytes(p, p->n_tiles - 1), err);
+    return sac_tile_grid_draw(c, image, p, 1, 1, c->arithmetic, rows + sac_visual_bytes(p, p->n_tiles - 1), err);
 }
 
 static const char *const classes[] = {"GotOcr2ImageProcessor", NULL};

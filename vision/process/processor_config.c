@@ -11,6 +11,7 @@
 
 static const double clip_mean[3] = {0.48145466, 0.4578275, 0.40821073};
 static const double clip_std[3] = {0.26862954, 0.26130258, 0.27577711};
+static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
 
 sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err) {
     char path[4096];
@@ -147,10 +148,11 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
 
 /* pixel * factor, normalised or not, as (pixel / 255 - mean) / std. */
 static sac_status read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err) {
+    const bool is_imagenet = c->dialect == &sac_dialect_internvl_chat; /* whose code has them */
     double mean[3], std[3], factor = 1.0 / 255;
     bool rescale = true, normalize = true;
-    memcpy(mean, clip_mean, sizeof mean);
-    memcpy(std, clip_std, sizeof std);
+    memcpy(mean, is_imagenet ? imagenet_mean : clip_mean, sizeof mean);
+    memcpy(std, is_imagenet ? imagenet_std : clip_std, sizeof std);
     for (int i = 0; half && i < 3; i++) mean[i] = std[i] = 0.5;
     SAC_TRY(read_rgb(json, "image_mean", mean, err));
     SAC_TRY(read_rgb(json, "image_std", std, err));
