@@ -28,6 +28,10 @@ static void check(const sac_store_block *b, const uint8_t *data, size_t size, bo
     free(copy);
 }
 
+static size_t pair(const uint8_t *p) {
+    return (size_t)p[0] | (size_t)p[1] << 8;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sac_store_block *b = sac_store_block_new(DATA_BYTES);
     uint8_t file[SAC_STORE_FILE_HEAD + DATA_BYTES], right[sizeof file];
@@ -39,8 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(b, file, sizeof file, true);
     if (size < 4) return free(b), 0;
     if (data[0] % 2) { /* pairs of a place and a byte; then cut off */
-        for (size_t i = 4; i + 3 <= size; i += 3) file[(data[i] | data[i + 1] << 8) % sizeof file] ^= data[i + 2];
-        size_t n = data[1] % 2 ? sizeof file : (data[2] | data[3] << 8) % (sizeof file + 1);
+        for (size_t i = 4; i + 3 <= size; i += 3) file[pair(data + i) % sizeof file] ^= data[i + 2];
+        size_t n = data[1] % 2 ? sizeof file : pair(data + 2) % (sizeof file + 1);
         check(b, file, n, n == sizeof file && !memcmp(file, right, n));
     } else {
         check(b, data + 1, size - 1, false);

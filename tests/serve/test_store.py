@@ -82,7 +82,8 @@ class Store(Case):
                 raise
 
     def test_what_makes_no_sense(self):
-        for options, word in ((("--no-sharing", "--cache-dir", "x"), "--no-sharing"), (("--no-sharing", "--cache-memory", "9"), "--no-sharing"),
+        for options, word in ((("--no-sharing", "--cache-dir", "x"), "--no-sharing"),
+                              (("--no-sharing", "--cache-memory", "9"), "--no-sharing"),
                               (("--cache-memory", "0", "--cache-dir", "x"), "--cache-memory 0"), (("--cache-disk", "9"), "--cache-dir"),
                               (("--cache-dir", "/dev/null/x"), "/dev/null/x")):
             with self.subTest(options):

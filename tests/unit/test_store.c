@@ -31,7 +31,8 @@ static void keep_line(void *ctx, const char *line) {
 static sac_beginnings *open_store(const sac_model *m, size_t memory_bytes, const char *dir, size_t disk_bytes, lines *l) {
     sac_beginnings *b;
     sac_error err;
-    sac_store_options o = {.memory_bytes = memory_bytes, .dir = dir, .disk_bytes = disk_bytes, .say = l ? keep_line : NULL, .say_ctx = l};
+    sac_store_options o = {
+        .memory_bytes = memory_bytes, .dir = dir, .disk_bytes = disk_bytes, .say = l ? keep_line : NULL, .say_ctx = l};
     assert_ok(sac_beginnings_open(&b, m, &err), err);
     assert_ok(sac_beginnings_keep(b, &o, &err), err);
     return b;
@@ -360,7 +361,8 @@ static void a_killed_writer(void **state) {
     assert_true(l.n == 0 && access(left, F_OK) != 0);
     sac_store_dir d;
     sac_error err;
-    assert_ok(sac_store_dir_open(&d, &(sac_store_options){.dir = dir, .disk_bytes = 1000 * MIB, .say = keep_line, .say_ctx = &l}, &err), err);
+    const sac_store_options o = {.dir = dir, .disk_bytes = 1000 * MIB, .say = keep_line, .say_ctx = &l};
+    assert_ok(sac_store_dir_open(&d, &o, &err), err);
     sac_store_block *b = sac_store_block_new(3 * MIB);
     for (uint32_t i = 1; i < 400; i++) { /* every file that has a name is whole */
         memcpy(b->key.hash, &i, sizeof i);
@@ -380,7 +382,8 @@ static void the_folder_has_a_limit(void **state) {
     sac_error err;
     lines l = {0};
     enum { N = 40, BYTES = 32768 };
-    assert_ok(sac_store_dir_open(&d, &(sac_store_options){.dir = dir, .disk_bytes = 16 * (BYTES + 4096), .say = keep_line, .say_ctx = &l}, &err), err);
+    const sac_store_options o = {.dir = dir, .disk_bytes = 16 * (BYTES + 4096), .say = keep_line, .say_ctx = &l};
+    assert_ok(sac_store_dir_open(&d, &o, &err), err);
     sac_store_block *b[N];
     for (int i = 0; i < N; i++) {
         b[i] = sac_store_block_new(BYTES);
