@@ -117,6 +117,10 @@ sac_status sac_loaded_model_open(sac_loaded_model *m, const char *path, sac_load
 /* The same with further options, which may be gone afterwards. */
 sac_status sac_loaded_model_open_with(sac_loaded_model *m, const char *path, const sac_load_options *options,
                                       sac_error *err);
+/* Identifies all that rows of the decoder are made by: the configuration, the weights of both halves as they were loaded, and
+ * the adapters with the numbers that sequences are run with. Reads a part of every tensor (fingerprint.c). */
+sac_status sac_loaded_model_rows_fingerprint(const sac_loaded_model *m, uint8_t hash[32], sac_error *err);
+
 void sac_loaded_model_free(sac_loaded_model *m); /* a zeroed model is fine */
 
 /* Chooses how conversations are written; what ends a turn then ends answers too. Until then it is the family's

@@ -695,12 +695,37 @@ typedef struct sac_beginnings sac_beginnings;
 
 typedef struct sac_beginnings_report {
     int64_t n_taken, n_taken_rows; /* prompts that took rows of another session, and how many */
+    /* Of what sac_beginnings_keep keeps: rows that were looked for, prompts that found some and how many, those of them that
+     * came from disk; blocks of 64 rows that had to make room; bytes kept now. */
+    int64_t n_asked_rows, n_found, n_found_rows, n_disk_rows, n_dropped_blocks;
+    size_t memory_bytes, disk_bytes;
 } sac_beginnings_report;
 
 /* NO_MEMORY. The model outlives it, and it outlives its sessions. */
 SAC_API sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m, sac_error *err);
-SAC_API void sac_beginnings_close(sac_beginnings *b); /* NULL is fine */
+SAC_API void sac_beginnings_close(sac_beginnings *b); /* NULL is fine; waits for files to be written */
 SAC_API void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report);
+
+/* Where beginnings are kept that no session holds any more. */
+typedef struct sac_store_options {
+    size_t memory_bytes; /* of the host, at most, beside one block of 64 rows for each thread that copies */
+    const char *dir;     /* NULL: nothing outlives the process. Otherwise a folder for files of rows, made where there is none;
+                            several processes may have it. Who can write to it decides what the model answers. */
+    size_t disk_bytes;   /* of files there, at most (docs/server.md: of several processes about) */
+    /* A line about files that are damaged or cannot be written, from any thread; or NULL. */
+    void (*say)(void *ctx, const char *line);
+    void *say_ctx;
+} sac_store_options;
+
+/* From here on rows of prompts are kept, in whole blocks of 64, when sessions lose them: in memory, and in files that a later
+ * process with the same model, library, kind of processor or card, adapters and settings finds. A prompt takes them where it
+ * has fewer; sac_result.n_reused_tokens counts them. A thread copies and writes. Before any session joins. BAD_ARGUMENT: later,
+ * or without memory; IO: the folder cannot be used; NO_MEMORY, DEVICE. What `o` points to may be gone afterwards but for
+ * say_ctx. */
+SAC_API sac_status sac_beginnings_keep(sac_beginnings *b, const sac_store_options *o, sac_error *err);
+
+/* Tokens of the session's last prompt whose rows were found so. From any thread. */
+SAC_API int64_t sac_session_n_found(const sac_session *s);
 
 /* Leading rows of the session's prompt that others may take over now; 0 before it has joined, and where its methods or its
  * format let no rows serve others. From any thread. */

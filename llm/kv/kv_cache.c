@@ -105,6 +105,40 @@ sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const s
     return SAC_OK;
 }
 
+size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block) {
+    return (size_t)c->shape->n_layers * rows_bytes(c, n_block);
+}
+
+/* The rows of every head, one behind another as the block has them. Counts are not looked at: steps may be changing them. */
+static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
+                           int64_t n_block, bool to_block) {
+    const sac_device *d = c->shape->device;
+    const int heads = c->shape->n_kv_heads;
+    const size_t row_bytes = sac_dtype_row_bytes(c->dtype, c->shape->head_dim), n_bytes = (size_t)n * row_bytes;
+    for (int i = 0; i < c->shape->n_layers * 2 * heads; i++, block += (size_t)n_block * row_bytes) {
+        const sac_kv_view kv = view_of(c, c->data + (size_t)(i / (2 * heads)) * c->layer_bytes, c->capacity, 0);
+        void *rows = row_at(&kv, i / heads % 2 ? kv.v : kv.k, i % heads, first);
+        void *to = to_block ? (void *)block : rows, *from = to_block ? rows : (void *)block;
+        if (d)
+            SAC_TRY((to_block ? d->download : d->upload)(stream, to, from, n_bytes));
+        else
+            memcpy(to, from, n_bytes);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_kv_cache_to_block(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
+                                 int64_t at, int64_t n_block) {
+    block += (size_t)at * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
+    return exchange(c, stream, first, n, block, n_block, true);
+}
+
+sac_status sac_kv_cache_from_block(sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, const uint8_t *block,
+                                   int64_t at, int64_t n_block) {
+    block += (size_t)at * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
+    return exchange(c, stream, first, n, (uint8_t *)block, n_block, false);
+}
+
 sac_kv_view sac_kv_cache_begin_step(sac_kv_cache *c, int layer, int64_t n, int64_t *past) {
     *past = c->layer_rows[layer];
     return sac_kv_cache_is_packed(c)

@@ -56,6 +56,16 @@ void *sac_kv_cache_rows_at(const sac_kv_cache *c, int layer, bool values, int he
 sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first,
                              int64_t n);
 
+/* Rows outside the cache: a block of n_block rows of every layer, [layers][keys, values][kv_heads][n_block][head_dim] in the
+ * cache's type, on the host. A plain format's only. */
+size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block);
+/* Rows [first, first + n) of the cache to rows `at` on of the block; and from there. On a device in the stream's order: the
+ * block may be used again after a sync. No counts change. */
+sac_status sac_kv_cache_to_block(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
+                                 int64_t at, int64_t n_block);
+sac_status sac_kv_cache_from_block(sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, const uint8_t *block,
+                                   int64_t at, int64_t n_block);
+
 /* Bytes that the stored rows take, metadata counted; and what an f16 cache of every token would. */
 size_t sac_kv_cache_bytes_used(const sac_kv_cache *c);
 

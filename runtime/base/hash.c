@@ -29,3 +29,25 @@ uint64_t sac_hash_quick(uint64_t start, const void *bytes, size_t n_bytes) {
     for (size_t i = 0; i < n_bytes; i++) h = (h ^ p[i]) * 1099511628211u;
     return h;
 }
+
+enum { LANES = 4 };
+
+/* Each step takes a lane to another one to one, for every word: a word that differs is never lost. */
+static uint64_t stir(uint64_t lane, uint64_t word) {
+    lane = (lane ^ word) * 0x9e3779b97f4a7c15u;
+    return lane ^ (lane >> 32);
+}
+
+uint64_t sac_hash_wide(uint64_t start, const void *bytes, size_t n_bytes) {
+    const unsigned char *p = bytes;
+    uint64_t lane[LANES] = {1, 2, 3, 4}, word[LANES], h = stir(start, n_bytes);
+    for (size_t left = n_bytes; left > 0;) {
+        size_t n = left < sizeof word ? left : sizeof word;
+        if (n < sizeof word) memset(word, 0, sizeof word);
+        memcpy(word, p, n);
+        for (int i = 0; i < LANES; i++) lane[i] = stir(lane[i], word[i]);
+        p += n, left -= n;
+    }
+    for (int i = 0; i < LANES; i++) h = stir(h, lane[i]);
+    return h;
+}

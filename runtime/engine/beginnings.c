@@ -2,16 +2,8 @@
 
 #include "workspace.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct sac_beginnings {
-    const sac_model *model;
-    pthread_mutex_t lock;
-    sac_session *sharers; /* by next_sharer */
-    sac_beginnings_report report;
-};
 
 sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m, sac_error *err) {
     sac_beginnings *b = *out = calloc(1, sizeof *b);
@@ -23,6 +15,7 @@ sac_status sac_beginnings_open(sac_beginnings **out, const sac_model *m, sac_err
 
 void sac_beginnings_close(sac_beginnings *b) {
     if (!b) return;
+    sac_store_close(b->store);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
@@ -30,7 +23,15 @@ void sac_beginnings_close(sac_beginnings *b) {
 void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report *report) {
     pthread_mutex_lock(&b->lock);
     *report = b->report;
+    if (b->store) sac_store_report(b->store, report);
     pthread_mutex_unlock(&b->lock);
+}
+
+sac_status sac_beginnings_keep(sac_beginnings *b, const sac_store_options *o, sac_error *err) {
+    if (b->store || b->sharers)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "beginnings are kept already, or sessions share them: ask for it before");
+    if (!o->memory_bytes) return sac_fail(err, SAC_BAD_ARGUMENT, "no memory to keep beginnings in: give some bytes");
+    return sac_store_open(&b->store, b, o, err);
 }
 
 sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
@@ -38,12 +39,23 @@ sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
         return sac_fail(err, SAC_BAD_ARGUMENT, "the session is of another model than the beginnings");
     if (s->beginnings) return sac_fail(err, SAC_BAD_ARGUMENT, "the session shares beginnings already");
     pthread_mutex_lock(&b->lock);
-    s->beginnings = b;
-    s->n_shared = 0;
-    s->next_sharer = b->sharers;
-    b->sharers = s;
+    sac_status st = b->store ? sac_store_enter(b->store, s, err) : SAC_OK;
+    if (st == SAC_OK) {
+        s->beginnings = b;
+        s->n_shared = 0;
+        s->next_sharer = b->sharers;
+        b->sharers = s;
+    }
     pthread_mutex_unlock(&b->lock);
-    return SAC_OK;
+    return st;
+}
+
+int64_t sac_session_n_found(const sac_session *s) {
+    if (!s->beginnings) return 0;
+    pthread_mutex_lock(&s->beginnings->lock);
+    int64_t n = s->stored.n_found;
+    pthread_mutex_unlock(&s->beginnings->lock);
+    return n;
 }
 
 int64_t sac_session_n_shared(const sac_session *s) {
@@ -58,6 +70,7 @@ void sac_beginnings_leave(sac_session *s) {
     sac_beginnings *b = s->beginnings;
     if (!b) return;
     pthread_mutex_lock(&b->lock);
+    if (b->store) sac_store_save(b->store, s);
     sac_session **at = &b->sharers;
     while (*at != s) at = &(*at)->next_sharer;
     *at = s->next_sharer;
@@ -69,12 +82,14 @@ void sac_beginnings_offer(sac_session *s) {
     if (!s->beginnings) return;
     pthread_mutex_lock(&s->beginnings->lock);
     s->n_shared = s->n_exact;
+    if (s->beginnings->store) sac_store_offer(s->beginnings->store, s);
     pthread_mutex_unlock(&s->beginnings->lock);
 }
 
 void sac_beginnings_withdraw(sac_session *s) {
     if (!s->beginnings) return;
     pthread_mutex_lock(&s->beginnings->lock);
+    if (s->beginnings->store) sac_store_save(s->beginnings->store, s);
     s->n_shared = 0;
     pthread_mutex_unlock(&s->beginnings->lock);
 }
@@ -151,6 +166,8 @@ sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *er
     if (from) st = take_rows(s, from, n, err);
     prompt->n_reused = s->decoder.cache.n_rows;
     s->n_shared = s->n_exact;
+    s->stored.n_saved = INT64_MAX / 2; /* what others had is offered again when the prompt has been run */
+    s->stored.n_found = 0;
     pthread_mutex_unlock(&b->lock);
     return st;
 }

@@ -12,11 +12,22 @@
 #define SAC_ENGINE_BEGINNINGS_H
 
 #include "prompt.h"
+#include "store.h"
+
+#include <pthread.h>
+
+struct sac_beginnings {
+    const sac_model *model;
+    pthread_mutex_t lock;
+    sac_session *sharers; /* by next_sharer */
+    sac_store *store;     /* or NULL; of rows that none of them holds any more */
+    sac_beginnings_report report;
+};
 
 /* A prompt of the session has been run: others may have its rows. */
 void sac_beginnings_offer(sac_session *s);
 
-/* Nobody takes rows of the session any more, until it offers some again. */
+/* Nobody takes rows of the session any more, until it offers some again. What the store lacks of them it gets before. */
 void sac_beginnings_withdraw(sac_session *s);
 
 /* The prompt is placed, and n_reused rows of it are the session's own: takes more of them where there are, adds them to

@@ -11,6 +11,7 @@
 #include "reply.h"
 #include "saccade/saccade.h"
 #include "sampler.h"
+#include "store_index.h"
 #include "vision_cache.h"
 
 #include <stdatomic.h>
@@ -119,6 +120,14 @@ typedef struct sac_identity {
     uint64_t a, b;
 } sac_identity;
 
+/* What the store of beginnings (store.h) knows of a session; under its lock. */
+typedef struct sac_stored {
+    sac_store_key beginning; /* before the first block: of the settings */
+    sac_store_key key;       /* of the last block that was saved */
+    int64_t n_saved;         /* rows of those offered that are saved, or will not be */
+    int64_t n_first, n_found; /* of the last prompt: rows that it had before; rows that came out of the store */
+} sac_stored;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
@@ -150,6 +159,7 @@ struct sac_session {
     sac_beginnings *beginnings; /* that it shares, or NULL */
     sac_session *next_sharer;   /* of these; under their lock, as is n_shared */
     int64_t n_shared;           /* leading rows that others may take */
+    sac_stored stored;
     int held_adapter; /* that the cached rows were made with */
     int32_t *prompt;  /* [n_ctx] tokens of the prompt being prepared, before placeholders are widened */
     int32_t *answer;  /* [n_ctx] */

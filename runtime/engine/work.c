@@ -48,7 +48,15 @@ static sac_status place(sac_work *w, sac_error *err) {
     SAC_TRY(build(w, err));
     SAC_TRY(sac_prompt_place(w->s, &w->prompt, err));
     find_visual(w->s);
-    w->stage = SAC_WORK_TEXT;
+    w->stage = sac_store_walk_begin(&w->walk, w->s, &w->prompt) ? SAC_WORK_FIND : SAC_WORK_TEXT;
+    return SAC_OK;
+}
+
+static sac_status find(sac_work *w, sac_error *err) {
+    bool done;
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    SAC_TRY(sac_store_walk_next(&w->walk, w->s, &w->prompt, &done, err));
+    if (done) w->stage = SAC_WORK_TEXT;
     return SAC_OK;
 }
 
@@ -171,6 +179,7 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
 static sac_status next(sac_work *w, sac_error *err) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return place(w, err);
+    case SAC_WORK_FIND: return find(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
     case SAC_WORK_PREFILL: return run_paced(w, err);
@@ -208,6 +217,7 @@ double sac_work_cost(const sac_work *w) {
 double sac_work_left(const sac_work *w) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return -1;
+    case SAC_WORK_FIND:
     case SAC_WORK_TEXT:
     case SAC_WORK_MEDIA: return (double)(w->prompt.n_tokens - w->prompt.n_reused);
     case SAC_WORK_PREFILL: return sac_prefill_work_left(&w->prefill);

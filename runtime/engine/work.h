@@ -1,6 +1,6 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
- * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; looking
- * up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
+ * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; some of the
+ * rows that the store of beginnings has; looking up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
  * piece of the prefill (prefill.h); the logits. From the
  * second of these on it has one of the model's workspaces (workspace.h). */
 #ifndef SAC_ENGINE_WORK_H
@@ -9,10 +9,12 @@
 #include "media_encode.h"
 #include "prefill.h"
 #include "prompt.h"
+#include "store.h"
 
 typedef enum sac_work_stage {
     SAC_WORK_DONE, /* or nothing has begun */
     SAC_WORK_PLACE,
+    SAC_WORK_FIND, /* rows in the store of beginnings */
     SAC_WORK_TEXT,
     SAC_WORK_MEDIA,
     SAC_WORK_PREFILL,
@@ -26,6 +28,7 @@ typedef struct sac_work {
     sac_work_stage stage;
     bool inside; /* a piece is running, or all of them */
     sac_prompt prompt;
+    sac_store_walk walk;
     size_t medium; /* the next for the tower, or at it */
     sac_media_work encoding;
     sac_prefill_work prefill;

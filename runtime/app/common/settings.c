@@ -20,6 +20,8 @@ void settings_init(settings *s) {
     s->batch = 8;
     s->port = 8000;
     s->slots = 4;
+    s->cache_memory_mib = 512;
+    s->cache_disk_mib = 16384;
     s->queue = 256;
     s->connections = 1024;
     s->body_mib = 256;

@@ -105,6 +105,8 @@ typedef struct settings {
     int64_t picture_pixels, media_items;
     bool request_methods;
     bool no_sharing;
+    char *cache_dir;
+    int64_t cache_memory_mib, cache_disk_mib;
     bool lenient_fields;
     char *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;

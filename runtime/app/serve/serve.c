@@ -48,6 +48,9 @@ static serve_config config_of(const run *r) {
     c.n_client_requests = (int)s->client_requests;
     c.request_methods = s->request_methods;
     c.share_beginnings = !s->no_sharing;
+    c.cache_memory_bytes = s->no_sharing ? 0 : mib(s->cache_memory_mib);
+    c.cache_dir = s->cache_dir;
+    c.cache_disk_bytes = mib(s->cache_disk_mib);
     c.lenient_fields = s->lenient_fields;
     c.tool_parser = s->tool_parser;
     c.reasoning_parser = s->reasoning_parser;
@@ -73,8 +76,22 @@ static serve_config config_of(const run *r) {
     return c;
 }
 
+/* Beginnings are kept of what slots share, and on disk of what is in memory. */
+static sac_status check_cache(const settings *s, sac_error *err) {
+    bool has_memory = settings_given(s, offsetof(settings, cache_memory_mib)) && s->cache_memory_mib;
+    if (s->no_sharing && (s->cache_dir || has_memory))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%s keeps rows that slots share: not with --no-sharing",
+                        s->cache_dir ? "--cache-dir" : "--cache-memory");
+    if (s->cache_dir && !s->cache_memory_mib)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--cache-dir takes rows out of memory: not with --cache-memory 0");
+    if (settings_given(s, offsetof(settings, cache_disk_mib)) && !s->cache_dir)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--cache-disk without --cache-dir: there are no files");
+    return SAC_OK;
+}
+
 static sac_status serve(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words) return sac_fail(err, SAC_BAD_ARGUMENT, "serve takes no '%.60s'", words[0]);
+    SAC_TRY(check_cache(s, err));
     if (s->media_root) SAC_TRY(settings_check_folder("--media-root", s->media_root, err));
     run r = {0};
     sac_status st = run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);

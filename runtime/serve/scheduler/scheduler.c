@@ -4,6 +4,7 @@
 #include "status.h"
 #include "tokens.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,6 +30,24 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
                     s->config->n_slots, (long long)plan.n_ctx, all / (1 << 30), machine / (1 << 30));
 }
 
+static void say(void *ctx, const char *line) {
+    (void)ctx;
+    fprintf(stderr, "saccade: %s\n", line);
+}
+
+/* What slots share, and what is kept of it. */
+static sac_status open_beginnings(serve_server *s, sac_error *err) {
+    const serve_config *c = s->config;
+    SAC_TRY(sac_beginnings_open(&s->beginnings, s->model, err));
+    if (!c->cache_memory_bytes) return SAC_OK;
+    return sac_beginnings_keep(s->beginnings,
+                               &(sac_store_options){.memory_bytes = c->cache_memory_bytes,
+                                                    .dir = c->cache_dir,
+                                                    .disk_bytes = c->cache_disk_bytes,
+                                                    .say = say},
+                               err);
+}
+
 sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
     SAC_TRY(check_memory(s, err));
     SAC_TRY(sac_model_reserve_workspaces(s->model, n_workspaces(s), err));
@@ -36,7 +55,7 @@ sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
         serve_tokens_open(&s->tokens, s->model, s->config->dialect ? s->config->dialect->marks : NULL, err));
     s->slots = calloc((size_t)s->config->n_slots, sizeof *s->slots);
     if (!s->slots) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d slots", s->config->n_slots);
-    if (s->config->share_beginnings) SAC_TRY(sac_beginnings_open(&s->beginnings, s->model, err));
+    if (s->config->share_beginnings) SAC_TRY(open_beginnings(s, err));
     for (int i = 0; i < s->config->n_slots; i++) {
         s->slots[i].server = s;
         SAC_TRY(serve_methods_session(s, &s->slots[i].methods, &s->slots[i].session, err));

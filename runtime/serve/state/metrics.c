@@ -168,6 +168,16 @@ static void write_beginnings(const sac_beginnings_report *r, serve_buffer *b, co
                   (double)r->n_taken);
     write_counter(b, label, "saccade:shared_tokens_total", "Prompt tokens whose rows were taken over",
                   (double)r->n_taken_rows);
+    write_counter(b, label, "vllm:external_prefix_cache_queries_total",
+                  "Prompt tokens that no slot held and that were looked for in the store", (double)r->n_asked_rows);
+    write_counter(b, label, "vllm:external_prefix_cache_hits_total", "Prompt tokens whose rows came out of the store",
+                  (double)r->n_found_rows);
+    write_counter(b, label, "saccade:store_prompts_total", "Prompts that found rows in the store", (double)r->n_found);
+    write_counter(b, label, "saccade:store_disk_tokens_total", "Prompt tokens whose rows came from disk", (double)r->n_disk_rows);
+    write_counter(b, label, "saccade:store_dropped_blocks_total", "Blocks of 64 rows that had to make room in memory",
+                  (double)r->n_dropped_blocks);
+    write_gauge(b, label, "saccade:store_memory_bytes", "Rows of beginnings in the store's memory", (double)r->memory_bytes);
+    write_gauge(b, label, "saccade:store_disk_bytes", "Files of rows on disk", (double)r->disk_bytes);
 }
 
 static void write_gauges(const serve_gauges *g, serve_buffer *b, const char *label) {

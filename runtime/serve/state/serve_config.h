@@ -28,6 +28,9 @@ typedef struct serve_config {
     int n_client_requests; /* under way, of one client; 0 = all but an eighth */
     sac_session_config session;
     bool share_beginnings; /* what prompts of several slots begin with is run once */
+    size_t cache_memory_bytes; /* for beginnings that no slot holds any more; 0 = none are kept */
+    const char *cache_dir;     /* and files of them; NULL = none */
+    size_t cache_disk_bytes;
     bool
         request_methods; /* a request may choose attention methods; a slot is then planned a quarter larger */
     bool lenient_fields; /* a field that is not known is named in the answer instead of refused */
