@@ -45,7 +45,10 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
     case SAC_DTYPE_GPTQ_8:
     case SAC_DTYPE_PACKED_8:
     case SAC_DTYPE_I8: return by_128 ? SAC_DTYPE_C8_128 : group % 32 == 0 ? SAC_DTYPE_C8_32 : SAC_N_DTYPES;
-    case SAC_DTYPE_NF4: return by_128 || group % 64 == 0 ? SAC_DTYPE_NF4_64 : SAC_N_DTYPES;
+    case SAC_DTYPE_NF4:
+        return by_128 || group % 64 == 0 ? SAC_DTYPE_NF4_64
+               : group % 32 == 0         ? SAC_DTYPE_NF4_32
+                                         : SAC_N_DTYPES;
     case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
