@@ -4,6 +4,7 @@
 #include "cuda/weights/code_layout.h"
 #include "cuda/weights/cuda_weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 bool sac_device_takes_weight(const sac_device *d, const sac_weight *w, sac_dtype activations) {
@@ -19,9 +20,15 @@ static bool is_rounded(const sac_placer *p, const sac_weight *w) {
 sac_status sac_place_check(const sac_placer *p, const sac_weight *w) {
     const sac_device *d = p->stream->device;
     if (!w->tensor.data || is_rounded(p, w) || sac_device_takes_weight(d, w, p->activations)) return SAC_OK;
+    const bool in_bf16 = sac_device_takes_weight(d, w, SAC_DTYPE_BF16);
+    char group[96] = "";
+    if (w->group)
+        snprintf(group, sizeof group, "%s in groups of %lld of %lld inputs",
+                 w->order.data ? " in an order" : "", (long long)w->group, (long long)w->tensor.dim[1]);
     return sac_fail(p->err, SAC_UNSUPPORTED,
-                    "%s has no kernels for weights in %s with activations in %s: run on the CPU", d->name,
-                    sac_weight_name(w), sac_dtype_name(p->activations));
+                    "%s has no kernels for weights in %s%s with activations in %s: %srun on the CPU", d->name,
+                    sac_weight_name(w), group, sac_dtype_name(p->activations),
+                    in_bf16 ? "ask for activations in bf16, or " : "");
 }
 
 static sac_status place_part(sac_placer *p, sac_tensor *part) {

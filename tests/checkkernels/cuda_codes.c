@@ -34,6 +34,7 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_F32, false, false, true, SAC_X_EXACT},
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_FP8_ROWS},
     {SAC_DTYPE_FP8, 128, 128, SAC_DTYPE_F32, false, false, false, SAC_X_FP8_GROUPS},
+    {SAC_DTYPE_NF4, 32, 0, SAC_DTYPE_F16, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor

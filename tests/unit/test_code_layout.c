@@ -46,6 +46,9 @@ static float e4m3(uint8_t b) {
     if ((b & 0x7f) == 0x7f) return NAN;
     return (b & 0x80 ? -1.0f : 1.0f) * (e ? ldexpf((float)(8 + m), e - 10) : ldexpf((float)m, -9));
 }
+static bool is_nf4(sac_dtype t) {
+    return t == SAC_DTYPE_NF4_32 || t == SAC_DTYPE_NF4_64;
+}
 /* What the header says of element i of a row. */
 static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
     const int64_t chunk = i / 64 % 4, step = i % 64 / 16, byte = i % 2 * 2 + i % 4 / 2, half = row % 16 / 8,
@@ -56,14 +59,13 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
     uint32_t bits;
     float scale;
     memcpy(&bits, word, 4);
-    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || t == SAC_DTYPE_NF4_64 ? bits : bits & 0xffffff00u;
+    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || is_nf4(t) ? bits : bits & 0xffffff00u;
     memcpy(&scale, &of_scale, 4);
     if (t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_C8_32 && t != SAC_DTYPE_C8_128) {
         const uint8_t two =
             codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
         const int four = two >> (step % 2 * 4) & 15;
-        return t == SAC_DTYPE_NF4_64 ? scale * sac_nf4_levels[four]
-                                     : scale * (float)(four - (int)(bits & 255));
+        return is_nf4(t) ? scale * sac_nf4_levels[four] : scale * (float)(four - (int)(bits & 255));
     }
     const uint8_t code = codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
     if (t == SAC_DTYPE_E4M3_128) return scale * e4m3(code);
@@ -97,7 +99,7 @@ static void check(const sac_weight *w, sac_dtype want_type) {
             }
             const float is = want[input[i]];
             seen[input[i]] = true;
-            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_NF4_64)
+            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !is_nf4(t))
                 assert_true(fabsf(got - is) <= 0x1p-16f * fabsf(is));
             else
                 assert_true(got == is || (isnan(got) && isnan(is)));

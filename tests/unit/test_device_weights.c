@@ -439,6 +439,55 @@ static void test_blocks(void **state) {
     }
 }
 
+/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none. */
+static void test_folders(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *folder;
+        sac_dtype type;
+    } all[] = {
+        {"packed_awq", SAC_DTYPE_C4_32},
+        {"packed_gptq_4", SAC_DTYPE_C4_32},
+        {"packed_gptq_4_v2", SAC_DTYPE_C4_32},
+        {"packed_gptq_4_order", SAC_DTYPE_C4_32},
+        {"packed_gptq_8", SAC_DTYPE_C8_32},
+        {"packed_ct_w4", SAC_DTYPE_C4_32},
+        {"packed_ct_w4_zeros", SAC_DTYPE_C4_32},
+        {"packed_ct_w8", SAC_DTYPE_C8_128},
+        {"packed_ct_w8a8", SAC_DTYPE_C8_128},
+        {"packed_ct_fp8", SAC_DTYPE_E4M3_128},
+        {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128},
+        {"packed_nf4", SAC_DTYPE_NF4_32},
+        {"packed_nf4_nested", SAC_DTYPE_NF4_32},
+        {"packed_fp8_block", SAC_N_DTYPES},
+    };
+    for (size_t i = 0; i < SAC_COUNT(all); i++) {
+        sac_loaded_model m;
+        sac_device_decoder d;
+        sac_error err = {0};
+        char path[128];
+        snprintf(path, sizeof path, "tests/golden/models/%s", all[i].folder);
+        assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+        const sac_dtype activations = sac_device_activations(&m);
+        assert_int_equal(activations, SAC_DTYPE_F16);
+        const sac_status st = sac_decoder_to_device(&m, activations, &f->stream, &d, NULL, NULL, &err);
+        if (all[i].type == SAC_N_DTYPES) {
+            assert_int_equal(st, SAC_UNSUPPORTED);
+            assert_non_null(strstr(err.text, "fp8 in groups of 40"));
+        } else {
+            assert_ok(st, err);
+            const sac_weight *q = &d.decoder.layers[0].q, *here = &m.decoder.layers[0].q;
+            assert_int_equal(q->tensor.dtype, all[i].type);
+            assert_int_equal(q->x_rounding, here->x_rounding);
+            assert_int_equal(q->order.data != NULL, here->order.data != NULL);
+            assert_null(q->scales.data);
+            assert_int_equal(d.decoder.embed.tensor.dtype, SAC_DTYPE_F16);
+        }
+        sac_device_decoder_free(&d, &f->device);
+        sac_loaded_model_free(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_copies, set_up, tear_down),
@@ -450,6 +499,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_patch_embedding, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folders, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,7 @@ template <typename NUMBER> struct c4_128 : code4<NUMBER, 128> {};
 template <typename NUMBER> struct c8_32 : code8<NUMBER, 32> {};
 template <typename NUMBER> struct c8_128 : code8<NUMBER, 128> {};
 template <typename NUMBER> struct e4m3_128 : code_e4m3<NUMBER, 128> {};
+template <typename NUMBER> struct nf4_32 : code_nf4<NUMBER, 32> {};
 template <typename NUMBER> struct nf4_64 : code_nf4<NUMBER, 64> {};
 
 } // namespace sac::weights

@@ -45,7 +45,10 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
     case SAC_DTYPE_GPTQ_8:
     case SAC_DTYPE_PACKED_8:
     case SAC_DTYPE_I8: return by_128 ? SAC_DTYPE_C8_128 : group % 32 == 0 ? SAC_DTYPE_C8_32 : SAC_N_DTYPES;
-    case SAC_DTYPE_NF4: return by_128 || group % 64 == 0 ? SAC_DTYPE_NF4_64 : SAC_N_DTYPES;
+    case SAC_DTYPE_NF4:
+        return by_128 || group % 64 == 0 ? SAC_DTYPE_NF4_64
+               : group % 32 == 0         ? SAC_DTYPE_NF4_32
+                                         : SAC_N_DTYPES;
     case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
@@ -113,12 +116,15 @@ typedef struct tile {
     const int32_t *place; /* of each input, or NULL: their own */
 } tile;
 
+/* Outputs of a word at a time; n is a multiple of 8. */
 static void take_awq(const tile *t) {
     const int64_t n = t->w->tensor.dim[0], k = t->w->tensor.dim[1];
+    const uint8_t *numbers = t->w->tensor.data;
     for (int64_t c = 0; c < k; c++)
-        for (int64_t r = 0; r < t->n_rows; r++)
-            t->codes[r * t->stride + c] = (uint8_t)awq_nibble(
-                (const uint8_t *)t->w->tensor.data + (c * n + (t->first + r) / 8 * 8) / 2, t->first + r);
+        for (int64_t r = 0; r < t->n_rows; r += 8) {
+            const uint8_t *word = numbers + (c * n + t->first + r) / 2;
+            for (int64_t i = 0; i < 8; i++) t->codes[(r + i) * t->stride + c] = (uint8_t)awq_nibble(word, i);
+        }
 }
 
 static void take_gptq(const tile *t) {
@@ -198,7 +204,8 @@ sac_status sac_code_layout_pack(const sac_weight *w, void *to, int32_t *input) {
     const sac_dtype type = sac_code_layout_type(w);
     const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1];
     const sac_block_layout l = sac_block_layout_of(type, n, k);
-    tile t = {.w = w, .stride = l.n_stretches * SAC_BLOCK_STRETCH};
+    tile t = {.w = w,
+              .stride = l.n_stretches * SAC_BLOCK_STRETCH + 64 /* rows on lines of their own in the cache */};
     const size_t n_codes = (size_t)(SAC_BLOCK_TILE * t.stride);
     int32_t *place_of = w->order.data ? malloc((size_t)k * sizeof *place_of) : NULL;
     t.codes = malloc(n_codes);
