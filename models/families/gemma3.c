@@ -86,9 +86,10 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     const json_t *side = json_object_get(p->vision, "image_size"), *patch = json_object_get(p->vision, "patch_size");
     int scale = 4;
     SAC_TRY(sac_config_get_int(p->keys, "clip.vision.projector.scale_factor", 1, SAC_CONFIG_MAX_IMAGE, &scale, err));
-    const json_int_t n = json_integer_value(side) / json_integer_value(patch) / scale;
-    if (n < 1 || n > SAC_CONFIG_MAX_IMAGE)
-        return sac_fail(err, SAC_BAD_FILE, "%lld squares of %d patches a side of the picture", (long long)n, scale);
+    const json_int_t across = json_integer_value(side) / json_integer_value(patch), n = across / scale;
+    if (n < 1 || n > SAC_CONFIG_MAX_IMAGE || across % scale != 0)
+        return sac_fail(err, SAC_BAD_FILE, "the tower's %lld x %lld patches are not whole squares of %d a side", (long long)across,
+                        (long long)across, scale);
     json_object_set_new(p->config, "mm_tokens_per_image", json_integer(n * n));
     json_object_set_new(p->preprocessor, "size", json_pack("{s:O, s:O}", "height", side, "width", side));
     return SAC_OK;

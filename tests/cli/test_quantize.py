@@ -155,7 +155,9 @@ class Quantize(Case):
                 ((DEMO, out + ".gguf", "--format", "w4a16"), 64, "folder"), (("no/such/one/there", out, "--format", "fp8"), 66, "no such"),
                 ((DEMO, DEMO, "--format", "fp8"), 64, "there already"),
                 ((os.path.join(MODELS, "packed_ct_w4"), out, "--format", "fp8"), 69, "quantised already"),
-                ((os.path.join(MODELS, "gemma2"), out + ".gguf", "--format", "q8_0"), 69, "gemma2"),
+                ((os.path.join(MODELS, "qwen3_moe"), out + ".gguf", "--format", "q8_0"), 69, "6 experts a layer"),
+                ((os.path.join(MODELS, "smollm3"), out + ".gguf", "--format", "q8_0"), 69, "every fourth layer without rope"),
+                ((DEMO, os.path.join(out, "none", "there.gguf"), "--format", "q8_0"), 74, "cannot be written"),
                 ((os.path.join(MODELS, "llama_dynamic"), out + ".gguf", "--format", "q8_0"), 69, "rope_scaling")):
             self.assertIn(says, self.quantize(*words, code=code).stderr)
         run = saccade("ask", "-m", os.path.join(MODELS, "packed_ct_w4"), "--weights", "q8_0", "x")

@@ -228,6 +228,25 @@ static void damaged_parts(void **state) {
     free(b.data);
 }
 
+static void damaged_squares(void **state) {
+    (void)state;
+    static const char pair[] = "gemma3", scale[] = "clip.vision.projector.scale_factor";
+    bytes b = begin(pair);
+    rename_it(&b, scale); /* then squares are of 4 x 4 */
+    DAMAGED("6 x 6 patches are not whole squares of 4 a side");
+    set_u32(&b, scale, 0);
+    DAMAGED(scale);
+    set_u32(&b, scale, 5);
+    DAMAGED("not whole squares of 5");
+    set_dim(&b, "mm.input_projection.weight", 0, 23);
+    DAMAGED("mm.input_projection.weight");
+    set_dim(&b, "mm.soft_emb_norm.weight", 0, 23);
+    DAMAGED("mm.soft_emb_norm.weight has shape");
+    rename_it(&b, "v.post_ln.bias");
+    DAMAGED("v.post_ln.bias is missing");
+    free(b.data);
+}
+
 static void damaged_depths(void **state) {
     (void)state;
     static const char pair[] = "qwen3_vl";
@@ -268,6 +287,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_keys, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_tensors, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_parts, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_squares, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),
     };
     int failed = _cmocka_run_group_tests("pairs", tests, n, NULL, NULL);
