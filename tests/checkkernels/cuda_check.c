@@ -1,8 +1,8 @@
 /* cuda_check.c - every case of an op on a card against the plain C reference, in f32, f16 and bf16, twice
  * each: the second time, without early starts (early.cuh), must give the same bits. */
-#include "cuda/weights/code_layout.h"
 #include "cuda_twin.h"
 
+#include "cuda/weights/code_layout.h"
 #include "cuda/weights/cuda_weights.h"
 
 #include <math.h>
