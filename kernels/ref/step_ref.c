@@ -1,5 +1,7 @@
 #include "quants.h"
 #include "ref.h"
+#include "weights/ref_weights.h"
+#include "weights/x_rounding.h"
 
 #include <math.h>
 
@@ -68,12 +70,44 @@ sac_status sac_ref_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
     return SAC_OK;
 }
 
+/* Weights that are more than one tensor of rows: their scales lie apart. */
+static bool is_apart(const sac_weight *w) {
+    return sac_ref_weight_of(w)->holds != sac_ref_holds_rows;
+}
+
+/* The same as `product` where scales lie apart; x is the normalised row, rounded as the weights ask. */
+static double product_apart(const float *x, const sac_weight *w, int64_t j, float *numbers) {
+    const int64_t k = w->tensor.dim[1];
+    double sum = 0;
+    sac_ref_weight_of(w)->row(w, j, k, numbers);
+    for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)numbers[c];
+    return sum;
+}
+
+static void gate_up_apart(const sac_stream *s, const sac_gate_up_step_args *a, int64_t i) {
+    const int64_t k = a->x.cols;
+    assert(3 * (size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
+    float *numbers = sac_stream_thread_scratch(s, 0), *normed = numbers + k, *rounded = normed + k;
+    const float *x = sac_mat_row_f32(a->x, i);
+    const double scale = rms_scale(x, k, a->eps);
+    for (int64_t c = 0; c < k; c++) normed[c] = (float)((double)x[c] * scale * (double)a->norm[c]);
+    if (a->gate.x_rounding) sac_round_x(&a->gate, normed, rounded, k);
+    x = a->gate.x_rounding ? rounded : normed;
+    for (int64_t j = 0; j < a->y.cols; j++) {
+        const double g = product_apart(x, &a->gate, j, numbers), u = product_apart(x, &a->up, j, numbers);
+        sac_mat_row_f32(a->y, i)[j] = (float)(sac_ref_activation(SAC_ACT_SILU, g) * u);
+    }
+}
+
 sac_status sac_ref_gate_up_step(const sac_stream *s, const sac_gate_up_step_args *a) {
-    (void)s;
     int64_t n = a->y.cols;
     assert(sac_ref_is_mat(a->x) && sac_ref_is_mat(a->y) && a->x.rows == a->y.rows && a->norm);
     assert(a->gate.tensor.dim[0] == n && a->up.tensor.dim[0] == n && a->gate.tensor.dim[1] == a->x.cols);
     for (int64_t i = 0; i < a->x.rows; i++) {
+        if (is_apart(&a->gate)) {
+            gate_up_apart(s, a, i);
+            continue;
+        }
         const float *x = sac_mat_row_f32(a->x, i);
         double scale = rms_scale(x, a->x.cols, a->eps);
         for (int64_t j = 0; j < n; j++) {

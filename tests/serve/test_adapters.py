@@ -57,12 +57,22 @@ class Adapters(Case):
             self.assertEqual(len(set(found.values())), len(asked))
 
     def test_rows_of_one_are_not_used_for_another(self):
-        with Server(*OPTIONS, "--slots", "1") as server:
+        with Server(*OPTIONS, "--slots", "1", "--cache-memory", "0") as server:
             for adapter in (None, "owl", "mouse", "owl", None):
                 text, n_cached = self.answer(server, LONG, adapter)
                 self.assertEqual(n_cached, 0, adapter)
                 self.assertEqual(text, lone(LONG, adapter))
                 self.assertGreater(self.answer(server, LONG, adapter)[1], 20)
+
+    def test_kept_rows_of_one_are_not_used_for_another(self):
+        """What the slot held before is found again, its own adapter's alone."""
+        with Server(*OPTIONS, "--slots", "1") as server:
+            seen = set()
+            for adapter in (None, "owl", "mouse", "owl", None):
+                text, n_cached = self.answer(server, LONG, adapter)
+                self.assertEqual(n_cached > 20, adapter in seen, (adapter, n_cached))
+                self.assertEqual(text, lone(LONG, adapter))
+                seen.add(adapter)
 
     def test_the_slot_that_holds_the_rows_is_found(self):
         """Not another's that shares the words."""
