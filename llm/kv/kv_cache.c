@@ -109,16 +109,20 @@ size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block) {
     return (size_t)c->shape->n_layers * rows_bytes(c, n_block);
 }
 
-/* The rows of every head, one behind another as the block has them. Counts are not looked at: steps may be changing them. */
+/* The rows of every head, one behind another as the block has them. Counts are not looked at: steps may be changing them. Heads,
+ * keys and values, and layers lie at one distance from each other, in the cache as in the block. */
 static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
                            int64_t n_block, bool to_block) {
     const sac_device *d = c->shape->device;
-    const int heads = c->shape->n_kv_heads;
-    const size_t row_bytes = sac_dtype_row_bytes(c->dtype, c->shape->head_dim), n_bytes = (size_t)n * row_bytes;
-    for (int i = 0; i < c->shape->n_layers * 2 * heads; i++, block += (size_t)n_block * row_bytes) {
-        const sac_kv_view kv = view_of(c, c->data + (size_t)(i / (2 * heads)) * c->layer_bytes, c->capacity, 0);
-        void *rows = row_at(&kv, i / heads % 2 ? kv.v : kv.k, i % heads, first);
-        void *to = to_block ? (void *)block : rows, *from = to_block ? rows : (void *)block;
+    const size_t row_bytes = sac_dtype_row_bytes(c->dtype, c->shape->head_dim), n_bytes = (size_t)n * row_bytes,
+                 n_pieces = (size_t)c->shape->n_layers * 2 * (size_t)c->shape->n_kv_heads;
+    const size_t there = (size_t)c->capacity * row_bytes, here = (size_t)n_block * row_bytes;
+    uint8_t *rows = c->data + (size_t)first * row_bytes;
+    if (d && d->move_pieces && there <= INT32_MAX) /* a pitch that every card takes */
+        return to_block ? d->move_pieces(stream, block, here, rows, there, n_bytes, n_pieces)
+                        : d->move_pieces(stream, rows, there, block, here, n_bytes, n_pieces);
+    for (size_t i = 0; i < n_pieces; i++, rows += there, block += here) {
+        void *to = to_block ? block : rows, *from = to_block ? rows : block;
         if (d)
             SAC_TRY((to_block ? d->download : d->upload)(stream, to, from, n_bytes));
         else

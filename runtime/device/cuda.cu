@@ -70,6 +70,12 @@ static sac_status cuda_download(const sac_stream *s, void *to, const void *from,
 static sac_status cuda_copy(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
     return copy(s, to, from, n_bytes, cudaMemcpyDeviceToDevice);
 }
+static sac_status cuda_move_pieces(const sac_stream *s, void *to, size_t to_stride, const void *from, size_t from_stride,
+                                   size_t n_bytes, size_t n) {
+    SAC_TRY(cuda_use(s->device));
+    return status_of(
+        cudaMemcpy2DAsync(to, to_stride, from, from_stride, n_bytes, n, cudaMemcpyDefault, native(s)));
+}
 static sac_status cuda_zero(const sac_stream *s, void *to, size_t n_bytes) {
     if (!n_bytes) return SAC_OK;
     SAC_TRY(cuda_use(s->device));
@@ -214,6 +220,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->download = cuda_download;
     d->copy = cuda_copy;
     d->zero = cuda_zero;
+    d->move_pieces = cuda_move_pieces;
     d->stream_open = cuda_stream_open;
     d->stream_open_first = cuda_stream_open_first;
     d->stream_sync = cuda_stream_sync;

@@ -67,6 +67,10 @@ struct sac_device {
     sac_status (*download)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
     sac_status (*copy)(const sac_stream *s, void *to, const void *from, size_t n_bytes);
     sac_status (*zero)(const sac_stream *s, void *to, size_t n_bytes);
+    /* n pieces of n_bytes, each so many bytes behind the one before, in one go: up, down or on the device. The host's side is
+     * from host_alloc(). NULL: the device has none, pieces are moved one by one. */
+    sac_status (*move_pieces)(const sac_stream *s, void *to, size_t to_stride, const void *from, size_t from_stride,
+                              size_t n_bytes, size_t n);
 
     /* A stream with `scratch_bytes` for ops. The CPU's runs copies only: its ops need sac_stream_init. */
     sac_status (*stream_open)(const sac_device *d, sac_stream *s, size_t scratch_bytes, sac_error *err);
