@@ -8,8 +8,10 @@ static bool is_same(const sac_checkpoint_tensor *a, const sac_checkpoint_tensor 
     return a->dtype == b->dtype && a->n_bytes == b->n_bytes && memcmp(a->data, b->data, a->n_bytes) == 0;
 }
 
-static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *name, sac_error *err) {
+static sac_status replace(sac_adapted *out, const sac_adapter *a, const sac_tensor_table *table, const sac_spec_tensor *row,
+                          bool gguf, const char *name, sac_error *err) {
     bool is_own;
+    sac_error why = {0};
     const sac_checkpoint_tensor *t = sac_adapter_replacement(a, name, &is_own);
     if (t && out->replacement && !is_same(t, out->replacement))
         return sac_fail(err, SAC_BAD_FILE,
@@ -20,6 +22,8 @@ static sac_status replace(sac_adapted *out, const sac_adapter *a, const char *na
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
         return sac_fail(err, SAC_UNSUPPORTED, "%s%s: %.150s is %s; f32, f16 or bf16 is needed here",
                         a->folder, sac_adapter_file(a), t->name, t->dtype_name);
+    sac_status st = sac_tensor_table_check(table, row, gguf, t, &why);
+    if (st != SAC_OK) return sac_fail(err, st, "%s%s: %s", a->folder, sac_adapter_file(a), why.text);
     out->replacement = t;
     out->is_own = is_own;
     return SAC_OK;
@@ -37,7 +41,7 @@ sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, cons
             SAC_TRY(sac_adapter_find_lora(a, name, &lora, err));
         for (int k = 0; out->replacement == before && sac_tensor_table_name(t, row, gguf, layer, k, name);
              k++)
-            SAC_TRY(replace(out, a, name, err));
+            SAC_TRY(replace(out, a, t, row, gguf, name, err));
         if (lora.a) out->loras[out->n_loras++] = lora;
     }
     return SAC_OK;

@@ -146,6 +146,25 @@ class Adapter(Case):
             self.assertEqual(run.returncode, 65)
             self.assertIn("is replaced by another adapter too", run.stderr)
 
+    def test_a_replacement_of_another_shape_names_its_file(self):
+        with tempfile.TemporaryDirectory() as outer:
+            folder = os.path.join(outer, "adapter")
+            shutil.copytree(ADAPTERS + "saved_norms", folder)
+            path = os.path.join(folder, "adapter_model.safetensors")
+            with open(path, "rb") as f:
+                data = f.read()
+            end = 8 + int.from_bytes(data[:8], "little")
+            header = json.loads(data[8:end])
+            name = next(n for n in header if n.endswith("norm.weight"))
+            n, = header[name]["shape"]
+            header[name]["shape"] = [2, n // 2]
+            text = json.dumps(header).encode()
+            with open(path, "wb") as f:
+                f.write(len(text).to_bytes(8, "little") + text + data[end:])
+            run = saccade("inspect", MODEL, "--adapter", folder)
+            self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (65, "", 1))
+            self.assertIn(f"adapter_model.safetensors: tensor {name} has shape [2, {n // 2}]", run.stderr)
+
 
 if __name__ == "__main__":
     main()
