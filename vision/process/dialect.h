@@ -31,8 +31,13 @@
 
 #include "processor.h"
 
-#define SAC_DIALECTS(X) X(clip) X(anyres) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) \
-    X(smolvlm) X(gemma3)
+#define SAC_DIALECTS(X)                                                                                      \
+    X(clip)                                                                                                  \
+    X(anyres) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)
+
+typedef struct sac_colors {
+    double mean[3], std[3]; /* of pixels from 0 to 1 */
+} sac_colors;
 
 struct sac_dialect {
     const char *name; /* in reports */
@@ -42,7 +47,8 @@ struct sac_dialect {
     bool pools;         /* may average or blend the tokens of a tile */
     bool tells_among;   /* one of several pictures becomes other tiles than a picture alone */
     bool counts_frames; /* the size of a video's frames depends on how many there are: p->n_frames */
-    size_t own_bytes;   /* of the settings that only this dialect has, c->own */
+    const sac_colors *colors; /* where no key says them; NULL: those of the image processor's class */
+    size_t own_bytes;         /* of the settings that only this dialect has, c->own */
     /* Its own keys of preprocessor_config.json and of the model's files (any may be NULL) into c->own, which is zeroed,
      * after those that all share. */
     sac_status (*read)(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
@@ -89,8 +95,8 @@ sac_status sac_tile_squeeze(const sac_processor_config *c, const sac_image *imag
  * picture fills more than half of it. Grids come by their number of tiles, then by their width. tile_grid.c */
 void sac_tile_grid_choose(const sac_processor_config *c, int min_tiles, int max_tiles, sac_visual_plan *p);
 /* The whole picture squeezed into w x h tiles, and their patch rows. */
-sac_status sac_tile_grid_draw(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p, int w,
-                              int h, sac_resize_arithmetic arithmetic, uint8_t *rows, sac_error *err);
+sac_status sac_tile_grid_draw(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                              int w, int h, sac_resize_arithmetic arithmetic, uint8_t *rows, sac_error *err);
 /* The patch rows of a tile's pixels [tile_size][tile_size][3]. */
 void sac_tile_cut(const sac_processor_config *c, const uint8_t *pixels, uint8_t *rows);
 /* Tokens as they come out of the merger. */

@@ -75,8 +75,11 @@ static sac_status cut(const sac_processor_config *c, const sac_image *image, con
 
 static const char *const classes[] = {"CLIPImageProcessor", "CLIPFeatureExtractor", NULL};
 
+static const sac_colors imagenet = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
 const sac_dialect sac_dialect_internvl_chat = {.name = "internvl_chat",
                                                .classes = classes,
+                                               .colors = &imagenet,
                                                .own_bytes = sizeof(settings),
                                                .read = read,
                                                .plan = plan,

@@ -9,9 +9,9 @@
 
 #define MAX_TILE_SIZE 4096
 
-static const double clip_mean[3] = {0.48145466, 0.4578275, 0.40821073};
-static const double clip_std[3] = {0.26862954, 0.26130258, 0.27577711};
-static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
+static const sac_colors clip_colors = {{0.48145466, 0.4578275, 0.40821073},
+                                       {0.26862954, 0.26130258, 0.27577711}},
+                        half_colors = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 
 sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err) {
     char path[4096];
@@ -34,8 +34,8 @@ typedef struct processor_class {
     const char *name;
     const sac_dialect *dialect; /* NULL: any of those without classes of their own */
     bool pads;                  /* do_pad makes the picture square */
-    int squeeze;                /* "size" is so many pixels both ways, and nothing is cropped; 0: CLIP's defaults */
-    bool half;                  /* mean and deviation are 0.5 */
+    int squeeze; /* "size" is so many pixels both ways, and nothing is cropped; 0: CLIP's defaults */
+    bool half;   /* mean and deviation are 0.5 */
 } processor_class;
 
 static const processor_class classes[] = {
@@ -71,7 +71,8 @@ static sac_status read_class(processor_class *out, const sac_dialect *d, const j
         *out = classes[i];
         return SAC_OK;
     }
-    return sac_fail(err, SAC_UNSUPPORTED, "\"image_processor_type\" is \"%.60s\"; known here are %s and its kin", type,
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"image_processor_type\" is \"%.60s\"; known here are %s and its kin", type,
                     d->classes ? d->classes[0] : classes[0].name);
 }
 
@@ -148,14 +149,12 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
 
 /* pixel * factor, normalised or not, as (pixel / 255 - mean) / std. */
 static sac_status read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err) {
-    const bool is_imagenet = c->dialect == &sac_dialect_internvl_chat; /* whose code has them */
-    double mean[3], std[3], factor = 1.0 / 255;
+    sac_colors colors = half ? half_colors : c->dialect->colors ? *c->dialect->colors : clip_colors;
+    const double *mean = colors.mean, *std = colors.std;
+    double factor = 1.0 / 255;
     bool rescale = true, normalize = true;
-    memcpy(mean, is_imagenet ? imagenet_mean : clip_mean, sizeof mean);
-    memcpy(std, is_imagenet ? imagenet_std : clip_std, sizeof std);
-    for (int i = 0; half && i < 3; i++) mean[i] = std[i] = 0.5;
-    SAC_TRY(read_rgb(json, "image_mean", mean, err));
-    SAC_TRY(read_rgb(json, "image_std", std, err));
+    SAC_TRY(read_rgb(json, "image_mean", colors.mean, err));
+    SAC_TRY(read_rgb(json, "image_std", colors.std, err));
     SAC_TRY(sac_json_get_float(json, "rescale_factor", &factor, err));
     SAC_TRY(sac_json_get_bool(json, "do_rescale", &rescale, err));
     SAC_TRY(sac_json_get_bool(json, "do_normalize", &normalize, err));
@@ -174,8 +173,8 @@ static sac_status read_colors(sac_processor_config *c, const json_t *json, bool 
     return SAC_OK;
 }
 
-static sac_status read_own(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
-                           sac_error *err) {
+static sac_status read_own(sac_processor_config *c, const sac_processor_model *model,
+                           const json_t *preprocessor, sac_error *err) {
     size_t n_bytes = c->dialect->own_bytes;
     if (n_bytes) c->own = calloc(1, n_bytes);
     if (n_bytes && !c->own) return sac_fail(err, SAC_NO_MEMORY, "no memory for an image processor");
