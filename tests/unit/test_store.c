@@ -1,7 +1,7 @@
 /* Beginnings that no session holds any more: prompts find their rows in memory and on disk, and the answer has the bits that
  * it has without; what is dropped, damaged or of others is not taken. */
 #define _GNU_SOURCE
-#include "step_test.h"
+#include "shared_rows_test.h"
 
 #include "engine.h"
 #include "store_file.h"
@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FOLDER "tests/golden/models/"
 enum { FRAMES = 3, FRAME_TOKENS = 64, MIB = 1 << 20 };
 
 typedef struct lines {
@@ -437,69 +436,6 @@ static void a_full_disk(void **state) {
 
 /* ---------------------------------------------------------------- families, chunks, threads, adapters */
 
-enum { MOST_VOCAB = 1024, N_STEPS = 4, N_IMAGES = 5 };
-
-typedef struct pictures {
-    sac_part parts[N_IMAGES + 2];
-    sac_frame frames[N_IMAGES];
-    char paths[N_IMAGES][64];
-    sac_message message;
-} pictures;
-
-static const sac_message *about(pictures *p, bool has_vision, const char *text) {
-    memset(p, 0, sizeof *p);
-    size_t n = 0;
-    if (has_vision) {
-        p->parts[n++] = (sac_part){.kind = SAC_PART_IMAGE, .path = FOLDER "tall.png"};
-        for (int i = 0; i < N_IMAGES; i++) {
-            snprintf(p->paths[i], sizeof p->paths[i], FOLDER "frame%d.png", i);
-            p->frames[i] = (sac_frame){.path = p->paths[i], .time_s = i / 2.0};
-        }
-        p->parts[n++] = (sac_part){.kind = SAC_PART_FRAMES, .frames = p->frames, .n_frames = N_IMAGES};
-    }
-    p->parts[n++] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
-    p->message = (sac_message){.role = "user", .parts = p->parts, .n_parts = n};
-    return &p->message;
-}
-
-static sac_session *chunked(const sac_model *m, int chunk) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    sac_session_config_default(&c);
-    c.n_ctx = 1024;
-    c.prefill_chunk = chunk;
-    c.kv = "f32";
-    assert_ok(sac_session_create(&s, m, &c, &err), err);
-    return s;
-}
-
-typedef struct said {
-    float logits[1 + N_STEPS][MOST_VOCAB];
-} said;
-
-static int64_t say(const sac_model *m, sac_session *s, const sac_message *q, said *x) {
-    sac_model_info info;
-    sac_sampling o = step_sampling(N_STEPS + 1);
-    sac_error err;
-    sac_result r;
-    bool done = false;
-    int32_t token;
-    memset(x, 0, sizeof *x);
-    o.ignore_eos = true;
-    sac_model_get_info(m, &info);
-    assert_ok(sac_session_begin(s, q, 1, &o, NULL, &err), err);
-    for (int i = 0; !done; i++) {
-        assert_true(i <= N_STEPS && info.vocab <= MOST_VOCAB);
-        assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
-        memcpy(x->logits[i], sac_session_logits(s), (size_t)info.vocab * sizeof(float));
-    }
-    sac_session_end(s, &r);
-    return r.n_reused_tokens;
-}
-
-#define LONG_TEXT "the quick brown fox jumps over the lazy dog and then runs back home again to sleep "
-
 static const struct {
     const char *path, *chat;
     bool has_vision;
@@ -528,14 +464,14 @@ static void every_family_and_chunk(void **state) {
         sac_model *m = open_family(f, 1), *other = open_family(f, 3);
         for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
             const char *dir = new_folder();
-            sac_session *alone = chunked(m, chunks[c]);
+            sac_session *alone = chunked(m, chunks[c], "f32");
             pictures p;
             say(m, alone, about(&p, families[f].has_vision, texts[1]), &want);
             sac_session_free(alone);
             for (int start = 0; start < 2; start++) {
                 const sac_model *now = start ? other : m;
                 sac_beginnings *b = open_store(now, 64 * MIB, dir, 64 * MIB, NULL);
-                sac_session *s = join(chunked(now, chunks[c]), b);
+                sac_session *s = join(chunked(now, chunks[c], "f32"), b);
                 if (!start) say(now, s, about(&p, families[f].has_vision, texts[0]), &got);
                 say(now, s, about(&p, false, texts[2]), &got);
                 int64_t n = say(now, s, about(&p, families[f].has_vision, texts[1]), &got);
@@ -570,7 +506,7 @@ static void adapters_are_apart(void **state) {
         o.n_kept_adapters = 2;
         assert_ok(sac_model_open(&m, FOLDER "llama_f32", &o, &err), err);
         sac_beginnings *b = open_store(m, 64 * MIB, dir, 64 * MIB, NULL);
-        sac_session *s = join(chunked(m, 256), b);
+        sac_session *s = join(chunked(m, 256, "f32"), b);
         const char *names[] = {NULL, "a", "b"};
         for (int i = 0; i < 6; i++) {
             assert_ok(sac_session_set_adapter(s, names[i % 3], &err), err);
@@ -616,7 +552,7 @@ static void threads_and_two_servers(void **state) {
     sac_model *m = open_family(0, 1);
     asker a[2 * THREADS];
     pictures p;
-    sac_session *alone = chunked(m, 32);
+    sac_session *alone = chunked(m, 32, "f32");
     for (int k = 0; k < QUESTIONS; k++) {
         sac_session_reset(alone);
         say(m, alone, about(&p, false, thread_texts[k]), &thread_want[k]);
@@ -628,7 +564,7 @@ static void threads_and_two_servers(void **state) {
         lines l[2] = {{0}, {0}};
         sac_beginnings *b[2];
         for (int k = 0; k < 2; k++) b[k] = open_store(m, (round ? 8 : 2000) * one, dir, (round == 2 ? 6 : 2000) * one, &l[k]);
-        for (int i = 0; i < 2 * THREADS; i++) a[i] = (asker){.m = m, .s = join(chunked(m, 32), b[i % 2]), .number = i};
+        for (int i = 0; i < 2 * THREADS; i++) a[i] = (asker){.m = m, .s = join(chunked(m, 32, "f32"), b[i % 2]), .number = i};
         for (int i = 0; i < 2 * THREADS; i++) assert_int_equal(pthread_create(&a[i].thread, NULL, ask_round_and_round, &a[i]), 0);
         for (int i = 0; i < 2 * THREADS; i++) pthread_join(a[i].thread, NULL);
         for (int i = 0; i < 2 * THREADS; i++) sac_session_free(a[i].s);
