@@ -24,15 +24,27 @@ static sac_status leave_out(sac_layer_set *dense, const json_t *list, int n_laye
     return SAC_OK;
 }
 
+static sac_status read_counts(sac_expert_shape *x, const json_t *object, int fewest, sac_error *err) {
+    SAC_TRY(sac_config_get_int(object, "num_experts", fewest, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(object, "num_local_experts", fewest, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    return sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err);
+}
+
+sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *object, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    SAC_TRY(read_counts(&d->experts, object, 1, err));
+    d->experts.intermediate = d->intermediate;
+    for (int i = 0; i < d->n_layers; i++) sac_layer_set_add(&d->sparse, i);
+    return sac_config_check_experts(&d->experts, err);
+}
+
 sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err) {
     sac_decoder_config *d = &c->decoder;
     sac_expert_shape *x = &d->experts;
     const json_t *list = NULL;
     sac_layer_set dense = {{0}};
     int step = 1;
-    SAC_TRY(sac_config_get_int(object, "num_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
-    SAC_TRY(sac_config_get_int(object, "num_local_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
-    SAC_TRY(sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
+    SAC_TRY(read_counts(x, object, 0, err));
     SAC_TRY(
         sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
     SAC_TRY(sac_config_get_int(object, "decoder_sparse_step", 1, INT32_MAX, &step, err));
