@@ -5,6 +5,7 @@ static void defaults(sac_model_config *c) { /* transformers' MixtralConfig */
     sac_family_mistral.defaults(c);
     c->text_family = &sac_family_mixtral;
     c->decoder.sliding_window = 0;
+    c->decoder.rope.theta = 1e6;
     c->decoder.rms_eps = 1e-5f;
     c->decoder.experts = (sac_expert_shape){.n = 8, .n_used = 2, .normed = true};
 }
