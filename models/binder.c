@@ -307,7 +307,7 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
     sac_checkpoint_tensor rows;
-    if (row->within.n && !b->s->gguf) {
+    if (row->within.n) {
         if (adapted.n_loras)
             return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s: an adapter of a tensor that holds several matrices",
                             t->name);

@@ -171,8 +171,9 @@ sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tenso
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err) {
     const int64_t first = evaluate(t, row->within.item[0]), n = evaluate(t, row->shape.item[0]);
     *part = *whole;
-    if (whole->dtype != SAC_DTYPE_F32 && whole->dtype != SAC_DTYPE_F16 && whole->dtype != SAC_DTYPE_BF16)
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several matrices is read in f32, f16 or bf16 only",
+    const bool is_block = whole->dtype >= SAC_DTYPE_Q8_0 && whole->dtype <= SAC_DTYPE_IQ4_XS; /* of GGUF, each row whole ones */
+    if (!is_block && whole->dtype != SAC_DTYPE_F32 && whole->dtype != SAC_DTYPE_F16 && whole->dtype != SAC_DTYPE_BF16)
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several matrices is read in f32, f16, bf16 or GGUF's blocks only",
                         whole->name, whole->dtype_name);
     if (first < 0 || n < 1 || first + n > whole->dim[0])
         return sac_fail(err, SAC_INTERNAL, "rows \"%s\" of %s are not in it", row->within.item[0], row->slot);

@@ -97,6 +97,8 @@ typedef struct sac_model_config {
 sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err);
 /* Of a model whose layers all have experts, each as wide as "intermediate_size" says. */
 sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *object, sac_error *err);
+/* Of GGUF: every layer has experts; `normed`: their weights add up to 1 where no key says otherwise. */
+sac_status sac_config_read_gguf_experts(sac_model_config *c, const json_t *keys, bool normed, sac_error *err);
 /* What was read of experts, or came of elsewhere. */
 sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err);
 

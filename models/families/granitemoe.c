@@ -12,4 +12,14 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_experts_alone(c, config, err);
 }
 
-const sac_family sac_family_granitemoe = {.name = "granitemoe", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    SAC_TRY(sac_family_granite.read_gguf(c, keys, err));
+    return sac_config_read_gguf_experts(c, keys, true, err);
+}
+
+const sac_family sac_family_granitemoe = {.name = "granitemoe",
+                                          .defaults = defaults,
+                                          .read = read,
+                                          .positions = sac_positions_plain,
+                                          .read_gguf = read_gguf,
+                                          .gguf_neighbours = true};

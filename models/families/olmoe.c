@@ -26,4 +26,9 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_experts_alone(c, config, err);
 }
 
-const sac_family sac_family_olmoe = {.name = "olmoe", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    return sac_config_read_gguf_experts(c, keys, false, err);
+}
+
+const sac_family sac_family_olmoe = {
+    .name = "olmoe", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};
