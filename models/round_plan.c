@@ -34,12 +34,19 @@ static sac_status add(sac_round_plan *p, const sac_plan_entry *e, sac_error *err
     return SAC_OK;
 }
 
+/* A tensor that holds several matrices is rounded as one. */
+static bool is_listed(const sac_round_plan *p, const sac_checkpoint_tensor *t) {
+    for (int i = p->n - 1; i >= 0; i--)
+        if (p->entries[i].from == t) return true;
+    return false;
+}
+
 static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const sac_spec_tensor *row, int layer,
                        const sac_checkpoint *checkpoint, bool gguf, sac_error *err) {
     char name[SAC_TENSOR_NAME_BYTES];
     sac_plan_entry e = {.row = row, .layer = layer};
     e.from = sac_tensor_table_find(table, row, checkpoint, gguf, layer, name);
-    if (!e.from) return SAC_OK;
+    if (!e.from || (row->within.n && is_listed(p, e.from))) return SAC_OK;
     if (!sac_tensor_table_name(table, row, true, layer, 0, name)) name[0] = 0;
     snprintf(e.gguf, sizeof e.gguf, "%.90s", name);
     e.is_matrix = row->shape.n > 1;
