@@ -177,6 +177,36 @@ static void conversations_reuse_on_their_side_of_the_border(void **state) {
     sac_session_free(s);
 }
 
+/* Rows are shared below the border alone, and those of a session that has crossed it with nobody. */
+static void beginnings_are_shared_below_the_border(void **state) {
+    (void)state;
+    enum { N = 5 };
+    static const int lengths[N] = {BORDER - 10, BORDER - 6, BORDER + 5, BORDER - 4, BORDER - 2};
+    static const bool takes[N] = {false, true, false, true, true}; /* the fourth crosses while it answers */
+    int32_t ids[MOST], fresh[MOST];
+    sac_session *sessions[N];
+    sac_beginnings *b;
+    sac_beginnings_report r;
+    int64_t n_taken = 0;
+    assert_ok(sac_beginnings_open(&b, model, &err), err);
+    for (int i = 0; i < N; i++) {
+        sac_session *other = session(NULL);
+        sessions[i] = session(NULL);
+        assert_ok(sac_session_join(sessions[i], b, &err), err);
+        fill(ids, MOST, 4);
+        memcpy(fresh, ids, sizeof ids);
+        answer(sessions[i], ids, lengths[i], 8);
+        answer(other, fresh, lengths[i], 8);
+        assert_memory_equal(ids, fresh, (size_t)(lengths[i] + 8) * sizeof *ids);
+        sac_beginnings_get_report(b, &r);
+        assert_int_equal(r.n_taken - n_taken, takes[i]);
+        n_taken = r.n_taken;
+        sac_session_free(other);
+    }
+    for (int i = 0; i < N; i++) sac_session_free(sessions[i]);
+    sac_beginnings_close(b);
+}
+
 static bool cancel_now(void *ctx, const char *utf8, size_t n) {
     (void)utf8, (void)n;
     return --*(int *)ctx > 0;
@@ -226,6 +256,7 @@ int main(void) {
         cmocka_unit_test(prompts_over_the_border_are_whole_sequences),
         cmocka_unit_test(a_batch_may_cross_the_border),
         cmocka_unit_test(conversations_reuse_on_their_side_of_the_border),
+        cmocka_unit_test(beginnings_are_shared_below_the_border),
         cmocka_unit_test(answers_that_are_left_change_nothing),
         cmocka_unit_test(drafts_stay_below_the_border),
     };
