@@ -269,7 +269,7 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
-        {"dense", !sparse},
+        {"dense", !sparse || b->c->decoder.experts.shared},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},

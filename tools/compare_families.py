@@ -34,6 +34,8 @@ FAMILIES = {
     "olmoe": ("Olmoe", dict(num_experts=16, num_experts_per_tok=4)),
     "granitemoe": ("GraniteMoe", dict(num_local_experts=8, num_experts_per_tok=3, embedding_multiplier=3.0, residual_multiplier=0.5,
                                       attention_multiplier=0.2, logits_scaling=2.0)),
+    "granitemoeshared": ("GraniteMoeShared", dict(num_local_experts=8, num_experts_per_tok=2, shared_intermediate_size=256, residual_multiplier=0.5,
+                                                  attention_multiplier=0.2)),
 }
 
 

@@ -4,7 +4,7 @@
     tools/draw_cases.py --family smolvlm --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
-olmoe, granitemoe.
+olmoe, granitemoe, granitemoeshared.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -205,12 +205,16 @@ def write_olmoe(folder, rng, seed):
     save_text(folder, tiny.text_config("olmoe", "OlmoeForCausalLM", pad_token_id=0, **keys), rng, seed, "apart")
 
 
-def write_granitemoe(folder, rng, seed):
+def write_granitemoe(folder, rng, seed, kind="granitemoe", architecture="GraniteMoeForCausalLM", **own):
     keys = {**draw_text_sizes(rng, [6, 8, 16]), **draw_experts(rng, "num_local_experts"), "rope_parameters": draw_rope(rng, rng.choice([300.0, 1e4]))}
     more = {"attention_bias": rng.random() < 0.5, "embedding_multiplier": rng.choice([1, 0.5, 3.0]), "attention_multiplier": rng.choice([0.1, 0.5]),
             "residual_multiplier": rng.choice([0.3, 0.7, 1.0]), "logits_scaling": rng.choice([1.0, 0.7, 6.0])}
     keys.update({k: v for k, v in more.items() if rng.random() < 0.8})
-    save_text(folder, tiny.text_config("granitemoe", "GraniteMoeForCausalLM", pad_token_id=0, **keys), rng, seed, "granite")
+    save_text(folder, tiny.text_config(kind, architecture, pad_token_id=0, **keys, **own), rng, seed, "granite")
+
+
+def write_granitemoeshared(folder, rng, seed):
+    write_granitemoe(folder, rng, seed, "granitemoeshared", "GraniteMoeSharedForCausalLM", shared_intermediate_size=rng.choice([0, 1, 9, 30]))
 
 
 def write_internvl_chat(folder, rng, seed):
@@ -286,7 +290,7 @@ def draw_case(rng, folder, k):
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case),
             "qwen3_moe": (write_moe, draw_gemma_case), "internvl_chat": (write_internvl_chat, draw_case),
             "phi3": (write_phi3, draw_gemma_case), "mixtral": (write_mixtral, draw_gemma_case), "olmoe": (write_olmoe, draw_gemma_case),
-            "granitemoe": (write_granitemoe, draw_gemma_case)}
+            "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case)}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -33,6 +33,7 @@ const sac_family *const sac_families[] = {
     &sac_family_mixtral,
     &sac_family_olmoe,
     &sac_family_granitemoe,
+    &sac_family_granitemoeshared,
     NULL,
 };
 

@@ -104,7 +104,8 @@ static void small_models_give_the_same_bits(void **state) {
                                           "phi3",
                                           "mixtral",
                                           "olmoe",
-                                          "granitemoe"};
+                                          "granitemoe",
+                                          "granitemoeshared"};
     static const char *const kvs[] = {"f32", "f16", "bf16"};
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;

@@ -188,6 +188,7 @@ int main(void) {
         OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/qwen3_moe"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/olmoe"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoeshared"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
