@@ -18,14 +18,14 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, "tests", "golden", "models")
-BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_siglip", "llava_onevision_max", "llava_onevision_flat",
+BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_siglip", "llava_onevision_max", "llava_onevision_flat", "llava_video", "llava_next_video_own",
          "longva", "qwen2_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3"]
 GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
            "x", "\u202e", "a\nb", [], {}, [[]],
            [None],
            {"a": {"b": [1]}}, ["x"] * 20, [-1], [10 ** 20], "nan", "9" * 400, [1, "a"], {"": 0}]
 ENUMS = ["hidden_act", "model_type", "rope_scaling", "projector_hidden_act", "vision_feature_select_strategy",
-         "resample", "image_processor_type", "mm_patch_merge_type", "norm_type", "mm_spatial_pool_mode"]
+         "resample", "image_processor_type", "mm_patch_merge_type", "norm_type", "mm_spatial_pool_mode", "mm_newline_position", "spatial_pool_mode"]
 
 
 def paths_of(value, path=()):
