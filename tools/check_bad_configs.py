@@ -84,7 +84,7 @@ def make(rng, folder):
     """A copy of a base with one file broken: (the file, what was done to it)."""
     base = rng.choice(BASES)
     shutil.copytree(os.path.join(MODELS, base), folder)
-    files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json")
+    files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
              if os.path.exists(os.path.join(folder, f))]
     name = rng.choice(files)
     with open(os.path.join(folder, name), encoding="utf-8") as f:

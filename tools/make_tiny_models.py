@@ -615,10 +615,12 @@ def write_checkpoint(name, seed):
             "do_convert_rgb": True,
             **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
                if "image_grid_pinpoints" in config else {})})
-        if "frames" in options:
-            write_json(folder, "video_preprocessor_config.json", {
-                "video_processor_type": "LlavaNextVideoVideoProcessor", "image_mean": [0.48145466, 0.4578275, 0.40821073],
-                "image_std": [0.26862954, 0.26130258, 0.27577711], "do_sample_frames": False, **options["frames"]})
+        if "frames" in options:  # both in one file, as transformers 5 saves them
+            pictures = goldens.read_json(folder, "preprocessor_config.json")
+            os.remove(os.path.join(folder, "preprocessor_config.json"))
+            colors = {k: pictures[k] for k in ("image_mean", "image_std")}
+            write_json(folder, "processor_config.json", {"processor_class": "LlavaNextVideoProcessor", "image_processor": pictures, "video_processor": {
+                "video_processor_type": "LlavaNextVideoVideoProcessor", "do_sample_frames": False, **colors, **options["frames"]}})
 
 
 def write_internvl_files(folder, config, options):

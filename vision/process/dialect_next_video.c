@@ -20,7 +20,7 @@ static sac_status read_file(sac_processor_config *out, const json_t *video, cons
         json_object_del(own, "image_processor_type");
     sac_status st = sac_processor_read(out, own, model, err);
     json_decref(own);
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "the video processor");
 }
 
 static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
@@ -42,7 +42,7 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
         return SAC_OK;
     return sac_fail(
         err, SAC_UNSUPPORTED,
-        "video_preprocessor_config.json: its image_mean, image_std or rescale_factor are not those of "
+        "the video processor: its image_mean, image_std or rescale_factor are not those of "
         "preprocessor_config.json");
 }
 
