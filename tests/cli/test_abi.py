@@ -20,7 +20,7 @@ PLANTED = [
     ("name of 'sac_model_info::max_context' changed", "    int64_t max_context;", "    int64_t context;"),
     ("enumerator insertion", "    SAC_PART_TEXT", "    SAC_PART_SOUND,\n    SAC_PART_TEXT"),
     ("1 Removed", "SAC_API const char *sac_version(void);", ""),
-    ("1 Added", "SAC_API const char *sac_version(void);", "SAC_API const char *sac_version(void);\nSAC_API int sac_age(void);"),
+    ("1 Added", "SAC_API const char *sac_version(void);", "SAC_API int sac_age(void);\nSAC_API const char *sac_version(void);"),
     ("return type changed", "SAC_API void sac_model_free(sac_model *m);", "SAC_API int sac_model_free(sac_model *m);"),
     ("in pointed to type 'function type", "typedef void (*sac_progress_fn)(void *ctx,", "typedef void (*sac_progress_fn)(double ctx,"),
 ]
