@@ -15,7 +15,7 @@ base=$(buildah from scratch)
 buildah add -q "$base" "$root/bare" / >/dev/null
 buildah commit -q "$base" localhost/bare >/dev/null
 rm -rf --one-file-system "$root/bare"
-buildah build -q --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
+buildah build -q --format docker --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
   -f packaging/docker/Dockerfile -t localhost/saccade . >/dev/null
 
 made=$(buildah from --pull-never localhost/saccade)
