@@ -68,7 +68,8 @@ static const command *find_command(const char *name) {
 static sac_status unknown_command(const char *name, sac_error *err) {
     for (size_t i = 0; left_out[i].name; i++)
         if (!strcmp(left_out[i].name, name))
-            return sac_fail(err, SAC_UNSUPPORTED, "this build has no '%s': build with -D%s=ON, which needs %s", name,
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "this build has no '%s': build with -D%s=ON, which needs %s", name,
                             left_out[i].option, left_out[i].needs);
     suggestion near = {.typed = name};
     static const char *const others[] = {"help", "--help", "manual", "completion", "--version"};

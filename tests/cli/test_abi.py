@@ -27,7 +27,8 @@ PLANTED = [
 
 
 def check(*arguments):
-    return subprocess.run(["tools/check_abi.sh", *arguments], text=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(["tools/check_abi.sh", *arguments], text=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
 
 
 @unittest.skipUnless(shutil.which("abidw") and shutil.which(CC), "needs abigail-tools and a C compiler")
