@@ -30,7 +30,9 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
            "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig, "qwen3_vl_moe": t.Qwen3VLMoeConfig,
            "internvl": t.InternVLConfig, "gemma2": t.Gemma2Config, "gemma3_text": t.Gemma3TextConfig, "gemma3": t.Gemma3Config,
-           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config}
+           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config, "phi3": t.Phi3Config,
+           "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
+           "granitemoeshared": t.GraniteMoeSharedConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,

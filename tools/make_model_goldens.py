@@ -94,6 +94,11 @@ class TextModel:
         self.model.model.rotary_emb = type(self.model.model.rotary_emb)(config)
 
     def step(self, ids, cache):
+        """Where LongRoPE's factors change, all tokens are run anew, as transformers' generate does."""
+        self.ids = (self.ids if cache is not None else []) + list(ids)
+        border = getattr(self.model.config, "original_max_position_embeddings", None)
+        if border and len(self.ids) > border >= len(self.ids) - len(ids):
+            ids, cache = self.ids, None
         out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
         return out.logits[0, -1].float(), out.past_key_values
 
@@ -879,6 +884,7 @@ NEXT_VIDEO = [
 CASES = {
     "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,
     "LlavaNextVideoForConditionalGeneration, 3": [NEXT_VIDEO[i] for i in (1, 6, 8, 9, 10)],
+    "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
     "InternVLChatModel": INTERN_VL,

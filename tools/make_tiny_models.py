@@ -141,16 +141,23 @@ def rename(name, style):
 def part_experts(tensors, style):
     """From transformers 5's tensors of all of a layer's experts to those of published files."""
     out = {}
+    mixtral = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
+    granite = {"gate_up_proj": "input_linear.weight", "down_proj": "output_linear.weight"}
     for name, x in tensors.items():
+        name = name.replace(".mlp.", ".block_sparse_moe.") if style == "mixtral" else name
+        name = name.replace(".router.weight", ".router.layer.weight") if style == "granite" else name
         base, _, last = name.rpartition(".experts.")
         if not base or style == "v5":
             out[name] = x
         elif style == "turned":
             out[name] = x.transpose(1, 2)
+        elif style == "granite":
+            out[f"{base}.{granite[last]}"] = x
         else:
             for e in range(len(x)):
                 parts = dict(zip(("gate_proj", "up_proj"), x[e].chunk(2))) if last == "gate_up_proj" else {last: x[e]}
-                out.update({f"{base}.experts.{e}.{part}.weight": matrix for part, matrix in parts.items()})
+                names = mixtral if style == "mixtral" else {p: p for p in parts}
+                out.update({f"{base}.experts.{e}.{names[part]}.weight": matrix for part, matrix in parts.items()})
     return out
 
 
@@ -448,10 +455,40 @@ MODELS = {
     "smollm3": (text_config("smollm3", "SmolLM3ForCausalLM", **TINY, rms_norm_eps=1e-6, rope_theta=2e4,
                             max_position_embeddings=512, no_rope_layers=[0, 1], pad_token_id=0, use_sliding_window=True,
                             sliding_window=20, tie_word_embeddings=False), "bf16", "v5", {}),
-    "llava_next_video": (llava_next_video(llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)),
-                         "bf16", "old", {"tokens": 12}),
+    "llava_next_video": (llava_next_video(
+        llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)), "bf16", "old",
+        {"tokens": 12}),
     "llava_next_video_own": (llava_next_video(
-        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4), vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52", {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
+        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4),
+        vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52",
+        {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
+    "phi3": (text_config("phi3", "Phi3ForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
+                         intermediate_size=21, rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=512, sliding_window=47,
+                         original_max_position_embeddings=512, rope_scaling=None, pad_token_id=END, tie_word_embeddings=True), "bf16", "v5", {}),
+    "phi3_long": (text_config("phi3", "Phi3ForCausalLM", hidden_size=32, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2,
+                              intermediate_size=22, rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=512, pad_token_id=END,
+                              original_max_position_embeddings=90, sliding_window=262144, tie_word_embeddings=True,
+                              partial_rotary_factor=0.75, rope_scaling={
+                                  "type": "longrope", "short_factor": [1.0, 1.05, 1.1, 1.2, 1.4, 1.7],
+                                  "long_factor": [1.1, 1.4, 2.5, 5.0, 9.0, 12.5]}), "f16", "v5", {}),
+    "mixtral": (text_config("mixtral", "MixtralForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2,
+                            intermediate_size=17, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5, rope_theta=1e6,
+                            max_position_embeddings=512, sliding_window=33, output_router_logits=False, tie_word_embeddings=False),
+                "bf16", "v5", {"experts": "mixtral", "sharded": True}),
+    "olmoe": (text_config("olmoe", "OlmoeForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
+                          intermediate_size=9, num_experts=6, num_experts_per_tok=3, norm_topk_prob=False, rms_norm_eps=1e-5,
+                          rope_theta=10000.0, max_position_embeddings=512, clip_qkv=None, pad_token_id=0, tie_word_embeddings=False),
+              "f16", "v5", {"experts": "apart"}),
+    "granitemoe": (text_config("granitemoe", "GraniteMoeForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=1,
+                               num_hidden_layers=2, intermediate_size=13, num_local_experts=6, num_experts_per_tok=3, rms_norm_eps=1e-6,
+                               rope_theta=10000.0, max_position_embeddings=512, embedding_multiplier=1.7, attention_multiplier=0.51,
+                               residual_multiplier=0.67, logits_scaling=0.8, pad_token_id=0, tie_word_embeddings=True), "bf16", "v5",
+                   {"experts": "granite"}),
+    "granitemoeshared": (text_config("granitemoeshared", "GraniteMoeSharedForCausalLM", hidden_size=16, num_attention_heads=2,
+                                     num_key_value_heads=2, num_hidden_layers=2, intermediate_size=6, num_local_experts=4, num_experts_per_tok=2,
+                                     shared_intermediate_size=11, rms_norm_eps=1e-6, rope_theta=10000.0, max_position_embeddings=512,
+                                     embedding_multiplier=1.4, attention_multiplier=0.4, residual_multiplier=0.8, logits_scaling=0.9,
+                                     pad_token_id=0, tie_word_embeddings=True), "bf16", "v5", {"experts": "granite"}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
