@@ -365,11 +365,11 @@ def draw_case(rng, folder, k):
 
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case),
             "qwen3_moe": (write_moe, draw_gemma_case), "internvl_chat": (write_internvl_chat, draw_case),
+            "phi3": (write_phi3, draw_gemma_case), "mixtral": (write_mixtral, draw_gemma_case), "olmoe": (write_olmoe, draw_gemma_case),
+            "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case),
             "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
-            "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
-            "phi3": (write_phi3, draw_gemma_case), "mixtral": (write_mixtral, draw_gemma_case), "olmoe": (write_olmoe, draw_gemma_case),
-            "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case)}
+            "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"]))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -882,9 +882,9 @@ NEXT_VIDEO = [
         {"role": "user", "parts": [image("tall.png"), question("And this?")]}]},
 ]
 CASES = {
+    "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,
     "LlavaNextVideoForConditionalGeneration, 3": [NEXT_VIDEO[i] for i in (1, 6, 8, 9, 10)],
-    "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
     "InternVLChatModel": INTERN_VL,

@@ -455,13 +455,6 @@ MODELS = {
     "smollm3": (text_config("smollm3", "SmolLM3ForCausalLM", **TINY, rms_norm_eps=1e-6, rope_theta=2e4,
                             max_position_embeddings=512, no_rope_layers=[0, 1], pad_token_id=0, use_sliding_window=True,
                             sliding_window=20, tie_word_embeddings=False), "bf16", "v5", {}),
-    "llava_next_video": (llava_next_video(
-        llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)), "bf16", "old",
-        {"tokens": 12}),
-    "llava_next_video_own": (llava_next_video(
-        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4),
-        vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52",
-        {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
     "phi3": (text_config("phi3", "Phi3ForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
                          intermediate_size=21, rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=512, sliding_window=47,
                          original_max_position_embeddings=512, rope_scaling=None, pad_token_id=END, tie_word_embeddings=True), "bf16", "v5", {}),
@@ -489,6 +482,10 @@ MODELS = {
                                      shared_intermediate_size=11, rms_norm_eps=1e-6, rope_theta=10000.0, max_position_embeddings=512,
                                      embedding_multiplier=1.4, attention_multiplier=0.4, residual_multiplier=0.8, logits_scaling=0.9,
                                      pad_token_id=0, tie_word_embeddings=True), "bf16", "v5", {"experts": "granite"}),
+    "llava_next_video": (llava_next_video(llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)),
+                         "bf16", "old", {"tokens": 12}),
+    "llava_next_video_own": (llava_next_video(
+        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4), vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52", {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),

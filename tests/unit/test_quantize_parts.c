@@ -157,11 +157,15 @@ static void rows_that_cannot_be_cut_are_refused(void **state) {
     (void)state;
     static const uint8_t bytes[4096];
     sac_error err;
-    sac_weight w = {.tensor = {bytes, SAC_DTYPE_AWQ, 2, {64, 32}}, .scales = {bytes, SAC_DTYPE_F16, 2, {2, 64}}, .format = SAC_WEIGHT_AWQ};
+    sac_weight w = {.tensor = {bytes, SAC_DTYPE_AWQ, 2, {64, 32}},
+                    .scales = {bytes, SAC_DTYPE_F16, 2, {2, 64}}, .format = SAC_WEIGHT_AWQ};
     refused(sac_weight_rows(&w, "a.qkv_proj.weight", 32, 16, &err), &err, "a.qkv_proj.weight holds several matrices, and in awq");
-    w = (sac_weight){.tensor = {bytes, SAC_DTYPE_PACKED_4, 2, {64, 32}}, .zeros = {bytes, SAC_DTYPE_I8, 2, {1, 1}}, .format = SAC_WEIGHT_PACKED};
+    w = (sac_weight){.tensor = {bytes, SAC_DTYPE_PACKED_4, 2, {64, 32}},
+                     .zeros = {bytes, SAC_DTYPE_I8, 2, {1, 1}}, .format = SAC_WEIGHT_PACKED};
     refused(sac_weight_rows(&w, "b", 32, 16, &err), &err, "are not read apart");
-    w = (sac_weight){.tensor = {bytes, SAC_DTYPE_FP8, 2, {64, 32}}, .scales = {bytes, SAC_DTYPE_F32, 2, {4, 2}}, .group_rows = 16, .format = SAC_WEIGHT_FP8};
+    w = (sac_weight){.tensor = {bytes, SAC_DTYPE_FP8, 2, {64, 32}},
+                     .scales = {bytes, SAC_DTYPE_F32, 2, {4, 2}},
+                     .group_rows = 16, .format = SAC_WEIGHT_FP8};
     const sac_weight whole = w;
     refused(sac_weight_rows(&w, "c", 24, 16, &err), &err, "row 24 of it begins one within the 16 that share scales");
     w = whole;
