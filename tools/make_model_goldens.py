@@ -72,6 +72,8 @@ def tokenizer_of(folder):
 class TextModel:
     """A text-only checkpoint, or one GGUF file, through transformers."""
 
+    ids = ()  # run so far; those that see, whose first() is their own, have no border to look for
+
     def __init__(self, path):
         from transformers import AutoConfig, AutoModelForCausalLM
         options = dict(dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
@@ -95,7 +97,7 @@ class TextModel:
 
     def step(self, ids, cache):
         """Where LongRoPE's factors change, all tokens are run anew, as transformers' generate does."""
-        self.ids = (self.ids if cache is not None else []) + list(ids)
+        self.ids = [*(self.ids if cache is not None else ()), *ids]
         border = getattr(self.model.config, "original_max_position_embeddings", None)
         if border and len(self.ids) > border >= len(self.ids) - len(ids):
             ids, cache = self.ids, None

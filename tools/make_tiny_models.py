@@ -482,10 +482,13 @@ MODELS = {
                                      shared_intermediate_size=11, rms_norm_eps=1e-6, rope_theta=10000.0, max_position_embeddings=512,
                                      embedding_multiplier=1.4, attention_multiplier=0.4, residual_multiplier=0.8, logits_scaling=0.9,
                                      pad_token_id=0, tie_word_embeddings=True), "bf16", "v5", {"experts": "granite"}),
-    "llava_next_video": (llava_next_video(llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)),
-                         "bf16", "old", {"tokens": 12}),
+    "llava_next_video": (llava_next_video(
+        llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)), "bf16", "old",
+        {"tokens": 12}),
     "llava_next_video_own": (llava_next_video(
-        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4), vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52", {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
+        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4),
+        vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52",
+        {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
@@ -548,7 +551,8 @@ def write_onevision_flat(folder, twin):
 
 
 def write_llava_video(folder, seed, dtype, **keys):
-    whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), siglip(hidden_size=8, num_attention_heads=2, intermediate_size=12), vision_aspect_ratio="anyres_max_3")
+    tower = siglip(hidden_size=8, num_attention_heads=2, intermediate_size=12)
+    whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), tower, vision_aspect_ratio="anyres_max_3")
     tensors = draw(tensor_shapes(whole), seed, False)
     write_flat(folder, whole, {k: v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, add_faster_video=False,
                add_time_instruction=False, faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
@@ -653,8 +657,9 @@ def write_checkpoint(name, seed):
             pictures = goldens.read_json(folder, "preprocessor_config.json")
             os.remove(os.path.join(folder, "preprocessor_config.json"))
             colors = {k: pictures[k] for k in ("image_mean", "image_std")}
-            write_json(folder, "processor_config.json", {"processor_class": "LlavaNextVideoProcessor", "image_processor": pictures, "video_processor": {
-                "video_processor_type": "LlavaNextVideoVideoProcessor", "do_sample_frames": False, **colors, **options["frames"]}})
+            videos = {"video_processor_type": "LlavaNextVideoVideoProcessor", "do_sample_frames": False, **colors, **options["frames"]}
+            write_json(folder, "processor_config.json", {
+                "processor_class": "LlavaNextVideoProcessor", "image_processor": pictures, "video_processor": videos})
 
 
 def write_internvl_files(folder, config, options):
