@@ -4,7 +4,8 @@
     tools/draw_cases.py --family smolvlm --test build/release/test_parity --work /tmp/work [--folders 40] [--cases 25] [--seed 1]
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
-olmoe, granitemoe, granitemoeshared.
+olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
+llava_interleave (LLaVA with SigLIP and Qwen2).
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -240,6 +241,81 @@ def write_internvl_chat(folder, rng, seed):
                              max_dynamic_patch=rng.randint(1, 12))
 
 
+def draw_tower(rng, kind, least):
+    heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 6)
+    return kind(image_size=patch * rng.randint(least, 7) + rng.randrange(patch), patch_size=patch, hidden_size=heads * rng.choice([4, 8]),
+                num_attention_heads=heads, num_hidden_layers=rng.randint(1, 3), intermediate_size=rng.randint(5, 40))
+
+
+def draw_small_text(rng, kind):
+    return kind(**dict(tiny.SMALL, num_hidden_layers=rng.randint(1, 3), tie_word_embeddings=rng.random() < 0.4), rope_theta=10000.0)
+
+
+def write_llava_video(folder, rng, seed):
+    whole = tiny.llava_onevision(draw_small_text(rng, tiny.qwen2), draw_tower(rng, tiny.siglip, 3),
+                                 vision_aspect_ratio=f"anyres_max_{rng.choice([1, 2, 3, 9])}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    keys = {"mm_newline_position": rng.choice(["grid", "grid", "frame", "one_token", "no_token"]),
+            "mm_spatial_pool_mode": rng.choice(["bilinear", "bilinear", "average"]), "add_faster_video": False,
+            "force_sample": rng.random() < 0.5}
+    tensors = tiny.draw(tiny.tensor_shapes(whole), seed, whole["tie_word_embeddings"])
+    dtype = tiny.DTYPES[rng.choice(["f32", "f16", "bf16"])]
+    tiny.write_flat(folder, whole, {k: v.to(dtype).contiguous() for k, v in tensors.items()}, **keys)
+
+
+def write_llava_next_video(folder, rng, seed):
+    vision = draw_tower(rng, tiny.clip, 1)
+    size, side = vision["image_size"], vision["image_size"] // vision["patch_size"]
+    layers = vision["num_hidden_layers"]
+    config = tiny.llava_next_video(draw_small_text(rng, rng.choice([tiny.llama, tiny.mistral, tiny.qwen2])), vision,
+                                   vision_feature_layer=rng.choice([-2, -1, 0, layers, [-1, 0], [-2, -1, 1]]),
+                                   multimodal_projector_bias=rng.random() < 0.8,
+                                   spatial_pool_stride=rng.choice([2, 2, rng.randint(1, side)]) if side > 1 else 1)
+    write_weights(folder, config, seed, rng.choice(["v5", "old", "v4.52", "saved by 5"]))
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    square = {"height": size, "width": size}
+    common = {"crop_size": square, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.25]}
+    tiny.write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "LlavaNextImageProcessor", "size": {"shortest_edge": size},
+        "image_grid_pinpoints": config["image_grid_pinpoints"], "resample": rng.choice([3, 3, 2, 1]), **common})
+    frames = rng.choice([{"size": square, "do_center_crop": False}, {"size": square}, {"size": {"shortest_edge": size}},
+                         {"size": {"shortest_edge": rng.randint(1, 2 * size)}}, {"size": {"height": rng.randint(1, 60), "width": size}}])
+    filters = {"resample": rng.choice([2, 3])} if rng.random() < 0.5 else {}
+    if rng.random() < 0.8:  # else the picture's file is the videos' too
+        tiny.write_json(folder, "video_preprocessor_config.json", {
+            "video_processor_type": "LlavaNextVideoVideoProcessor", **common, **filters, **frames})
+
+
+def write_llava_interleave(folder, rng, seed):
+    vision = draw_tower(rng, tiny.siglip, 1)
+    config = tiny.llava(draw_small_text(rng, tiny.qwen2), vision, vision_feature_layer=rng.choice([-1, -2, 0]),
+                        vision_feature_select_strategy="full", projector_hidden_act=rng.choice(["gelu", "gelu", "silu"]))
+    write_weights(folder, config, seed, rng.choice(["v5", "old", "v4.52", "saved by 5"]))
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    tiny.write_squeezing_processor(folder, config, {})
+
+
+def is_wider(picture, ratio):
+    with Image.open(os.path.join(goldens.FOLDER, picture)) as p:
+        return max(p.size) > ratio * min(p.size)
+
+
+def draw_llava_case(formats, most_ratio=1e9):
+    """Without a system text; pictures stand before a turn's text where the format puts them there. Of LLaVA-OneVision's kind none that
+    is much longer than wide: of its tiles no row may be left once padding is cut away, which is refused by name."""
+    def draw(rng, folder, k):
+        case = draw_case(rng, folder, k)
+        while any(is_wider(p["image"], most_ratio) for m in case["messages"] for p in m["parts"] if "image" in p):
+            case = draw_case(rng, folder, k)
+        case["messages"] = [m for m in case["messages"] if m["role"] != "system"]
+        few_texts = all(sum("text" in p for p in m["parts"]) == 1 for m in case["messages"])
+        case["chat_format"] = rng.choice(formats) if few_texts else "plain"
+        return case
+    return draw
+
+
 def draw_gemma_case(rng, folder, k):
     words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
     return {"name": f"case {k}", "text": "".join(words)}
@@ -290,7 +366,10 @@ def draw_case(rng, folder, k):
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "gemma": (write_gemma, draw_gemma_case),
             "qwen3_moe": (write_moe, draw_gemma_case), "internvl_chat": (write_internvl_chat, draw_case),
             "phi3": (write_phi3, draw_gemma_case), "mixtral": (write_mixtral, draw_gemma_case), "olmoe": (write_olmoe, draw_gemma_case),
-            "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case)}
+            "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case),
+            "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
+            "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
+            "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"]))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -67,6 +67,7 @@ typedef struct sac_model_config {
     const sac_merger_kind *merger;
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
+    bool pools_first; /* see sac_merger */
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     /* Of counted frames: the texts of the tokens around the rows of a picture and of a frame, which are the tokenizer's
@@ -110,6 +111,7 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
     return (sac_merger){.kind = c->merger,
                         .in = in,
                         .joins = joins,
+                        .pools_first = c->pools_first,
                         .norm_eps = c->tower.norm_eps,
                         .hidden = !is_patch || c->merger->narrows ? c->decoder.hidden
                                   : c->merger->pools              ? in

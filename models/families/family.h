@@ -52,7 +52,7 @@ extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, 
     sac_family_qwen3_moe; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
-extern const sac_family sac_family_internvl, sac_family_internvl_chat;
+extern const sac_family sac_family_llava_next_video, sac_family_internvl, sac_family_internvl_chat;
 extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl,
     sac_family_qwen3_vl_moe;
 
