@@ -467,7 +467,7 @@ MODELS = {
     "mixtral": (text_config("mixtral", "MixtralForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2,
                             intermediate_size=17, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5, rope_theta=1e6,
                             max_position_embeddings=512, sliding_window=33, output_router_logits=False, tie_word_embeddings=False),
-                "bf16", "v5", {"experts": "mixtral", "sharded": True}),
+                "bf16", "v5", {"experts": "mixtral"}),
     "olmoe": (text_config("olmoe", "OlmoeForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
                           intermediate_size=9, num_experts=6, num_experts_per_tok=3, norm_topk_prob=False, rms_norm_eps=1e-5,
                           rope_theta=10000.0, max_position_embeddings=512, clip_qkv=None, pad_token_id=0, tie_word_embeddings=False),
