@@ -161,6 +161,14 @@ static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_c
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
                         t->name, t->dtype_name);
+    const sac_row_range range = sac_tensor_table_range(&b->table, row, b->s->gguf);
+    sac_checkpoint_tensor own = *t;
+    if (range.n_whole) {
+        const size_t row_bytes = t->n_bytes / (size_t)range.n_whole;
+        own.dim[0] = range.n;
+        own.data += (size_t)range.first * row_bytes;
+        t = &own;
+    }
     int64_t n = count(t);
     const sac_tensor base = sac_checkpoint_matrix(t);
     void *values = NULL;
@@ -189,22 +197,30 @@ static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
     return SAC_OK;
 }
 
-/* A copy with rows and columns exchanged, which the file has the other way round. */
-static sac_status transpose(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
+static void transpose(uint8_t *to, const uint8_t *from, int64_t rows, int64_t cols, size_t element) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            memcpy(to + (size_t)(j * rows + i) * element, from + (size_t)(i * cols + j) * element, element);
+}
+
+/* A copy with rows and columns exchanged, which the file has the other way round; or with those of each row, which there is
+ * [channels][places]. */
+static sac_status turn(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *from, const sac_adapted *adapted,
+                       sac_weight *w) {
     sac_tensor *t = &w->tensor;
     void *copy = NULL;
     if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
-                                                 "adapter", name);
-    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
-    const int64_t rows = t->dim[0], cols = t->dim[1];
-    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
-    for (int64_t i = 0; b->fill && i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            memcpy((uint8_t *)copy + (size_t)(j * rows + i) * element,
-                   (const uint8_t *)t->data + (size_t)(i * cols + j) * element, element);
+                                                 "adapter", from->name);
+    SAC_TRY(take(b, from->name, sac_weight_part_bytes(t), &copy));
+    const int64_t rows = t->dim[0], cols = t->dim[1], inner = row->channels_last ? from->dim[1] : 0;
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1), row_bytes = (size_t)cols * element;
+    for (int64_t i = 0; b->fill && inner && i < rows; i++)
+        transpose((uint8_t *)copy + (size_t)i * row_bytes, (const uint8_t *)t->data + (size_t)i * row_bytes, inner,
+                  cols / inner, element);
+    if (b->fill && !inner) transpose(copy, t->data, rows, cols, element);
     if (b->fill) t->data = copy;
-    t->dim[0] = cols, t->dim[1] = rows;
+    if (!inner) t->dim[0] = cols, t->dim[1] = rows;
     return SAC_OK;
 }
 
@@ -223,10 +239,14 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
 static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
                               const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
+    const sac_row_range range = sac_tensor_table_range(&b->table, row, b->s->gguf);
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    if (row->transposed)
-        SAC_TRY(transpose(b, t->name, adapted, &w));
+    if (range.n_whole && !sac_weight_rows(&w, range.first, range.n))
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several matrices is not read in that format",
+                        t->name, t->dtype_name);
+    if (row->transposed || row->channels_last)
+        SAC_TRY(turn(b, row, t, adapted, &w));
     else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
         SAC_TRY(merge(b, t->name, adapted, &w));
     else { /* what adapters add to most quantised matrices of a layer is kept apart (kept_adapters.h) */
@@ -306,14 +326,6 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     SAC_TRY(adapted_slot(b, sl, row, layer, &adapted));
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
-    sac_checkpoint_tensor rows;
-    if (row->within.n && !b->s->gguf) {
-        if (adapted.n_loras)
-            return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s: an adapter of a tensor that holds several matrices",
-                            t->name);
-        SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
-        t = &rows;
-    }
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;

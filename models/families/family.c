@@ -29,6 +29,8 @@ const sac_family *const sac_families[] = {
     &sac_family_granite,
     &sac_family_olmo2,
     &sac_family_smollm3,
+    &sac_family_glm4,
+    &sac_family_glm4v,
     NULL,
 };
 
