@@ -917,7 +917,7 @@ GLM = [
 ]
 CASES = {
     "Glm4vForConditionalGeneration": GLM,
-    "Glm46VForConditionalGeneration": GLM,
+    "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
     "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
     "InternVLChatModel": INTERN_VL,

@@ -337,7 +337,7 @@ def glm4v(vision, model_type="glm4v", **keys):
     at = lambda token: VOCAB + GLM_TOKENS.index(token)
     text = {**SMALL, "model_type": "glm4v_text", "vocab_size": VOCAB + len(GLM_TOKENS), "hidden_act": "silu", "rms_norm_eps": 1e-5,
             "max_position_embeddings": 1024, "eos_token_id": [END, VOCAB - 2], "pad_token_id": END, "attention_bias": True,
-            "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "rope_scaling": {"type": "default", "mrope_section": [1, 0, 1]}, **keys}
+            **({} if "rope_parameters" in keys else {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}), **keys}
     return {"architectures": ["Glm46VForConditionalGeneration" if model_type == "glm46v" else "Glm4vForConditionalGeneration"],
             "model_type": model_type, "text_config": text, "image_token_id": at("<|image|>"), "video_token_id": at("<|video|>"),
             "image_start_token_id": at("<|begin_of_image|>"), "image_end_token_id": at("<|end_of_image|>"),
@@ -393,7 +393,7 @@ MODELS = {
                                   attention_bias=True, decoder_sparse_step=2, tie_word_embeddings=True,
                                   use_sliding_window=True, sliding_window=19, max_window_layers=2, rope_theta=10000.0),
                         "f16", "v5", {"experts": "v5", "sharded": True}),
-    "glm4": (glm4(hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
+    "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
@@ -442,11 +442,11 @@ MODELS = {
                                  "rope_type": "default", "mrope_section": [2, 2, 2], "mrope_interleaved": True},
                              rope_theta=5000.0), "bf16", "v5", {"experts": "turned"}),
     "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
-                    rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
-    "glm46v": (glm4v({"depth": 3, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
-                      "attention_bias": True}, hidden_size=24, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True,
-                     rope_scaling=None, rope_theta=None, partial_rotary_factor=None, rope_parameters={
-                         "rope_type": "default", "rope_theta": 5000.0, "mrope_section": [1, 1, 1], "partial_rotary_factor": 0.5}),
+                    hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
+    "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
+                      "attention_bias": True}, "glm46v", hidden_size=16, num_attention_heads=2, intermediate_size=24, num_key_value_heads=1,
+                     rope_parameters={
+                         "rope_type": "default", "rope_theta": 5000.0, "mrope_section": [1, 0, 1], "partial_rotary_factor": 0.5}),
                "f16", "v5", {"glm46v": True}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
