@@ -40,7 +40,7 @@ static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const s
     sac_plan_entry e = {.row = row, .layer = layer};
     e.from = sac_tensor_table_find(table, row, checkpoint, gguf, layer, name);
     if (!e.from) return SAC_OK;
-    for (int i = p->n; i-- > 0 && p->entries[i].layer == layer;) /* several matrices of one tensor are rounded with it */
+    for (int i = 0; row->within.n && i < p->n; i++) /* several matrices of one tensor are rounded with it */
         if (p->entries[i].from == e.from) return SAC_OK;
     if (!sac_tensor_table_name(table, row, true, layer, 0, name)) name[0] = 0;
     snprintf(e.gguf, sizeof e.gguf, "%.90s", name);

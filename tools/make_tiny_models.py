@@ -199,7 +199,8 @@ def qwen3_moe(**keys):
 
 
 def glm4(**keys):
-    return text_config("glm4", "Glm4ForCausalLM", rms_norm_eps=1.5625e-7, max_position_embeddings=512, pad_token_id=END, **keys)
+    return text_config("glm4", "Glm4ForCausalLM", max_position_embeddings=512, pad_token_id=END,
+                       **{"rms_norm_eps": 1.5625e-7, **keys})
 
 
 def clip(**keys):
