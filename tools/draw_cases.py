@@ -181,7 +181,7 @@ def write_internvl_chat(folder, rng, seed):
 def draw_glm_text(rng, axes):
     """Sizes of a decoder; half the pairs of a head that turn, or as many as the rope says, are those of `axes`."""
     heads, kv = rng.choice([(1, 1), (4, 2), (3, 1), (4, 4), (6, 2)])
-    dim, partial = rng.choice([8, 12, 16]), rng.choice([0.5, 0.5, 0.25, 1.0])
+    dim, partial = rng.choice([8, 16, 24]), rng.choice([0.5, 0.5, 0.25, 1.0])
     rope = draw_rope(rng, rng.choice([300.0, 10000.0, 1e6]))
     if axes:
         pairs = int(dim * partial) // 2
@@ -200,7 +200,7 @@ def draw_glm_text(rng, axes):
 def write_glm4(folder, rng, seed):
     keys = draw_glm_text(rng, False)
     if rng.random() < 0.3:
-        keys["head_dim"] = rng.choice([8, 20])
+        keys["head_dim"] = rng.choice([8, 24])
     else:
         keys["head_dim"] = keys["hidden_size"] // keys["num_attention_heads"]
     config = tiny.glm4(**keys, attention_bias=rng.random() < 0.7)
