@@ -323,7 +323,8 @@ typedef struct sac_video_options {
 } sac_video_options;
 
 /* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
- * frames a second; SmolVLM2: 1, at most 64, without the first and last second of a long video; GLM-4.1V and GLM-4.6V: at the pace of their own). Whoever decodes a video itself chooses its frames by this. */
+ * frames a second; SmolVLM2: 1, at most 64, without the first and last second of a long video; GLM-4.1V and GLM-4.6V: at a
+ * pace of their own). Whoever decodes a video itself chooses its frames by this. */
 SAC_API sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {

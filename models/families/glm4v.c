@@ -40,7 +40,8 @@ static sac_status read_table(sac_tower_config *v, const json_t *vision, sac_erro
     SAC_TRY(sac_config_get_int(vision, "image_size", 1, SAC_CONFIG_MAX_IMAGE, &size, err));
     v->table_side = size / v->patch_size;
     if (v->table_side > 0) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"image_size\" %d is smaller than a patch of %d", size, v->patch_size);
+    return sac_fail(err, SAC_BAD_FILE, "\"image_size\" %d is smaller than a patch of %d", size,
+                    v->patch_size);
 }
 
 /* The MLPs of the tower are as wide as what it gives out, that of the merger is intermediate_size wide. */
@@ -59,7 +60,8 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
     SAC_TRY(sac_qwen2_vl_read_tower(v, vision, err));
     if (v->act != SAC_ACT_SILU) return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
     if (v->temporal_patch_size != 2)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"temporal_patch_size\" is %d; only 2 is supported", v->temporal_patch_size);
+        return sac_fail(err, SAC_UNSUPPORTED, "\"temporal_patch_size\" is %d; only 2 is supported",
+                        v->temporal_patch_size);
     return read_table(v, vision, err);
 }
 
@@ -68,11 +70,12 @@ static sac_status read_text(sac_model_config *c, const json_t *text, sac_error *
     const char *type = "glm4v_text";
     SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
     if (strcmp(type, "glm4v_text") != 0)
-        return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under glm4v; glm4v_text is", type);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "model_type \"%.40s\" is not supported under glm4v; glm4v_text is", type);
     SAC_TRY(sac_glm4_read(c, text, err));
     if (c->decoder.head_dim * c->decoder.n_heads == c->decoder.hidden) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "\"head_dim\" is %d, but %d heads share the hidden size of %d", c->decoder.head_dim,
-                    c->decoder.n_heads, c->decoder.hidden);
+    return sac_fail(err, SAC_UNSUPPORTED, "\"head_dim\" is %d, but %d heads share the hidden size of %d",
+                    c->decoder.head_dim, c->decoder.n_heads, c->decoder.hidden);
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {

@@ -28,8 +28,8 @@ static void sizes_and_pixels(void **state) {
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) {
         if (line[0] == '#') continue;
-        assert_int_equal(sscanf(line, "%c %d %d %d %d %d %d %d %d %d %15s", &by, &n_frames, &w, &h, &kind, &seed, &low,
-                                &high, &rows, &columns, sum),
+        assert_int_equal(sscanf(line, "%c %d %d %d %d %d %d %d %d %d %15s", &by, &n_frames, &w, &h, &kind,
+                                &seed, &low, &high, &rows, &columns, sum),
                          11);
         json_t *json = json_pack("{s:{s:i, s:i}}", "size", "shortest_edge", low, "longest_edge", high);
         const sac_processor_model model = model_with(by == 'v' ? json : NULL);
@@ -74,10 +74,13 @@ static void frames_that_their_own_code_looks_at(void **state) {
         long long total, n, sum, mine = 0;
         double rate, fps, most_s;
         if (line[0] == '#') continue;
-        assert_int_equal(sscanf(line, "%d %lld %lf %lf %lf %lld %lld", &pace, &total, &rate, &fps, &most_s, &n, &sum), 7);
-        const sac_frame_request r = {.has_fps = true, .fps = fps, .pace = (sac_frame_pace)pace, .most_s = most_s};
+        assert_int_equal(
+            sscanf(line, "%d %lld %lf %lf %lf %lld %lld", &pace, &total, &rate, &fps, &most_s, &n, &sum), 7);
+        const sac_frame_request r = {
+            .has_fps = true, .fps = fps, .pace = (sac_frame_pace)pace, .most_s = most_s};
         sac_frame_plan p;
-        assert_ok(sac_sampling_plan(&p, &r, &(sac_sampling_source){.total_frames = total, .fps = rate}, &err), err);
+        assert_ok(sac_sampling_plan(&p, &r, &(sac_sampling_source){.total_frames = total, .fps = rate}, &err),
+                  err);
         for (int64_t i = 0; i < p.n_frames; i++) mine += p.index[i] * (i + 1);
         if (p.n_frames != n || mine != sum) {
             print_message("%s  has %lld, %lld\n", line, (long long)p.n_frames, mine);
@@ -95,18 +98,25 @@ static void frames_that_their_own_code_looks_at(void **state) {
 static void fewer_frames_are_spread(void **state) {
     (void)state;
     sac_error err;
-    const sac_frame_request r = {.has_fps = true, .fps = 2, .pace = SAC_PACE_SECONDS, .most_s = 300, .has_max_frames = true, .max_frames = 3};
+    const sac_frame_request r = {.has_fps = true,
+                                 .fps = 2,
+                                 .pace = SAC_PACE_SECONDS,
+                                 .most_s = 300,
+                                 .has_max_frames = true,
+                                 .max_frames = 3};
     sac_frame_plan p;
     assert_ok(sac_sampling_plan(&p, &r, &(sac_sampling_source){.total_frames = 101, .fps = 10}, &err), err);
     assert_int_equal(p.n_frames, 3);
     assert_true(p.index[0] == 0 && p.index[1] == 50 && p.index[2] == 100);
     sac_frame_plan_free(&p);
     const sac_frame_request bad = {.has_fps = true, .fps = 2, .pace = SAC_PACE_SECONDS};
-    assert_int_equal(sac_sampling_plan(&p, &bad, &(sac_sampling_source){.total_frames = 9, .fps = 10}, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_sampling_plan(&p, &bad, &(sac_sampling_source){.total_frames = 9, .fps = 10}, &err),
+                     SAC_BAD_ARGUMENT);
     assert_non_null(strstr(err.text, "most_s"));
 }
 
-static sac_status read_files(sac_processor_config *c, const char *preprocessor, const char *video, sac_error *err) {
+static sac_status read_files(sac_processor_config *c, const char *preprocessor, const char *video,
+                             sac_error *err) {
     json_t *p = json_loads(preprocessor, 0, NULL), *v = video ? json_loads(video, 0, NULL) : NULL;
     assert_true(p && (!video || v));
     const sac_processor_model model = model_with(v);
@@ -116,7 +126,7 @@ static sac_status read_files(sac_processor_config *c, const char *preprocessor, 
     return st;
 }
 
-#define OF(n) "{\"image_processor_type\": \"Glm" n "ImageProcessor\"}"
+#define OF(n)             "{\"image_processor_type\": \"Glm" n "ImageProcessor\"}"
 #define VIDEO_OF(n, more) "{\"video_processor_type\": \"Glm" n "VideoProcessor\"" more "}"
 
 static void classes_of_files(void **state) {
@@ -142,7 +152,8 @@ static void classes_of_files(void **state) {
                {OF("5v"), NULL, "image_processor_type"},
                {OF("4v"), VIDEO_OF("4v", ", \"fps\": 0"), "\"fps\""},
                {OF("4v"), VIDEO_OF("4v", ", \"max_duration\": 1e9"), "\"max_duration\""},
-               {OF("4v"), VIDEO_OF("4v", ", \"size\": {\"shortest_edge\": 9, \"longest_edge\": 8}"), "\"longest_edge\""},
+               {OF("4v"), VIDEO_OF("4v", ", \"size\": {\"shortest_edge\": 9, \"longest_edge\": 8}"),
+                "\"longest_edge\""},
                {OF("4v"), VIDEO_OF("4v", ", \"merge_size\": 3"), "\"merge_size\""}};
     for (size_t i = 0; i < SAC_COUNT(bad); i++) {
         assert_int_not_equal(read_files(&c, bad[i].picture, bad[i].video, &err), SAC_OK);
@@ -167,16 +178,22 @@ static void asked_bounds(void **state) {
 /* Rows of a weight, and of what they are scaled by. */
 static void rows_of_weights(void **state) {
     (void)state;
-    static const int8_t q[6 * 4] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
+    static const int8_t q[6 * 4] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                    13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
     static const float scales[6] = {1, 2, 3, 4, 5, 6};
-    const sac_weight whole = {.tensor = {q, SAC_DTYPE_I8, 2, {6, 4}}, .scales = {scales, SAC_DTYPE_F32, 2, {6, 1}}, .group = 4, .format = SAC_WEIGHT_INT8};
+    const sac_weight whole = {.tensor = {q, SAC_DTYPE_I8, 2, {6, 4}},
+                              .scales = {scales, SAC_DTYPE_F32, 2, {6, 1}},
+                              .group = 4,
+                              .format = SAC_WEIGHT_INT8};
     sac_weight w = whole;
     assert_true(sac_weight_rows(&w, 2, 3));
-    assert_true(w.tensor.data == q + 8 && w.tensor.dim[0] == 3 && w.scales.data == scales + 2 && w.scales.dim[0] == 3);
+    assert_true(w.tensor.data == q + 8 && w.tensor.dim[0] == 3 && w.scales.data == scales + 2 &&
+                w.scales.dim[0] == 3);
     w = whole, w.scales.dim[0] = 1; /* everybody's */
     assert_true(sac_weight_rows(&w, 3, 3));
     assert_true(w.scales.data == scales && w.scales.dim[0] == 1 && w.tensor.data == q + 12);
-    w = whole, w.format = SAC_WEIGHT_FP8, w.group_rows = 2, w.scales.dim[0] = 3; /* a block of rows shares them */
+    w = whole, w.format = SAC_WEIGHT_FP8, w.group_rows = 2,
+    w.scales.dim[0] = 3; /* a block of rows shares them */
     assert_true(sac_weight_rows(&w, 2, 4));
     assert_true(w.scales.data == scales + 1 && w.scales.dim[0] == 2);
     w = whole, w.format = SAC_WEIGHT_FP8, w.group_rows = 2, w.scales.dim[0] = 3;
@@ -189,9 +206,12 @@ static void rows_of_weights(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_and_pixels),        cmocka_unit_test(frames_that_their_own_code_looks_at),
-        cmocka_unit_test(fewer_frames_are_spread), cmocka_unit_test(classes_of_files),
-        cmocka_unit_test(asked_bounds),            cmocka_unit_test(rows_of_weights),
+        cmocka_unit_test(sizes_and_pixels),
+        cmocka_unit_test(frames_that_their_own_code_looks_at),
+        cmocka_unit_test(fewer_frames_are_spread),
+        cmocka_unit_test(classes_of_files),
+        cmocka_unit_test(asked_bounds),
+        cmocka_unit_test(rows_of_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

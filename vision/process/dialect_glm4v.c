@@ -24,10 +24,12 @@ static sac_status read_sampling(sac_processor_config *c, const json_t *video, sa
 
 /* The classes of both files are of the same model. */
 static sac_status check_video_class(const sac_processor_config *c, const json_t *video, sac_error *err) {
-    const char *type = NULL, *want = c->dialect == &sac_dialect_glm46v ? "Glm46VVideoProcessor" : "Glm4vVideoProcessor";
+    const char *type = NULL,
+               *want = c->dialect == &sac_dialect_glm46v ? "Glm46VVideoProcessor" : "Glm4vVideoProcessor";
     SAC_TRY(sac_json_get_string(video, "video_processor_type", &type, err));
     if (!type || strcmp(type, want) == 0) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "\"video_processor_type\" is \"%.60s\"; beside this image processor %s is supported",
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"video_processor_type\" is \"%.60s\"; beside this image processor %s is supported",
                     type, want);
 }
 
@@ -63,7 +65,8 @@ static int tenths(double seconds, char *out, size_t capacity) {
     return snprintf(out, capacity, "%.1f seconds", seconds);
 }
 
-static const char *const classes[] = {"Glm4vImageProcessor", NULL}, *const classes_46v[] = {"Glm46VImageProcessor", NULL};
+static const char *const classes[] = {"Glm4vImageProcessor", NULL};
+static const char *const classes_46v[] = {"Glm46VImageProcessor", NULL};
 
 const sac_dialect sac_dialect_glm4v = {.name = "glm4v",
                                        .classes = classes,

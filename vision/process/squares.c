@@ -16,8 +16,8 @@ static double round_down(double x, int square) {
 
 /* width and height in whole squares; pictures of a volume of `frames`, of which `whole` are counted against the bounds:
  * both 1 where pictures are bounded one by one. */
-static sac_status fit(const sac_squares *own, sac_square_bounds b, double frames, double whole, int width, int height,
-                      int *w, int *h, sac_error *err) {
+static sac_status fit(const sac_squares *own, sac_square_bounds b, double frames, double whole, int width,
+                      int height, int *w, int *h, sac_error *err) {
     const int f = own->square;
     const double long_side = width > height ? width : height, short_side = width > height ? height : width;
     if (long_side / short_side > MAX_RATIO)
@@ -71,10 +71,10 @@ sac_status sac_squares_plan(const sac_processor_config *c, sac_visual_plan *p, s
     return SAC_OK;
 }
 
-sac_status sac_squares_plan_volume(const sac_processor_config *c, int64_t n_frames, sac_visual_plan *p, sac_error *err) {
+sac_status sac_squares_plan_volume(const sac_processor_config *c, int64_t n_frames, sac_visual_plan *p,
+                                   sac_error *err) {
     const sac_squares *own = c->own;
-    const double f = own->square,
-                 frames = n_frames ? fmax((double)n_frames, own->frames) : USUAL_FRAMES;
+    const double f = own->square, frames = n_frames ? fmax((double)n_frames, own->frames) : USUAL_FRAMES;
     int width = p->width, height = p->height, w = 0, h = 0;
     if (height < own->square || width < own->square) {
         double scale = fmax(f / height, f / width);
@@ -82,8 +82,8 @@ sac_status sac_squares_plan_volume(const sac_processor_config *c, int64_t n_fram
         height = (int)(height * scale);
         width = (int)(width * scale);
     }
-    SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, frames, rint(frames / own->frames) * own->frames, width,
-                height, &w, &h, err));
+    SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, frames,
+                rint(frames / own->frames) * own->frames, width, height, &w, &h, err));
     describe(c, w, h, p);
     return SAC_OK;
 }
@@ -108,8 +108,8 @@ void sac_squares_largest(const sac_processor_config *c, bool is_video_frame, sac
 /* ---------------------------------------------------------------- pixels */
 
 /* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos there is torchvision alone. */
-sac_status sac_squares_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p, uint8_t *rows,
-                           sac_error *err) {
+sac_status sac_squares_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                           uint8_t *rows, sac_error *err) {
     const sac_patch_order order = sac_visual_order(p);
     sac_resize_arithmetic arithmetic = p->is_video_frame ? SAC_RESIZE_TORCHVISION : c->arithmetic;
     uint8_t *pixels = malloc((size_t)p->tile_w * (size_t)p->tile_h * 3);
@@ -132,7 +132,8 @@ int sac_squares_most_tiles(const sac_processor_config *c) {
 
 /* "size" {shortest_edge, longest_edge}, both numbers of pixels of a whole picture, or the older min_pixels and
  * max_pixels, which stand before it. */
-static sac_status read_bounds(sac_square_bounds *b, const json_t *object, const sac_squares *own, sac_error *err) {
+static sac_status read_bounds(sac_square_bounds *b, const json_t *object, const sac_squares *own,
+                              sac_error *err) {
     const json_t *size = NULL;
     const int64_t square = (int64_t)own->square * own->square, most = square * MAX_SQUARES;
     SAC_TRY(sac_json_get_object(object, "size", &size, err));
@@ -141,8 +142,9 @@ static sac_status read_bounds(sac_square_bounds *b, const json_t *object, const 
     if (own->old_bounds) SAC_TRY(sac_json_get_int(object, "min_pixels", 1, most, &b->min_pixels, err));
     if (own->old_bounds) SAC_TRY(sac_json_get_int(object, "max_pixels", 1, most, &b->max_pixels, err));
     if (b->max_pixels >= b->min_pixels) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"%s\" %lld is below \"%s\" %lld", own->old_bounds ? "max_pixels" : "longest_edge",
-                    (long long)b->max_pixels, own->old_bounds ? "min_pixels" : "shortest_edge", (long long)b->min_pixels);
+    return sac_fail(err, SAC_BAD_FILE, "\"%s\" %lld is below \"%s\" %lld",
+                    own->old_bounds ? "max_pixels" : "longest_edge", (long long)b->max_pixels,
+                    own->old_bounds ? "min_pixels" : "shortest_edge", (long long)b->min_pixels);
 }
 
 static sac_status expect(const json_t *object, const char *key, int64_t want, sac_error *err) {
@@ -153,7 +155,8 @@ static sac_status expect(const json_t *object, const char *key, int64_t want, sa
                     (long long)value, (long long)want);
 }
 
-static sac_status read_file(const sac_processor_config *c, const json_t *object, sac_square_bounds *b, sac_error *err) {
+static sac_status read_file(const sac_processor_config *c, const json_t *object, sac_square_bounds *b,
+                            sac_error *err) {
     const sac_squares *own = c->own;
     bool resize = true, cap = false;
     SAC_TRY(expect(object, "patch_size", c->patch_size, err));
@@ -169,8 +172,8 @@ static sac_status read_file(const sac_processor_config *c, const json_t *object,
     return read_bounds(b, object, own, err);
 }
 
-sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
-                            sac_error *err) {
+sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *model,
+                            const json_t *preprocessor, sac_error *err) {
     sac_squares *own = c->own;
     SAC_TRY(read_file(c, preprocessor, &own->picture, err));
     if (model->video) {
@@ -180,8 +183,8 @@ sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *
     return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */
 }
 
-static sac_status set_bounds(const sac_squares *own, sac_square_bounds *b, int64_t min_pixels, int64_t max_pixels,
-                             sac_error *err) {
+static sac_status set_bounds(const sac_squares *own, sac_square_bounds *b, int64_t min_pixels,
+                             int64_t max_pixels, sac_error *err) {
     const int64_t square = (int64_t)own->square * own->square;
     if (min_pixels) b->min_pixels = min_pixels;
     if (max_pixels) b->max_pixels = max_pixels;
@@ -194,7 +197,8 @@ static sac_status set_bounds(const sac_squares *own, sac_square_bounds *b, int64
     return SAC_OK;
 }
 
-sac_status sac_squares_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+sac_status sac_squares_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels,
+                             sac_error *err) {
     sac_squares *own = c->own;
     const int64_t n = own->bounds_volumes ? own->frames : 1, most = INT64_MAX / 16;
     if (min_pixels > most || max_pixels > most) min_pixels = max_pixels = most; /* refused */

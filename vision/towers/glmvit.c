@@ -4,18 +4,12 @@
 #include "qwen2vl.h"
 
 static const sac_weight_slot slots[] = {
-    SAC_QWEN2VL_PART(patch_embed, true),
-    SAC_QWEN2VL_PART(patch_bias, false),
-    SAC_QWEN2VL_PART(patch_norm, false),
-    SAC_QWEN2VL_PART(positions, false),
-    SAC_QWEN2VL_PART(final_norm, false),
-    SAC_QWEN2VL_LAYER(norm1_w, false),
-    SAC_QWEN2VL_LAYER(qkv, true),
-    SAC_QWEN2VL_LAYER(qkv_bias, false),
-    SAC_QWEN2VL_LAYER(o, true),
-    SAC_QWEN2VL_LAYER(norm2_w, false),
-    SAC_QWEN2VL_LAYER(gate, true),
-    SAC_QWEN2VL_LAYER(up, true),
+    SAC_QWEN2VL_PART(patch_embed, true), SAC_QWEN2VL_PART(patch_bias, false),
+    SAC_QWEN2VL_PART(patch_norm, false), SAC_QWEN2VL_PART(positions, false),
+    SAC_QWEN2VL_PART(final_norm, false), SAC_QWEN2VL_LAYER(norm1_w, false),
+    SAC_QWEN2VL_LAYER(qkv, true),        SAC_QWEN2VL_LAYER(qkv_bias, false),
+    SAC_QWEN2VL_LAYER(o, true),          SAC_QWEN2VL_LAYER(norm2_w, false),
+    SAC_QWEN2VL_LAYER(gate, true),       SAC_QWEN2VL_LAYER(up, true),
     SAC_QWEN2VL_LAYER(down, true),
 };
 

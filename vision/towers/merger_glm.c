@@ -12,21 +12,26 @@ static const float NORM_EPS = 1e-5f; /* torch's LayerNorm */
 
 /* Three matrices one behind another in r->mid, whose rows are out + 2 * room wide, room being at least width and out. */
 static sac_mat part(const sac_merger_run *r, int i, int64_t cols) {
-    const int64_t out = r->merger->out, room = (r->merger->hidden - out) / 2, before = i ? out + (i - 1) * room : 0;
+    const int64_t out = r->merger->out, room = (r->merger->hidden - out) / 2,
+                  before = i ? out + (i - 1) * room : 0;
     uint8_t *data = r->mid.data;
-    return (sac_mat){data + sac_dtype_row_bytes(r->mid.dtype, before * r->mid.rows), r->mid.rows, cols, cols, r->mid.dtype};
+    return (sac_mat){data + sac_dtype_row_bytes(r->mid.dtype, before * r->mid.rows), r->mid.rows, cols, cols,
+                     r->mid.dtype};
 }
 
-static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w, const float *bias) {
-    return r->ops->linear(r->stream, &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias, .fast = r->fast});
+static sac_status linear(const sac_merger_run *r, sac_mat y, sac_mat x, const sac_weight *w,
+                         const float *bias) {
+    return r->ops->linear(r->stream,
+                          &(sac_linear_args){.y = y, .x = x, .w = *w, .bias = bias, .fast = r->fast});
 }
 
 static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     const sac_merger_glm_weights *w = m->weights;
-    const sac_mat f = r->features, x = part(r, 0, m->out), joined = part(r, 1, m->out), gate = part(r, 1, m->width),
-                  up = part(r, 2, m->width);
-    assert(f.cols == m->in && f.stride == m->in && f.rows == r->mid.rows * m->joins && r->pool <= 1 && !r->blend.n);
+    const sac_mat f = r->features, x = part(r, 0, m->out), joined = part(r, 1, m->out),
+                  gate = part(r, 1, m->width), up = part(r, 2, m->width);
+    assert(f.cols == m->in && f.stride == m->in && f.rows == r->mid.rows * m->joins && r->mid.stride == m->hidden && r->pool <= 1 &&
+           !r->blend.n);
     const int64_t cols = m->in * m->joins;
     SAC_TRY(linear(r, joined, (sac_mat){f.data, r->mid.rows, cols, cols, f.dtype}, &w->join, w->join_bias));
     SAC_TRY(linear(r, x, joined, &w->fc, NULL));

@@ -32,7 +32,8 @@ static void by_seconds(list *l, const sac_frame_request *r, int64_t total, doubl
     if (duration <= r->most_s) {
         const double asked = floor(duration * r->fps);
         const int64_t n = asked > 1 ? (int64_t)asked : 1;
-        for (int64_t i = 0; i < n && (!l->n || l->last < total - 1); i++) put_at(l, (double)i * fps / r->fps, total - 1);
+        for (int64_t i = 0; i < n && (!l->n || l->last < total - 1); i++)
+            put_at(l, (double)i * fps / r->fps, total - 1);
         return;
     }
     const int64_t n = (int64_t)(r->most_s * r->fps);
@@ -50,7 +51,9 @@ static void by_seconds(list *l, const sac_frame_request *r, int64_t total, doubl
 static void by_length(list *l, int64_t total, double fps) {
     enum { MOST = 640, MOST_S = 2400, SHARED = 2 };
     const double duration = (double)total / fps, counted = fmin(duration, MOST_S),
-                 target = counted <= 30 ? 3 : counted <= 300 ? 1 : 0.5;
+                 target = counted <= 30    ? 3
+                          : counted <= 300 ? 1
+                                           : 0.5;
     const double asked = floor(counted * target * SHARED);
     const int64_t n = asked < MOST ? (int64_t)asked : MOST;
     if (total < n) {
