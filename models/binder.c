@@ -161,14 +161,6 @@ static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_c
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
                         t->name, t->dtype_name);
-    const sac_row_range range = sac_tensor_table_range(&b->table, row, b->s->gguf);
-    sac_checkpoint_tensor own = *t;
-    if (range.n_whole) {
-        const size_t row_bytes = t->n_bytes / (size_t)range.n_whole;
-        own.dim[0] = range.n;
-        own.data += (size_t)range.first * row_bytes;
-        t = &own;
-    }
     int64_t n = count(t);
     const sac_tensor base = sac_checkpoint_matrix(t);
     void *values = NULL;
@@ -236,15 +228,19 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
     return SAC_OK;
 }
 
+/* Of a tensor that holds several matrices, this one. */
+static sac_status take_rows(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t, sac_weight *w) {
+    int64_t first, n;
+    SAC_TRY(sac_tensor_table_rows(&b->table, row, w->tensor.dim[0], &first, &n, b->err));
+    return sac_weight_rows(w, t->name, first, n, b->err);
+}
+
 static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
                               const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
-    const sac_row_range range = sac_tensor_table_range(&b->table, row, b->s->gguf);
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    if (range.n_whole && !sac_weight_rows(&w, range.first, range.n))
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several matrices is not read in that format",
-                        t->name, t->dtype_name);
+    if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
     if (row->transposed || row->channels_last)
         SAC_TRY(turn(b, row, t, adapted, &w));
     else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
@@ -281,7 +277,7 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
-        {"dense", !sparse},
+        {"dense", !sparse || b->c->decoder.experts.shared},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},
@@ -326,6 +322,11 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     SAC_TRY(adapted_slot(b, sl, row, layer, &adapted));
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
+    sac_checkpoint_tensor rows;
+    if (row->within.n && !sl->is_matrix) {
+        SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
+        t = &rows;
+    }
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;

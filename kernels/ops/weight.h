@@ -15,8 +15,6 @@
 
 #include "dtype.h"
 
-#include <stdbool.h>
-
 /* Constant, name. GGUF's blocks carry their scales within; each is an element type of the same name too. */
 #define SAC_BLOCK_FORMATS(X)                                                                                 \
     X(Q8_0, q8_0)                                                                                            \
@@ -79,9 +77,6 @@ typedef struct sac_weight {
 
 /* A weight that is all in one tensor, of a floating type or of blocks. */
 sac_weight sac_weight_of(sac_tensor t);
-
-/* Rows [first, first + n) of w alone, or false for a format whose rows do not lie one behind another with their scales. */
-bool sac_weight_rows(sac_weight *w, int64_t first, int64_t n);
 
 /* What people call it: "bf16", "q4_k". */
 const char *sac_weight_name(const sac_weight *w);

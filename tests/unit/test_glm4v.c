@@ -1,10 +1,9 @@
 /* GLM-4.1V and GLM-4.6V beside transformers: sizes and patch rows of pictures and frames, which frames their own code looks
- * at, what stands behind a frame; and matrices that are rows of a whole one. Goldens of tools/make_image_goldens.py. */
+ * at, what stands behind a frame. Goldens of tools/make_image_goldens.py. */
 #include "dialect.h"
 #include "picture_data.h"
 #include "sampling.h"
 #include "test.h"
-#include "weight.h"
 
 #include <stdlib.h>
 
@@ -175,35 +174,6 @@ static void asked_bounds(void **state) {
     sac_processor_free(&c);
 }
 
-/* Rows of a weight, and of what they are scaled by. */
-static void rows_of_weights(void **state) {
-    (void)state;
-    static const int8_t q[6 * 4] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                    13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
-    static const float scales[6] = {1, 2, 3, 4, 5, 6};
-    const sac_weight whole = {.tensor = {q, SAC_DTYPE_I8, 2, {6, 4}},
-                              .scales = {scales, SAC_DTYPE_F32, 2, {6, 1}},
-                              .group = 4,
-                              .format = SAC_WEIGHT_INT8};
-    sac_weight w = whole;
-    assert_true(sac_weight_rows(&w, 2, 3));
-    assert_true(w.tensor.data == q + 8 && w.tensor.dim[0] == 3 && w.scales.data == scales + 2 &&
-                w.scales.dim[0] == 3);
-    w = whole, w.scales.dim[0] = 1; /* everybody's */
-    assert_true(sac_weight_rows(&w, 3, 3));
-    assert_true(w.scales.data == scales && w.scales.dim[0] == 1 && w.tensor.data == q + 12);
-    w = whole, w.format = SAC_WEIGHT_FP8, w.group_rows = 2,
-    w.scales.dim[0] = 3; /* a block of rows shares them */
-    assert_true(sac_weight_rows(&w, 2, 4));
-    assert_true(w.scales.data == scales + 1 && w.scales.dim[0] == 2);
-    w = whole, w.format = SAC_WEIGHT_FP8, w.group_rows = 2, w.scales.dim[0] = 3;
-    assert_false(sac_weight_rows(&w, 3, 3)); /* in the middle of a block */
-    w = whole, w.format = SAC_WEIGHT_AWQ;
-    assert_false(sac_weight_rows(&w, 0, 3));
-    w = (sac_weight){.tensor = {scales, SAC_DTYPE_F32, 2, {6, 1}}};
-    assert_true(sac_weight_rows(&w, 4, 2) && w.tensor.data == scales + 4);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_and_pixels),
@@ -211,7 +181,6 @@ int main(void) {
         cmocka_unit_test(fewer_frames_are_spread),
         cmocka_unit_test(classes_of_files),
         cmocka_unit_test(asked_bounds),
-        cmocka_unit_test(rows_of_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
