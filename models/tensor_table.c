@@ -188,3 +188,12 @@ sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tenso
     part->data = whole->data + (size_t)first * row_bytes;
     return SAC_OK;
 }
+
+sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row) {
+    sac_row_range r = {0};
+    if (!row->within.n) return r;
+    r.first = evaluate(t, row->within.item[0]);
+    r.n = evaluate(t, row->shape.item[0]);
+    r.n_whole = evaluate(t, row->within.item[1]);
+    return r;
+}

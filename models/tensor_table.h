@@ -44,5 +44,7 @@ sac_status sac_tensor_table_rows(const sac_tensor_table *t, const sac_spec_tenso
 /* Those of a vector. UNSUPPORTED unless it is of floats. */
 sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err);
+/* The same of a whole tensor of the shape that the configuration asks for; n_whole 0: the row is no part of one. */
+sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row);
 
 #endif
