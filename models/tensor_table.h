@@ -42,4 +42,9 @@ sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tens
 sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err);
 
+/* Of a row whose inputs stand in another order in the file: how many of the outer kind there are, each with how many of the
+ * inner; INTERNAL unless that is all of the matrix's columns. */
+sac_status sac_tensor_table_inputs(const sac_tensor_table *t, const sac_spec_tensor *row, int64_t n_columns, int64_t *outer,
+                                   int64_t *inner, sac_error *err);
+
 #endif

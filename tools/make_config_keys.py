@@ -19,6 +19,7 @@ from transformers.models.llava.image_processing_pil_llava import LlavaImageProce
 from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
@@ -29,11 +30,13 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
            "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig, "qwen3_vl_moe": t.Qwen3VLMoeConfig,
            "internvl": t.InternVLConfig, "gemma2": t.Gemma2Config, "gemma3_text": t.Gemma3TextConfig, "gemma3": t.Gemma3Config,
-           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config}
+           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config,
+           "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
-              "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil}
+              "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
+              "mistral3": PixtralImageProcessorPil}
 HALVES = ("text_config", "vision_config")
 OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3")  # whose classes no other family has
 OWN_TOWERS = ("internvl",)

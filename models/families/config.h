@@ -66,6 +66,7 @@ typedef struct sac_model_config {
     const sac_merger_kind *merger;
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
+    float projector_norm_eps; /* 0: the tower's */
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     /* Of counted frames: the texts of the tokens around the rows of a picture and of a frame, which are the tokenizer's
@@ -105,8 +106,9 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
     return (sac_merger){.kind = c->merger,
                         .in = in,
                         .joins = joins,
-                        .norm_eps = c->tower.norm_eps,
+                        .norm_eps = c->projector_norm_eps > 0 ? c->projector_norm_eps : c->tower.norm_eps,
                         .hidden = !is_patch || c->merger->narrows ? c->decoder.hidden
+                                  : is_patch && c->merger->reduces ? in + c->decoder.hidden
                                   : c->merger->pools              ? in
                                                                   : joins * in,
                         .n_deep = c->decoder.n_deep,
@@ -135,6 +137,8 @@ sac_status sac_config_read_window_pattern(sac_model_config *c, const json_t *key
 /* The other way round: flags, where it is not what `period` makes. */
 sac_status sac_config_write_window_pattern(const sac_model_config *c, json_t *keys, int period, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
+/* A size that may be written as one number or as [height, width]; only squares are supported. */
+sac_status sac_config_read_side(const json_t *object, const char *key, int *value, sac_error *err);
 /* `fallback`: the layer where the key is missing. */
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,
                                   sac_error *err);
@@ -151,7 +155,11 @@ typedef struct sac_llava_defaults {
 } sac_llava_defaults;
 /* A CLIP or SigLIP tower, of the kind of c->tower where the object names none (llava.c). */
 sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err);
-/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
+/* The tower of Pixtral and Mistral 3 (pixtral.c): c->tower becomes its class's defaults, then what vision_config says, which
+ * may be NULL; merge: patches stand in squares of so many a side. */
+sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *vision, int merge, sac_error *err);
+/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's with towers of pictures of one
+ * size. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);
 

@@ -29,6 +29,9 @@ const sac_family *const sac_families[] = {
     &sac_family_granite,
     &sac_family_olmo2,
     &sac_family_smollm3,
+    &sac_family_ministral,
+    &sac_family_ministral3,
+    &sac_family_mistral3,
     NULL,
 };
 
@@ -73,7 +76,7 @@ static const twin *converted_twin(const char *model_type) {
 
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
     const char *type = NULL;
-    char names[200];
+    char names[300];
     SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
     const json_t *list = NULL;
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));

@@ -59,6 +59,8 @@ extern const sac_family sac_family_smolvlm;
 extern const sac_family sac_family_gemma2, sac_family_gemma3_text, sac_family_granite, sac_family_olmo2,
     sac_family_smollm3; /* text */
 extern const sac_family sac_family_gemma3;
+extern const sac_family sac_family_ministral, sac_family_ministral3; /* text */
+extern const sac_family sac_family_mistral3;
 
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 

@@ -18,6 +18,8 @@
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
  *       transposed: true                                         a matrix [inputs][outputs]
+ *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
+ *                                                                it is read with the two exchanged
  *       within: [t_hidden, 3*t_hidden]                           rows of a tensor that holds others too: the first, and
  *                                                                how many it has in all
  *   mmproj:                        its vision half as a GGUF file of its own
@@ -55,7 +57,7 @@ typedef struct sac_spec_list {
 
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
-    sac_spec_list names, shape, within;
+    sac_spec_list names, shape, within, inputs;
     bool plus_one, transposed;
 } sac_spec_tensor;
 

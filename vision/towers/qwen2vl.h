@@ -1,6 +1,6 @@
 /* qwen2vl.h - the towers of Qwen2-VL (Wang et al., arXiv:2409.12191, sec. 2.1), Qwen2.5-VL (Bai et al.,
- * arXiv:2502.13923, sec. 2.1) and Qwen3-VL (arXiv:2511.21631, sec. 2): their weights and what their files share; for
- * tests too.
+ * arXiv:2502.13923, sec. 2.1), Qwen3-VL (arXiv:2511.21631, sec. 2) and Pixtral (pixtral.c): their weights and what their
+ * files share; for tests too.
  *
  *   h = patches w                          a patch is that of two frames, or of a picture twice
  *   for each layer: h += proj(attention(rope(qkv(norm1(h)))));  h += mlp(norm2(h))
@@ -11,7 +11,8 @@
  * Qwen2-VL has layer norms and a two-layer MLP; Qwen2.5-VL RMS norms, SwiGLU, and in most layers attention within
  * windows of window_size pixels: rows then stand window by window inside the tower. Qwen3-VL has layer norms and a
  * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
- * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out. */
+ * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out.
+ * Pixtral has a norm before the layers, queries, keys and values apart, and no biases. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -19,7 +20,8 @@
 
 typedef struct sac_qwen2vl_layer {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* biases NULL: RMS norms */
-    sac_weight qkv, o;                                  /* [3 * hidden][hidden], [hidden][hidden] */
+    sac_weight qkv, o; /* [3 * hidden][hidden], without data where they are apart; [hidden][hidden] */
+    sac_weight q, k, v; /* [hidden][hidden] each */
     const float *qkv_bias, *o_bias;
     sac_weight gate, up,
         down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
@@ -29,6 +31,7 @@ typedef struct sac_qwen2vl_layer {
 typedef struct sac_qwen2vl_weights {
     sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
     const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
+    const float *pre_norm;               /* [hidden] of an RMS norm before the layers; NULL where absent */
 } sac_qwen2vl_weights;
 
 /* Buffers of the state. The tables: which patch a row shows, which row a patch is in, what rows are rotated by, and
@@ -61,6 +64,13 @@ typedef struct sac_qwen2vl_tables {
 static inline int64_t sac_qwen2vl_max_rows(const sac_tower_state *s, const sac_tower_config *c) {
     return (int64_t)s->max_segments * c->merge_size * c->merge_size;
 }
+
+/* qwen2vl.c: of the tables of these towers. */
+sac_status sac_qwen2vl_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
+                            sac_error *err);
+int sac_qwen2vl_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
+sac_status sac_qwen2vl_place(sac_tower *t, sac_placer *p);
+sac_status sac_qwen2vl_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features);
 
 /* qwen2vl_tables.c */
 sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
