@@ -18,12 +18,13 @@ static const int64_t linear_shapes[][3] = {
 };
 
 /* Of weights in blocks: tiles of 16 outputs and of 8, 16 and 32 rows that are not full, rows of x beyond those, and
- * columns either side of a stretch of 256 and of what four warps take at once; weights that are unpacked in two goes. */
+ * columns either side of a stretch of 256 and of what four warps take at once. (cuda_codes.c has weights that are
+ * unpacked in two goes.) */
 static const int64_t block_shapes[][3] = {
     {1, 4608, 512},  {1, 33, 64},    {1, 17, 352},    {1, 1001, 1024}, {1, 15, 18944},
     {1, 1, 256},     {2, 100, 1280}, {3, 20, 192},    {5, 4097, 256},  {8, 48, 4096},
     {9, 40, 1536},   {13, 31, 896},  {16, 31, 2048},  {17, 65, 512},   {24, 7, 544},
-    {32, 24, 14336}, {33, 300, 800}, {64, 130, 3072}, {200, 264, 256}, {40, 12800, 1024},
+    {32, 24, 14336}, {33, 300, 800}, {64, 130, 3072}, {200, 264, 256}, {40, 1280, 1024},
 };
 
 typedef struct attention_case {
