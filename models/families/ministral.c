@@ -10,7 +10,5 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_family_mistral.read(c, config, err);
 }
 
-const sac_family sac_family_ministral = {.name = "ministral",
-                                         .defaults = defaults,
-                                         .read = read,
-                                         .positions = sac_positions_plain};
+const sac_family sac_family_ministral = {
+    .name = "ministral", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -22,9 +22,9 @@ static void defaults(sac_model_config *c) { /* transformers' Ministral3Config */
 
 /* Where config.json says nothing of ropes. */
 static json_t *default_ropes(void) {
-    return json_pack("{s:s, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:f}", "type", "yarn", "rope_theta", 1e6, "factor", 16.0,
-                     "original_max_position_embeddings", 16384, "beta_fast", 32.0, "beta_slow", 1.0, "mscale_all_dim", 1.0,
-                     "mscale", 1.0, "llama_4_scaling_beta", 0.1);
+    return json_pack("{s:s, s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:f}", "type", "yarn", "rope_theta", 1e6,
+                     "factor", 16.0, "original_max_position_embeddings", 16384, "beta_fast", 32.0,
+                     "beta_slow", 1.0, "mscale_all_dim", 1.0, "mscale", 1.0, "llama_4_scaling_beta", 0.1);
 }
 
 static const json_t *ropes_of(const json_t *config) {
@@ -35,9 +35,11 @@ static const json_t *ropes_of(const json_t *config) {
 /* Longer contexts than those in which queries are not scaled are left out of what the model says it can do. */
 static sac_status read_scale(sac_model_config *c, const json_t *ropes, sac_error *err) {
     double beta = 0, before = 0;
-    if (!sac_config_has(ropes, "llama_4_scaling_beta") || !sac_config_has(ropes, "original_max_position_embeddings"))
-        return sac_fail(err, SAC_BAD_FILE,
-                        "\"rope_parameters\" needs \"llama_4_scaling_beta\" and \"original_max_position_embeddings\"");
+    if (!sac_config_has(ropes, "llama_4_scaling_beta") ||
+        !sac_config_has(ropes, "original_max_position_embeddings"))
+        return sac_fail(
+            err, SAC_BAD_FILE,
+            "\"rope_parameters\" needs \"llama_4_scaling_beta\" and \"original_max_position_embeddings\"");
     SAC_TRY(sac_json_get_float(ropes, "llama_4_scaling_beta", &beta, err));
     SAC_TRY(sac_config_get_positive(ropes, "original_max_position_embeddings", &before, err));
     if (beta == 0 || before >= c->decoder.max_position) return SAC_OK;
@@ -63,7 +65,5 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return st;
 }
 
-const sac_family sac_family_ministral3 = {.name = "ministral3",
-                                          .defaults = defaults,
-                                          .read = read,
-                                          .positions = sac_positions_plain};
+const sac_family sac_family_ministral3 = {
+    .name = "ministral3", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -15,10 +15,10 @@ static void defaults(sac_model_config *c) { /* transformers' Mistral3Config */
 
 /* What Mistral3Config says where one of its two halves is missing: Mistral Small 3.1. */
 static json_t *small_text(void) {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:n, s:i}", "head_dim", 128, "hidden_size", 5120,
-                     "intermediate_size", 32768, "max_position_embeddings", 131072, "num_attention_heads", 32,
-                     "num_hidden_layers", 40, "num_key_value_heads", 8, "rms_norm_eps", 1e-5, "rope_theta", 1e9,
-                     "sliding_window", "vocab_size", 131072);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:n, s:i}", "head_dim", 128,
+                     "hidden_size", 5120, "intermediate_size", 32768, "max_position_embeddings", 131072,
+                     "num_attention_heads", 32, "num_hidden_layers", 40, "num_key_value_heads", 8,
+                     "rms_norm_eps", 1e-5, "rope_theta", 1e9, "sliding_window", "vocab_size", 131072);
 }
 static json_t *small_vision(void) {
     return json_pack("{s:i}", "patch_size", 14);
@@ -33,13 +33,15 @@ static sac_status read_text(sac_model_config *c, const json_t *text, sac_error *
     sac_family_spec_free(&spec);
     const sac_family *family = allowed ? sac_family_find(c->families, type) : NULL;
     if (!family)
-        return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s", type, c->family->name);
+        return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s", type,
+                        c->family->name);
     family->defaults(c);
     return family->read(c, text, err);
 }
 
 /* The object under key, or what stands for it; the caller lets go of it. */
-static sac_status take_half(json_t **half, const json_t *config, const char *key, json_t *(*missing)(void), sac_error *err) {
+static sac_status take_half(json_t **half, const json_t *config, const char *key, json_t *(*missing)(void),
+                            sac_error *err) {
     const json_t *object = NULL;
     SAC_TRY(sac_json_get_object(config, key, &object, err));
     *half = object ? json_incref((json_t *)(uintptr_t)object) : missing();
@@ -49,8 +51,10 @@ static sac_status take_half(json_t **half, const json_t *config, const char *key
 static sac_status read_tower(sac_model_config *c, const json_t *vision, int merge, sac_error *err) {
     const char *type = sac_tower_pixtral.model_type;
     SAC_TRY(sac_json_get_string(vision, "model_type", &type, err));
-    if (sac_tower_find(type) == &sac_tower_pixtral) return sac_config_read_pixtral_tower(c, vision, merge, err);
-    return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s", type, c->family->name);
+    if (sac_tower_find(type) == &sac_tower_pixtral)
+        return sac_config_read_pixtral_tower(c, vision, merge, err);
+    return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s", type,
+                    c->family->name);
 }
 
 static sac_status read_halves(sac_model_config *c, const json_t *config, sac_error *err) {
@@ -88,7 +92,8 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
  * have is the language model's own. */
 static sac_status mmproj(sac_mmproj *p, sac_error *err) {
     const json_t *size = json_object_get(p->keys, "clip.vision.image_size");
-    if (!json_is_integer(size)) return sac_fail(err, SAC_BAD_FILE, "metadata key clip.vision.image_size is missing");
+    if (!json_is_integer(size))
+        return sac_fail(err, SAC_BAD_FILE, "metadata key clip.vision.image_size is missing");
     json_object_set_new(p->config, "multimodal_projector_bias",
                         json_boolean(p->rows(p->tensors, "mm.1.bias") || p->rows(p->tensors, "mm.2.bias")));
     json_object_set_new(p->preprocessor, "size", json_pack("{s:O}", "longest_edge", size));

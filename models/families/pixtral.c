@@ -25,13 +25,15 @@ static sac_status check(const sac_tower_config *v, const json_t *vision, sac_err
     SAC_TRY(sac_config_check_tower(v, err));
     SAC_TRY(sac_config_get_int(vision, "head_dim", 1, SAC_CONFIG_MAX_HEAD_DIM, &head_dim, err));
     if (head_dim != v->hidden / v->n_heads)
-        return sac_fail(err, SAC_BAD_FILE, "\"head_dim\" %d: %d channels in %d heads are %d each", head_dim, v->hidden,
-                        v->n_heads, v->hidden / v->n_heads);
+        return sac_fail(err, SAC_BAD_FILE, "\"head_dim\" %d: %d channels in %d heads are %d each", head_dim,
+                        v->hidden, v->n_heads, v->hidden / v->n_heads);
     if (head_dim % 4 == 0) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "vision heads of %d channels: their rotations need a multiple of 4", head_dim);
+    return sac_fail(err, SAC_BAD_FILE, "vision heads of %d channels: their rotations need a multiple of 4",
+                    head_dim);
 }
 
-sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *vision, int merge, sac_error *err) {
+sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *vision, int merge,
+                                         sac_error *err) {
     sac_tower_config *v = &c->tower;
     int channels = 3;
     *v = (sac_tower_config){.kind = &sac_tower_pixtral,
@@ -52,7 +54,8 @@ sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *visi
     SAC_TRY(sac_config_read_side(vision, "patch_size", &v->patch_size, err));
     SAC_TRY(sac_config_read_activation(&v->act, vision, "hidden_act", err));
     SAC_TRY(read_rotations(v, vision, err));
-    SAC_TRY(sac_config_check_range("pixels of a square of patches", (int64_t)v->patch_size * merge, SAC_CONFIG_MAX_IMAGE, err));
+    SAC_TRY(sac_config_check_range("pixels of a square of patches", (int64_t)v->patch_size * merge,
+                                   SAC_CONFIG_MAX_IMAGE, err));
     v->image_size = v->patch_size * merge; /* the smallest picture */
     v->n_feature_layers = 1;
     v->feature_layer[0] = v->n_layers;

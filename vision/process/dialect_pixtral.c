@@ -10,8 +10,8 @@
 enum { MAX_SQUARES = 1 << 20, MAX_SIDE = 1 << 20, USUAL_FRAME_SQUARES = 768 };
 
 typedef struct settings {
-    int square, merge;    /* pixels a side of a square of patches; patches a side of it */
-    int most_w, most_h;   /* pixels that a picture is made smaller to fit into */
+    int square, merge;  /* pixels a side of a square of patches; patches a side of it */
+    int most_w, most_h; /* pixels that a picture is made smaller to fit into */
 } settings;
 
 /* ---------------------------------------------------------------- sizes */
@@ -44,8 +44,8 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
     }
     if (w < 1 || h < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "a picture of %d x %d pixels is less than a pixel wide or high once it fits into %d x %d: give one "
-                        "that is less narrow",
+                        "a picture of %d x %d pixels is less than a pixel wide or high once it fits into "
+                        "%d x %d: give one that is less narrow",
                         p->width, p->height, own->most_w, own->most_h);
     describe(c, squares_of(w, own->square), squares_of(h, own->square), p);
     return SAC_OK;
@@ -67,9 +67,10 @@ static sac_status cut(const sac_processor_config *c, const sac_image *image, con
     const sac_patch_order order = sac_visual_order(p);
     uint8_t *pixels = malloc((size_t)p->tile_w * (size_t)p->tile_h * 3);
     if (!pixels)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->tile_w, p->tile_h);
-    sac_status st = sac_resize(pixels, p->tile_w, p->tile_h, image->rgb, image->width, image->height, c->filter,
-                               c->arithmetic, err);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->tile_w,
+                        p->tile_h);
+    sac_status st = sac_resize(pixels, p->tile_w, p->tile_h, image->rgb, image->width, image->height,
+                               c->filter, c->arithmetic, err);
     if (st == SAC_OK) sac_patches_cut(rows, &order, 0, pixels, p->tile_w);
     free(pixels);
     return st;
@@ -102,7 +103,8 @@ static sac_status read_size(settings *own, const json_t *preprocessor, sac_error
     SAC_TRY(sac_json_get_int(object, "width", 1, MAX_SIDE, &w, err));
     SAC_TRY(sac_json_get_int(object, "height", 1, MAX_SIDE, &h, err));
     if (longest) w = h = longest;
-    if (!w || !h) return sac_fail(err, SAC_BAD_FILE, "\"size\" needs \"longest_edge\", or \"height\" and \"width\"");
+    if (!w || !h)
+        return sac_fail(err, SAC_BAD_FILE, "\"size\" needs \"longest_edge\", or \"height\" and \"width\"");
     own->most_w = (int)w;
     own->most_h = (int)h;
     return SAC_OK;
@@ -112,14 +114,16 @@ static sac_status expect(const json_t *processor, const char *key, int64_t want,
     int64_t value = want;
     SAC_TRY(sac_json_get_int(processor, key, 1, MAX_SIDE, &value, err));
     if (value == want) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, but the model's is %lld", key, (long long)value, (long long)want);
+    return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, but the model's is %lld", key, (long long)value,
+                    (long long)want);
 }
 
 static sac_status check_size(const settings *own, sac_error *err) {
     const int64_t columns = squares_of(own->most_w, own->square), rows = squares_of(own->most_h, own->square);
     if (columns * rows <= MAX_SQUARES) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"size\": %d x %d pixels would be %lld tokens; %d at most are supported",
-                    own->most_w, own->most_h, (long long)(columns * rows), MAX_SQUARES);
+    return sac_fail(err, SAC_BAD_FILE,
+                    "\"size\": %d x %d pixels would be %lld tokens; %d at most are supported", own->most_w,
+                    own->most_h, (long long)(columns * rows), MAX_SQUARES);
 }
 
 /* The size of patches that pictures are made for is processor_config.json's, whatever the image processor's own says. */
@@ -148,8 +152,8 @@ static sac_status limit(sac_processor_config *c, int64_t min_pixels, int64_t max
     if (min_pixels)
         return sac_fail(err, SAC_UNSUPPORTED, "min_pixels: this model's pictures are never made larger");
     if (max_pixels < square)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%lld pixels a picture: give %lld or more", (long long)max_pixels,
-                        (long long)square);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%lld pixels a picture: give %lld or more",
+                        (long long)max_pixels, (long long)square);
     const double root = sqrt((double)max_pixels);
     const int side = root < MAX_SIDE ? (int)root / own->square * own->square : MAX_SIDE;
     if (side < own->most_w) own->most_w = side;

@@ -26,7 +26,8 @@ static sac_status run(const sac_merger_run *r) {
     assert(x.cols == m->in && x.stride == m->in && x.rows % m->joins == 0 && r->pool <= 1 && !r->blend.n &&
            m->hidden == m->in + m->out);
     sac_mat one = {r->mid.data, n, m->in, m->in, r->mid.dtype};
-    sac_mat inner = {(uint8_t *)one.data + (size_t)n * sac_dtype_row_bytes(one.dtype, m->in), n, m->out, m->out, one.dtype};
+    sac_mat inner = {(uint8_t *)one.data + (size_t)n * sac_dtype_row_bytes(one.dtype, m->in), n, m->out,
+                     m->out, one.dtype};
     SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w->norm_w, m->norm_eps}));
     x = (sac_mat){x.data, n, joined, joined, x.dtype};
     SAC_TRY(linear(r, one, x, &w->join, NULL, SAC_ACT_NONE));
@@ -53,7 +54,8 @@ static sac_status place(sac_merger *m, sac_placer *p) {
 #define SLOT(field, matrix)                                                                                  \
     { "projector." #field, false, matrix, offsetof(weights, field) }
 static const sac_weight_slot slots[] = {
-    SLOT(norm_w, false), SLOT(join, true), SLOT(fc1, true), SLOT(fc1_bias, false), SLOT(fc2, true), SLOT(fc2_bias, false),
+    SLOT(norm_w, false),   SLOT(join, true), SLOT(fc1, true),
+    SLOT(fc1_bias, false), SLOT(fc2, true),  SLOT(fc2_bias, false),
 };
 #undef SLOT
 

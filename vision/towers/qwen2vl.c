@@ -90,7 +90,8 @@ static sac_status project(const run *r, const sac_qwen2vl_layer *w, sac_mat n, s
     const bool is_one = w->qkv.tensor.data != NULL;
     for (int i = 0; i < 3; i++) {
         size_t before = (size_t)i * sac_dtype_row_bytes(all.dtype, hidden) * (size_t)(is_one ? 1 : r->rows);
-        qkv[i] = (sac_mat){(uint8_t *)all.data + before, r->rows, hidden, is_one ? all.stride : hidden, all.dtype};
+        qkv[i] =
+            (sac_mat){(uint8_t *)all.data + before, r->rows, hidden, is_one ? all.stride : hidden, all.dtype};
         if (!is_one) SAC_TRY(linear(r, qkv[i], n, apart[i], NULL, SAC_ACT_NONE, false));
     }
     return is_one ? linear(r, all, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false) : SAC_OK;
@@ -134,7 +135,8 @@ static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
     SAC_TRY(linear(r, up, n, &w->up, w->up_bias, gated ? SAC_ACT_NONE : c->act, false));
     if (gated) {
         SAC_TRY(linear(r, gate, n, &w->gate, w->gate_bias, SAC_ACT_NONE, false));
-        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = up, .gate = gate, .up = up, .act = c->act}));
+        SAC_TRY(
+            r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = up, .gate = gate, .up = up, .act = c->act}));
     }
     return linear(r, h, up, &w->down, w->down_bias, SAC_ACT_NONE, true);
 }
@@ -144,9 +146,10 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_tower_config *c = r->c;
     const bool apart = c->kind->features_apart;
     for (int k = 0; k < c->n_feature_layers; k++) {
-        size_t before = (size_t)k * (size_t)(apart ? r->rows : 1) * sac_dtype_row_bytes(features.dtype, c->hidden);
-        sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden, apart ? c->hidden : features.stride,
-                      features.dtype};
+        size_t before =
+            (size_t)k * (size_t)(apart ? r->rows : 1) * sac_dtype_row_bytes(features.dtype, c->hidden);
+        sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden,
+                      apart ? c->hidden : features.stride, features.dtype};
         if (c->feature_layer[k] == state)
             SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
     }
@@ -285,8 +288,8 @@ static const sac_weight_slot qwen3vl_slots[] = {
 
 #define COMMON                                                                                               \
     .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer),                  \
-    .plan = sac_qwen2vl_plan, .features_apart = true, .symbols = sac_qwen2vl_symbols, .place = sac_qwen2vl_place,  \
-    .take = sac_qwen2vl_take, .encode = sac_qwen2vl_encode
+    .plan = sac_qwen2vl_plan, .features_apart = true, .symbols = sac_qwen2vl_symbols,                        \
+    .place = sac_qwen2vl_place, .take = sac_qwen2vl_take, .encode = sac_qwen2vl_encode
 
 const sac_tower_kind sac_tower_qwen2vl = {.name = "qwen2vl",
                                           .model_type = "qwen2_vl_vision",

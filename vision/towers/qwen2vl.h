@@ -20,7 +20,7 @@
 
 typedef struct sac_qwen2vl_layer {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* biases NULL: RMS norms */
-    sac_weight qkv, o; /* [3 * hidden][hidden], without data where they are apart; [hidden][hidden] */
+    sac_weight qkv, o;  /* [3 * hidden][hidden], without data where they are apart; [hidden][hidden] */
     sac_weight q, k, v; /* [hidden][hidden] each */
     const float *qkv_bias, *o_bias;
     sac_weight gate, up,
