@@ -310,9 +310,17 @@ static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w
                                                .fast = r->fast});
 }
 
+/* Both; what the MLP makes of the rows lies in r->gate before the experts may overwrite them. */
+static sac_status shared_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y, bool accumulate) {
+    SAC_TRY(gate(r, w));
+    SAC_TRY(expert_mlp(r, w, y, accumulate));
+    SAC_TRY(product(r, y, r->gate, &w->down, NULL, true));
+    return ADAPT(r, w, down, y, r->gate);
+}
+
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     const bool apart = adds_apart(r, w->mlp_post_norm);
-    SAC_TRY((w->experts ? expert_mlp : dense_mlp)(r, w, apart ? r->norm : r->hidden, !apart));
+    SAC_TRY((!w->experts ? dense_mlp : r->shape.experts.shared ? shared_mlp : expert_mlp)(r, w, apart ? r->norm : r->hidden, !apart));
     if (!apart) return SAC_OK;
     SAC_TRY(post_norm(r, w->mlp_post_norm));
     return add_norm(r);

@@ -9,10 +9,10 @@
  * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
  * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
- * the MLP (experts.h). Whether a layer's attention slides,
+ * the MLP (experts.h), or beside it (GraniteMoE's shared experts). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
- *   shared experts                      a dense MLP beside the experts; its gate
+ *   gate of shared experts              a factor of each row of the MLP beside the experts
  *   embeddings by layer                 a table and its gate; at the end of `out`
  * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an
  * adapter: its low-rank products come between a product and what follows it. */
@@ -41,7 +41,7 @@ typedef struct sac_decoder_layer {
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
     const float *q_norm, *k_norm;     /* [head_dim], the same for every head, or of all of them; NULL where absent */
     sac_weight gate, up, down;        /* [intermediate][hidden] x 2, [hidden][intermediate] */
-    sac_weight router;                /* [experts][hidden], and in the place of the three above: */
+    sac_weight router;                /* [experts][hidden], and in the place of the three above, or beside them: */
     const sac_expert *experts;        /* [experts]; NULL: the layer has none */
     const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
 } sac_decoder_layer;

@@ -108,6 +108,7 @@ typedef struct sac_decoder_state {
     float *cos_sin;           /* [n_ctx][rot_dim/2][2], of the sequence's rows */
     float *second_cos_sin;    /* the same for layers that have a table of their own */
     int64_t n_cos_sin;        /* rows of it that are made */
+    bool is_long;             /* with the factors of long sequences (sac_rope_is_long), and so are the keys in the cache */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
     float *logits;            /* [vocab] of the last token that was run */
@@ -218,10 +219,15 @@ static inline bool sac_decoder_slides(const sac_decoder_config *c, int layer) {
     return c->sliding_window && (!c->some_slide || sac_layer_set_has(&c->sliding, layer));
 }
 
-/* Whether cached rows of a sequence of n_held tokens may serve as the beginning of one of n_total: not when
- * dynamic rope scaling has outgrown the trained length, because keys were then rotated with other frequencies
- * than a fresh run would use. */
-bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total);
+/* Whether cached rows of the sequence, of n_held tokens, may serve as the beginning of one of n_total: not where keys were
+ * rotated with other frequencies than a fresh run would use, as dynamic rope scaling does beyond the trained length, and
+ * LongRoPE on the other side of it. */
+bool sac_decoder_may_reuse(const sac_decoder_state *s, int64_t n_held, int64_t n_total);
+/* The same of rows that other sequences made (sac_decoder_rows_to_share). */
+bool sac_decoder_may_take(const sac_decoder_state *s, int64_t n_total);
+/* Whether the keys in the cache are of no use for a sequence of n_total tokens: all of them are to be run anew, as a prompt.
+ * A step that is asked for all the same is refused. */
+bool sac_decoder_turns_anew(const sac_decoder_state *s, int64_t n_total);
 
 /* Of the first n tokens of a prompt of n_total as many as may be taken from the cache for the bits of a prompt that is
  * run from its first token: the others are then run in chunks of as many rows as they would be (SAC_LINEAR_FEW_ROWS).

@@ -27,8 +27,16 @@ static sac_status upload_rotations(const decoder_run *r, int rot_dim, float *to,
                           (size_t)(n_total - first) * row * sizeof(float));
 }
 
+/* LongRoPE: all of the table is of one length's factors. */
+static void choose_factors(sac_decoder_state *s, int64_t n_total) {
+    const bool is_long = sac_rope_is_long(&s->rope, n_total);
+    if (is_long != s->is_long) forget_rotations(s, 0);
+    s->is_long = is_long;
+}
+
 sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int64_t n_total) {
     sac_decoder_state *s = r->s;
+    choose_factors(s, n_total);
     int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
     if (first >= n_total) return SAC_OK;
     sac_rope_fill(&s->rope, &s->numbers, first, n_total - first, n_total, s->cos_sin);
@@ -51,9 +59,11 @@ enum { STEPS_AHEAD = 64 };
 
 sac_status sac_decoder_prepare_step_rotations(const decoder_run *r, int64_t past) {
     const sac_decoder_state *s = r->s;
+    const bool is_long = sac_rope_is_long(&s->rope, past + 1);
     bool ahead = s->device && s->rope.scaling != SAC_ROPE_DYNAMIC && s->n_cos_sin <= past;
-    return sac_decoder_prepare_rotations(r, past,
-                                         ahead ? decoder_min(past + STEPS_AHEAD, s->n_ctx) : past + 1);
+    int64_t end = ahead ? decoder_min(past + STEPS_AHEAD, s->n_ctx) : past + 1;
+    while (sac_rope_is_long(&s->rope, end) != is_long) end--; /* not over the border */
+    return sac_decoder_prepare_rotations(r, past, end);
 }
 
 sac_status sac_decoder_prepare_step_positions(const decoder_run *r, int64_t past, int64_t n_before) {

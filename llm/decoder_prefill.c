@@ -136,6 +136,10 @@ static sac_status check(const sac_decoder_state *s, int64_t past, int64_t n, sac
             err, SAC_TOO_LONG,
             "%lld tokens after %lld do not fit a context of %lld: ask with fewer frames or a larger --ctx",
             (long long)n, (long long)past, (long long)s->n_ctx);
+    if (sac_decoder_turns_anew(s, past + n))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%lld tokens after %lld: LongRoPE turns all rows otherwise then, and they have to be run anew", (long long)n,
+                        (long long)past);
     if (past > 0 && s->device && sac_kv_cache_is_packed(&s->cache))
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -190,8 +194,8 @@ void sac_prefill_work_drop(sac_prefill_work *w) {
 
 /* Channels of its MLP that a row meets. */
 static double mlp_channels(const sac_decoder_config *c, int layer) {
-    return sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate
-                                           : c->intermediate;
+    const double n = sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate : 0;
+    return n == 0 || c->experts.shared ? n + c->intermediate : n;
 }
 
 double sac_prefill_work_cost(const sac_prefill_work *w) {

@@ -168,6 +168,10 @@ static sac_status check_ahead(const sac_decoder_state *s, const sac_decoder_conf
         return sac_fail(
             err, SAC_UNSUPPORTED,
             "a draft and dynamic rope scaling: how a row is turned depends on the length of the sequence");
+    if (s->rope.scaling == SAC_ROPE_LONG && (double)s->n_ctx > s->rope.original_max_position)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and LongRoPE: how a row is turned depends on the length of the sequence; use --ctx %.0f or less",
+                        s->rope.original_max_position);
     if (s->shape.measure_mass)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft and measure_mass: refused tokens would be measured too");
@@ -281,7 +285,11 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
 }
 
 static bool outgrown(const sac_rope_config *rope, int64_t n_total) {
-    return rope->scaling == SAC_ROPE_DYNAMIC && (double)n_total > rope->original_max_position;
+    return (rope->scaling == SAC_ROPE_DYNAMIC || rope->scaling == SAC_ROPE_LONG) && (double)n_total > rope->original_max_position;
+}
+
+bool sac_decoder_turns_anew(const sac_decoder_state *s, int64_t n_total) {
+    return s->cache.n_rows > 0 && sac_rope_is_long(&s->rope, n_total) != s->is_long;
 }
 
 static bool keeps_prefix(const sac_decoder_state *s) {
@@ -335,8 +343,13 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     return 0;
 }
 
-bool sac_decoder_may_reuse(const sac_decoder_config *c, int64_t n_held, int64_t n_total) {
-    return !outgrown(&c->rope, n_held) && !outgrown(&c->rope, n_total);
+bool sac_decoder_may_reuse(const sac_decoder_state *s, int64_t n_held, int64_t n_total) {
+    if (s->rope.scaling == SAC_ROPE_LONG) return !sac_decoder_turns_anew(s, n_total);
+    return !outgrown(&s->rope, n_held) && !outgrown(&s->rope, n_total);
+}
+
+bool sac_decoder_may_take(const sac_decoder_state *s, int64_t n_total) {
+    return !outgrown(&s->rope, n_total);
 }
 
 int64_t sac_decoder_whole_rows(const sac_decoder_state *s, int64_t n, int64_t n_total) {

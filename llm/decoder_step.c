@@ -6,8 +6,12 @@
 #include <string.h>
 
 static sac_status check_room(const sac_decoder_state *s, sac_error *err) {
-    if (s->cache.n_rows < s->n_ctx) return SAC_OK;
-    return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+    if (s->cache.n_rows >= s->n_ctx)
+        return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+    if (!sac_decoder_turns_anew(s, s->cache.n_rows + 1)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "a step from %lld tokens on: LongRoPE turns all rows otherwise then, and they have to be run anew",
+                    (long long)s->cache.n_rows);
 }
 
 static sac_status run_layers(const decoder_steps *t) {

@@ -22,6 +22,7 @@ typedef struct sac_expert_shape {
     int n_used;       /* that see a row */
     int intermediate; /* channels of each */
     bool normed;      /* the weights of a row's experts add up to 1 */
+    bool shared;      /* an MLP, as wide as a decoder's layers' without experts, sees every row beside them */
 } sac_expert_shape;
 
 /* Scratch for some rows. Matrices are in the type of activations. */

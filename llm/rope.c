@@ -58,7 +58,9 @@ static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total)
         double grown = c->factor * (double)n_total / c->original_max_position - (c->factor - 1);
         theta *= pow(grown, c->rot_dim / (c->rot_dim - 2.0));
     }
-    float f = 1.0f / (float)pow(theta, 2.0 * i / c->rot_dim);
+    float f = (float)pow(theta, 2.0 * i / c->rot_dim);
+    if (c->scaling == SAC_ROPE_LONG) f *= (sac_rope_is_long(c, n_total) ? c->long_factors : c->short_factors)[i];
+    f = 1.0f / f;
     if (c->freq_factors) f /= c->freq_factors[i];
     switch (c->scaling) {
     case SAC_ROPE_LINEAR: return f / (float)c->factor;
@@ -69,15 +71,22 @@ static float inverse_frequency(const sac_rope_config *c, int i, int64_t n_total)
     }
     case SAC_ROPE_DEFAULT:
     case SAC_ROPE_DYNAMIC:
+    case SAC_ROPE_LONG:
     case SAC_ROPE_NONE: break;
     }
     return f;
 }
 
+bool sac_rope_is_long(const sac_rope_config *c, int64_t n_total) {
+    return c->scaling == SAC_ROPE_LONG && (double)n_total > c->original_max_position;
+}
+
 float sac_rope_attention_factor(const sac_rope_config *c) {
-    if (c->scaling != SAC_ROPE_YARN) return 1;
+    if (c->scaling != SAC_ROPE_YARN && c->scaling != SAC_ROPE_LONG) return 1;
     if (c->attention_factor > 0) return (float)c->attention_factor;
-    return c->factor <= 1 ? 1 : (float)(0.1 * log(c->factor) + 1);
+    if (c->factor <= 1) return 1;
+    if (c->scaling == SAC_ROPE_LONG) return (float)sqrt(1 + log(c->factor) / log(c->original_max_position));
+    return (float)(0.1 * log(c->factor) + 1);
 }
 
 /* The axis whose numbers turn pair i. */

@@ -244,11 +244,19 @@ static sac_status merge(binder *b, const char *name, const sac_adapted *adapted,
     return SAC_OK;
 }
 
+/* Of a tensor that holds several matrices, this one. */
+static sac_status take_rows(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t, sac_weight *w) {
+    int64_t first, n;
+    SAC_TRY(sac_tensor_table_rows(&b->table, row, w->tensor.dim[0], &first, &n, b->err));
+    return sac_weight_rows(w, t->name, first, n, b->err);
+}
+
 static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
                               const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
     const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
+    if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
     if (row->transposed)
         SAC_TRY(transpose(b, t->name, adapted, &w));
     else if (row->inputs.n)
@@ -287,7 +295,7 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
-        {"dense", !sparse},
+        {"dense", !sparse || b->c->decoder.experts.shared},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},
@@ -333,12 +341,14 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
     sac_checkpoint_tensor rows;
-    if (row->within.n && !b->s->gguf) {
+    if (row->within.n) {
         if (adapted.n_loras)
             return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s: an adapter of a tensor that holds several matrices",
                             t->name);
-        SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
-        t = &rows;
+        if (!sl->is_matrix) {
+            SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
+            t = &rows;
+        }
     }
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);

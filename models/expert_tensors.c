@@ -96,6 +96,8 @@ sac_status sac_expert_tensors_list(sac_checkpoint *c, const sac_decoder_config *
     const fused kinds[] = {
         {".mlp.experts", ".gate_up_proj", {".gate_proj.weight", ".up_proj.weight"}, 2, 2 * k, hidden, false},
         {".mlp.experts", ".down_proj", {".down_proj.weight"}, 1, hidden, k, false},
+        {".block_sparse_moe", ".input_linear.weight", {".gate_proj.weight", ".up_proj.weight"}, 2, 2 * k, hidden, true},
+        {".block_sparse_moe", ".output_linear.weight", {".down_proj.weight"}, 1, hidden, k, true},
         {".ffn_gate_exps", ".weight", {".weight"}, 1, k, hidden, true},
         {".ffn_up_exps", ".weight", {".weight"}, 1, k, hidden, true},
         {".ffn_down_exps", ".weight", {".weight"}, 1, hidden, k, true},

@@ -9,6 +9,7 @@
  *
  *   X.mlp.experts.gate_up_proj [experts][2 * intermediate][hidden]   X.mlp.experts.E.gate_proj.weight, .E.up_proj.weight
  *   X.mlp.experts.down_proj    [experts][hidden][intermediate]       X.mlp.experts.E.down_proj.weight
+ *   X.block_sparse_moe.input_linear.weight, .output_linear.weight (GraniteMoE)    X.block_sparse_moe.E.gate_proj.weight and so on
  *   X.ffn_gate_exps.weight, X.ffn_up_exps.weight, X.ffn_down_exps.weight (GGUF)    X.ffn_gate_exps.E.weight and so on
  *
  * The first two may have their last two dimensions exchanged (Qwen3-VL-MoE's files; as in transformers, only where the

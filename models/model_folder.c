@@ -145,6 +145,20 @@ static sac_status processor_failed(const sac_load_context *l, sac_status st, con
     return sac_fail_prefix(l->err, st, "%s/%s", folder, name);
 }
 
+/* The video processor's object, as transformers looks for it: in processor_config.json, else in a file of its own; *out is NULL
+ * where there is neither. */
+static sac_status load_video_processor(sac_load_context *l, json_t **out) {
+    const char *name = "processor_config.json";
+    json_t *outer;
+    SAC_TRY(sac_load_json(&outer, l->path, name, l->err));
+    json_t *inner = json_object_get(outer, "video_processor");
+    *out = json_is_object(inner) ? json_incref(inner) : NULL;
+    json_decref(outer);
+    if (!*out) SAC_TRY(sac_load_json(out, l->path, name = "video_preprocessor_config.json", l->err));
+    if (!*out) return SAC_OK;
+    return sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor", name, *out, l->err);
+}
+
 static sac_status read_processor(sac_load_context *l, const json_t *config, const json_t *processor, bool inside_other) {
     json_t *preprocessor, *video = NULL;
     const char *name = inside_other ? "processor_config.json" : "preprocessor_config.json";
@@ -164,10 +178,7 @@ static sac_status read_processor(sac_load_context *l, const json_t *config, cons
     sac_status st = sac_config_keys_of_object(
         &l->m->keys, l->config.family, "preprocessor",
         inside_other ? "processor_config.json" : "preprocessor_config.json", preprocessor, l->err);
-    if (st == SAC_OK) st = sac_load_json(&video, l->path, "video_preprocessor_config.json", l->err);
-    if (st == SAC_OK && video)
-        st = sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor",
-                                       "video_preprocessor_config.json", video, l->err);
+    if (st == SAC_OK) st = load_video_processor(l, &video);
     pm.video = video;
     if (st == SAC_OK) st = sac_processor_read(&l->m->processor, preprocessor, &pm, l->err);
     if (st == SAC_OK && preprocessor) st = sac_load_hash_json(l, preprocessor);

@@ -3,6 +3,7 @@
  * What only some families say is theirs to read (read_gguf in family.h). In files of some (llama, Mistral's too) the rows
  * of the query and key weights are permuted, so that rope turns neighbouring channels: rope.interleaved. */
 #include "binder.h"
+#include "config_values.h"
 #include "expert_tensors.h"
 #include "family.h"
 #include "gguf.h"
@@ -56,7 +57,7 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
         return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads",
                         r->arch, d->hidden, d->n_heads);
     SAC_TRY(get_int(r, "attention.key_length", 1, INT32_MAX, &d->head_dim));
-    const bool has_experts = d->experts.n > 0; /* its family's models do */
+    const bool has_experts = d->experts.n > 0 || r->family->gguf_experts; /* its family's models do */
     int value_dim = d->head_dim, n_experts = 0;
     SAC_TRY(get_int(r, "attention.value_length", 1, INT32_MAX, &value_dim));
     if (value_dim != d->head_dim)
@@ -121,6 +122,39 @@ static sac_status read_freq_factors(reader *r, sac_rope_config *rope) {
     return SAC_OK;
 }
 
+/* LongRoPE's divisors: [rot_dim / 2]. */
+static sac_status read_divisors(reader *r, const char *name, int n, float *out) {
+    const sac_checkpoint_tensor *t = sac_checkpoint_find(&r->l->files->weights, name);
+    if (!t) return sac_fail(r->l->err, SAC_BAD_FILE, "tensor %s is missing", name);
+    if (n > SAC_ROPE_MOST_FACTORS)
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "tensor %s: %d channels of a head are turned; %d at most are supported", name, 2 * n,
+                        2 * SAC_ROPE_MOST_FACTORS);
+    if (t->dtype != SAC_DTYPE_F32 || t->n_dims != 1 || t->dim[0] != n)
+        return sac_fail(r->l->err, SAC_BAD_FILE, "tensor %s must be %d f32 values", name, n);
+    memcpy(out, t->data, (size_t)n * sizeof *out);
+    for (int i = 0; i < n; i++)
+        if (!(out[i] > 1e-6f && out[i] < 1e6f))
+            return sac_fail(r->l->err, SAC_BAD_FILE, "tensor %s: value %d must be of 1e-6 to 1e6", name, i);
+    return SAC_OK;
+}
+
+/* Which of the two a sequence is turned by is its length's to say, as in transformers; llama.cpp goes by the context's. */
+static sac_status read_long_rope(reader *r, sac_rope_config *rope) {
+    const sac_checkpoint *weights = &r->l->files->weights;
+    if (!sac_checkpoint_find(weights, "rope_factors_long.weight") && !sac_checkpoint_find(weights, "rope_factors_short.weight"))
+        return SAC_OK;
+    if (!r->l->config.may_be_long || rope->scaling != SAC_ROPE_DEFAULT)
+        return sac_fail(r->l->err, SAC_UNSUPPORTED, "tensor rope_factors_long.weight: LongRoPE is not supported %s",
+                        r->l->config.may_be_long ? "beside another rope.scaling.type" : "in this architecture");
+    rope->scaling = SAC_ROPE_LONG;
+    rope->attention_factor = 1;
+    SAC_TRY(read_divisors(r, "rope_factors_long.weight", rope->rot_dim / 2, rope->long_factors));
+    SAC_TRY(read_divisors(r, "rope_factors_short.weight", rope->rot_dim / 2, rope->short_factors));
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.original_context_length"), &rope->original_max_position, r->l->err));
+    SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.attn_factor"), &rope->attention_factor, r->l->err));
+    return sac_config_check_positive(r->key, rope->attention_factor, r->l->err);
+}
+
 static sac_status read_rope(reader *r, sac_decoder_config *d) {
     sac_rope_config *rope = &d->rope;
     sac_error *err = r->l->err;
@@ -139,7 +173,8 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     SAC_TRY(sac_gguf_get_string(&r->g, arch_key(r, "rope.scaling.type"), &type, err));
     bool linear = type.n_bytes == 6 && memcmp(type.text, "linear", 6) == 0;
     bool yarn = type.n_bytes == 4 && memcmp(type.text, "yarn", 4) == 0;
-    if (!linear && !yarn && !(type.n_bytes == 4 && memcmp(type.text, "none", 4) == 0))
+    const bool is_long = r->l->config.may_be_long && type.n_bytes == 8 && memcmp(type.text, "longrope", 8) == 0;
+    if (!linear && !yarn && !is_long && !(type.n_bytes == 4 && memcmp(type.text, "none", 4) == 0))
         return sac_fail(err, SAC_UNSUPPORTED, "%s \"%.*s\" is not supported (none, linear and yarn are)",
                         r->key, type.n_bytes > 30 ? 30 : (int)type.n_bytes, type.text);
     if (linear || yarn) SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, factor), &rope->factor, err));
@@ -147,6 +182,7 @@ static sac_status read_rope(reader *r, sac_decoder_config *d) {
     if (!(rope->factor > 0))
         return sac_fail(err, SAC_BAD_FILE, "%s is %g, must be positive", r->key, rope->factor);
     rope->scaling = linear ? SAC_ROPE_LINEAR : yarn ? SAC_ROPE_YARN : SAC_ROPE_DEFAULT;
+    SAC_TRY(read_long_rope(r, rope));
     if (!yarn) return SAC_OK;
     double scale = 1; /* on top of yarn's own factor, unlike transformers' attention_factor */
     SAC_TRY(sac_gguf_get_float(&r->g, arch_key(r, "rope.scaling.original_context_length"),

@@ -13,8 +13,17 @@ static bool is_of_layer(const sac_spec_tensor *row) {
     return strncmp(row->slot, "layer.", 6) == 0;
 }
 
+static bool is_of_expert(const sac_spec_tensor *row) {
+    return strncmp(row->slot, "expert.", 7) == 0;
+}
+
+/* Whose scores choose: in full bits, as in everybody's files. */
+static bool is_router(const sac_spec_tensor *row) {
+    return strcmp(row->slot, "layer.router") == 0;
+}
+
 static bool is_text(const sac_spec_tensor *row) {
-    return is_of_layer(row) || !strcmp(row->slot, "embed") || !strcmp(row->slot, "head") ||
+    return is_of_layer(row) || is_of_expert(row) || !strcmp(row->slot, "embed") || !strcmp(row->slot, "head") ||
            !strcmp(row->slot, "final_norm");
 }
 
@@ -34,13 +43,22 @@ static sac_status add(sac_round_plan *p, const sac_plan_entry *e, sac_error *err
     return SAC_OK;
 }
 
-static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const sac_spec_tensor *row, int layer,
+/* A tensor that holds several matrices is rounded as one. */
+static bool is_listed(const sac_round_plan *p, const sac_checkpoint_tensor *t) {
+    for (int i = p->n - 1; i >= 0; i--)
+        if (p->entries[i].from == t) return true;
+    return false;
+}
+
+/* which: the layer, or of an expert's matrix its number among those of all layers. */
+static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const sac_spec_tensor *row, int which,
                        const sac_checkpoint *checkpoint, bool gguf, sac_error *err) {
     char name[SAC_TENSOR_NAME_BYTES];
-    sac_plan_entry e = {.row = row, .layer = layer};
-    e.from = sac_tensor_table_find(table, row, checkpoint, gguf, layer, name);
-    if (!e.from) return SAC_OK;
-    if (!sac_tensor_table_name(table, row, true, layer, 0, name)) name[0] = 0;
+    const int n_each = is_of_expert(row) ? table->n_experts : 1;
+    sac_plan_entry e = {.row = row, .layer = which / n_each};
+    e.from = sac_tensor_table_find(table, row, checkpoint, gguf, which, name);
+    if (!e.from || (row->within.n && is_listed(p, e.from))) return SAC_OK;
+    if (!sac_tensor_table_name(table, row, true, which, 0, name)) name[0] = 0;
     snprintf(e.gguf, sizeof e.gguf, "%.90s", name);
     e.is_matrix = row->shape.n > 1;
     if (!is_float(e.from))
@@ -56,8 +74,9 @@ static sac_status find_all(sac_round_plan *p, const sac_model_config *c, const s
         for (int k = 0; k < table->specs[i].n_tensors; k++) {
             const sac_spec_tensor *row = &table->specs[i].tensors[k];
             if (!is_text(row) || sac_tensor_table_row(table, row->slot) != row || !is_meant(c, row)) continue;
-            for (int layer = 0; layer < (is_of_layer(row) ? c->decoder.n_layers : 1); layer++)
-                SAC_TRY(find(p, table, row, layer, checkpoint, gguf, err));
+            const int n_layers = is_of_layer(row) ? c->decoder.n_layers : 1;
+            const int n = is_of_expert(row) ? c->decoder.n_layers * c->decoder.experts.n : n_layers;
+            for (int which = 0; which < n; which++) SAC_TRY(find(p, table, row, which, checkpoint, gguf, err));
         }
     return SAC_OK;
 }
@@ -70,8 +89,8 @@ static void choose(sac_round_plan *p, const sac_scheme *s, const sac_model_confi
         sac_plan_entry *e = &p->entries[i];
         sac_rounded r;
         sac_rounded_of(&r, e->from);
-        if (!e->is_matrix) continue;
-        e->is_rounded = s->is_gguf || is_of_layer(e->row);
+        if (!e->is_matrix || is_router(e->row)) continue;
+        e->is_rounded = s->is_gguf || is_of_layer(e->row) || is_of_expert(e->row);
         if (s->is_gguf)
             e->type = sac_scheme_block_type(s, &model, e->gguf, e->layer, r.cols);
         else if (e->is_rounded && !sac_scheme_takes_rows(s, r.cols)) {
@@ -100,14 +119,25 @@ static sac_status check_any(const sac_round_plan *p, const sac_scheme *s, sac_er
                     s->name, (long long)r.cols, p->first_kept->from->name, (long long)s->group, s->name);
 }
 
+/* Where a file has all of a layer's in one tensor, they are not among the tensors by name. */
+static sac_status check_experts(const sac_round_plan *p, const sac_model_config *c, sac_error *err) {
+    size_t n = 0;
+    for (int i = 0; i < p->n; i++) n += is_of_expert(p->entries[i].row) ? 1 : 0;
+    if (n == 3 * sac_decoder_n_experts(&c->decoder)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "experts of a layer in one tensor are not rounded in a file so far; --weights rounds them while "
+                                          "the model is loaded");
+}
+
 sac_status sac_round_plan_open(sac_round_plan *p, const sac_scheme *s, const sac_model_config *c,
                                const sac_tensor_table *table, const sac_checkpoint *checkpoint, bool gguf,
                                sac_error *err) {
     *p = (sac_round_plan){0};
-    if (c->decoder.experts.n)
-        return sac_fail(err, SAC_UNSUPPORTED, "a model with %d experts a layer is not rounded so far: use it as it is",
-                        c->decoder.experts.n);
+    if (c->decoder.experts.n && s->is_gguf)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a model with %d experts a layer is not rounded to %s so far; w4a16, w8a16, int8 and fp8 are formats for it",
+                        c->decoder.experts.n, s->name);
     SAC_TRY(find_all(p, c, table, checkpoint, gguf, err));
+    SAC_TRY(check_experts(p, c, err));
     choose(p, s, c);
     return check_any(p, s, err);
 }

@@ -167,15 +167,21 @@ sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tens
                     sac_shape_text(b, want, row->shape.n));
 }
 
+sac_status sac_tensor_table_rows(const sac_tensor_table *t, const sac_spec_tensor *row, int64_t n_all, int64_t *first, int64_t *n,
+                                 sac_error *err) {
+    *first = evaluate(t, row->within.item[0]), *n = evaluate(t, row->shape.item[0]);
+    if (*first >= 0 && *n >= 1 && *n <= n_all && *first <= n_all - *n) return SAC_OK;
+    return sac_fail(err, SAC_INTERNAL, "rows \"%s\" of %s are not in it", row->within.item[0], row->slot);
+}
+
 sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err) {
-    const int64_t first = evaluate(t, row->within.item[0]), n = evaluate(t, row->shape.item[0]);
+    int64_t first, n;
     *part = *whole;
     if (whole->dtype != SAC_DTYPE_F32 && whole->dtype != SAC_DTYPE_F16 && whole->dtype != SAC_DTYPE_BF16)
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several matrices is read in f32, f16 or bf16 only",
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is %s; what holds several vectors is read in f32, f16 or bf16 only",
                         whole->name, whole->dtype_name);
-    if (first < 0 || n < 1 || first + n > whole->dim[0])
-        return sac_fail(err, SAC_INTERNAL, "rows \"%s\" of %s are not in it", row->within.item[0], row->slot);
+    SAC_TRY(sac_tensor_table_rows(t, row, whole->dim[0], &first, &n, err));
     const size_t row_bytes = whole->n_bytes / (size_t)whole->dim[0];
     part->dim[0] = n;
     part->n_bytes = (size_t)n * row_bytes;

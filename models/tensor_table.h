@@ -38,7 +38,10 @@ const sac_checkpoint_tensor *sac_tensor_table_find(const sac_tensor_table *t, co
 sac_status sac_tensor_table_check(const sac_tensor_table *t, const sac_spec_tensor *row, bool gguf,
                                   const sac_checkpoint_tensor *found, sac_error *err);
 
-/* The rows of a checked tensor that are the row's, where it is part of one. UNSUPPORTED unless rows are whole floats. */
+/* Which rows of a checked tensor of n_all are the row's, where it is part of one. */
+sac_status sac_tensor_table_rows(const sac_tensor_table *t, const sac_spec_tensor *row, int64_t n_all, int64_t *first, int64_t *n,
+                                 sac_error *err);
+/* Those of a vector. UNSUPPORTED unless it is of floats. */
 sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err);
 

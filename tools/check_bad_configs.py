@@ -18,15 +18,15 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, "tests", "golden", "models")
-BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_siglip", "llava_onevision_max", "llava_onevision_flat",
-         "longva", "qwen2_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3", "pixtral", "mistral3",
-         "ministral", "ministral3"]
+BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_siglip", "llava_onevision_max", "llava_onevision_flat", "llava_video", "llava_next_video_own",
+         "longva", "qwen2_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3",
+         "phi3", "phi3_long", "mixtral", "olmoe", "granitemoe", "granitemoeshared", "pixtral", "mistral3", "ministral", "ministral3"]
 GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
            "x", "\u202e", "a\nb", [], {}, [[]],
            [None],
            {"a": {"b": [1]}}, ["x"] * 20, [-1], [10 ** 20], "nan", "9" * 400, [1, "a"], {"": 0}]
 ENUMS = ["hidden_act", "model_type", "rope_scaling", "projector_hidden_act", "vision_feature_select_strategy",
-         "resample", "image_processor_type", "mm_patch_merge_type", "norm_type", "mm_spatial_pool_mode"]
+         "resample", "image_processor_type", "mm_patch_merge_type", "norm_type", "mm_spatial_pool_mode", "mm_newline_position", "spatial_pool_mode"]
 
 
 def paths_of(value, path=()):
@@ -85,7 +85,7 @@ def make(rng, folder):
     """A copy of a base with one file broken: (the file, what was done to it)."""
     base = rng.choice(BASES)
     shutil.copytree(os.path.join(MODELS, base), folder)
-    files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json")
+    files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
              if os.path.exists(os.path.join(folder, f))]
     name = rng.choice(files)
     with open(os.path.join(folder, name), encoding="utf-8") as f:

@@ -61,6 +61,7 @@ def swap(a, b):
     return header("qwen3_moe", f"{a} and {b} exchanged", edit)
 
 
+GRANITE = "model.layers.1.block_sparse_moe."
 CASES = [
     drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
     drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
@@ -81,6 +82,20 @@ CASES = [
     keys("qwen3_moe", decoder_sparse_step=0), keys("qwen3_moe", decoder_sparse_step=2), keys("qwen3_moe", mlp_only_layers=[1.5]),
     keys("qwen3_moe", mlp_only_layers=[]), keys("qwen3_moe", mlp_only_layers=[0, 1]), keys("qwen3_moe", mlp_only_layers={"1": 1}),
     keys("qwen3_moe", norm_topk_prob="yes"), keys("qwen3_moe", hidden_act="gelu"), keys("qwen3_moe", num_local_experts=5),
+    *[header(base, "without " + name, lambda t, name=name: t.pop(name)) for base, name in (
+        ("olmoe", EXPERT.format(1, 3, "up")), ("olmoe", "model.layers.0.mlp.gate.weight"), ("olmoe", "model.layers.1.self_attn.q_norm.weight"),
+        ("granitemoe", GRANITE + "router.layer.weight"), ("granitemoe", GRANITE + "input_linear.weight"),
+        ("granitemoe", GRANITE + "output_linear.weight"))],
+    shape("granitemoe", GRANITE + "input_linear.weight", [6, 13, 32]), shape("granitemoe", GRANITE + "input_linear.weight", [156, 16]),
+    shape("granitemoe", GRANITE + "output_linear.weight", [6, 13, 16]), shape("granitemoe", GRANITE + "router.layer.weight", [16, 6]),
+    shape("olmoe", "model.layers.0.self_attn.k_norm.weight", [4, 4]), shape("olmoe", EXPERT.format(0, 0, "gate"), [16, 9]),
+    header("granitemoe", "experts in a type of 8 bits", lambda t: t[GRANITE + "output_linear.weight"].update(dtype="I8", shape=[6, 16, 26])),
+    keys("olmoe", num_experts=0), keys("olmoe", num_experts=7), keys("olmoe", num_experts_per_tok=7), keys("olmoe", intermediate_size=10),
+    keys("olmoe", clip_qkv=8.0), keys("olmoe", norm_topk_prob=1), keys("olmoe", sliding_window=4), keys("olmoe", hidden_act="gelu"),
+    keys("mixtral", num_local_experts=0), keys("mixtral", num_local_experts=6), keys("mixtral", num_experts_per_tok=6),
+    keys("mixtral", intermediate_size=16), keys("mixtral", sliding_window=0), keys("mixtral", sliding_window="a"),
+    keys("granitemoe", num_local_experts=5), keys("granitemoe", num_experts_per_tok=0), keys("granitemoe", intermediate_size=14),
+    keys("granitemoe", embedding_multiplier="x"), keys("granitemoe", logits_scaling=0),
     keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
 ]
 

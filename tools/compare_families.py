@@ -30,6 +30,14 @@ FAMILIES = {
     "qwen3_moe": ("Qwen3Moe", dict(head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=192, norm_topk_prob=True)),
     "qwen3_moe_64": ("Qwen3Moe", dict(head_dim=64, num_experts=64, num_experts_per_tok=8, moe_intermediate_size=96, norm_topk_prob=False,
                                       mlp_only_layers=[1])),
+    "phi3": ("Phi3", dict(partial_rotary_factor=0.75, original_max_position_embeddings=256, sliding_window=262144, rope_scaling={
+        "type": "longrope", "short_factor": [1 + i / 12 for i in range(12)], "long_factor": [1 + i * i / 4 for i in range(12)]})),
+    "mixtral": ("Mixtral", dict(num_local_experts=8, num_experts_per_tok=2, sliding_window=64)),
+    "olmoe": ("Olmoe", dict(num_experts=16, num_experts_per_tok=4)),
+    "granitemoe": ("GraniteMoe", dict(num_local_experts=8, num_experts_per_tok=3, embedding_multiplier=3.0, residual_multiplier=0.5,
+                                      attention_multiplier=0.2, logits_scaling=2.0)),
+    "granitemoeshared": ("GraniteMoeShared", dict(num_local_experts=8, num_experts_per_tok=2, shared_intermediate_size=256, residual_multiplier=0.5,
+                                                  attention_multiplier=0.2)),
 }
 
 

@@ -135,6 +135,17 @@ KIN_OF_LLAMA = {
     "smollm3": {"text": {**PLAIN_TEXT, "attention_bias": [False], "no_rope_layers": [[1, 1], [0, 0], [1, 0], "-"], "no_rope_layer_interval": [1, 2],
                          "use_sliding_window": [True, False], "sliding_window": [3, 9, None],
                          "layer_types": [["full_attention"] * 2]}}}
+LONG_ROPE = {"type": "longrope", "short_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 4.0], "long_factor": [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]}
+EXPERT_TEXT = {**PLAIN_TEXT, "output_router_logits": [True], "router_aux_loss_coef": [0.5], "num_experts_per_tok": [1, 2, 3, "-"]}
+KIN_OF_LLAMA.update({
+    "phi3_long": {"text": {**{k: v for k, v in PLAIN_TEXT.items() if not k.startswith("rope") and k != "head_dim"}, "embd_pdrop": [0.5],
+                           "resid_pdrop": [0.5], "sliding_window": [None, 3, 50, "-"], "original_max_position_embeddings": [1, 20, 4096, "-"],
+                           "rope_theta": [300.0, "-"], "rope_scaling": [
+                               None, {"type": "default"}, {**LONG_ROPE, "type": "su"}, {**LONG_ROPE, "rope_type": "longrope", "factor": 3.0},
+                               {**LONG_ROPE, "attention_factor": 1.5}, {**LONG_ROPE, "original_max_position_embeddings": 7}]}},
+    "mixtral": {"text": {**EXPERT_TEXT, "sliding_window": [2, 5, None, "-"], "router_jitter_noise": [0.1]}},
+    "olmoe": {"text": {**EXPERT_TEXT, "attention_bias": [False], "norm_topk_prob": [True, False, "-"]}},
+    "granitemoe": {"text": {**EXPERT_TEXT, **{k: v for k, v in KIN_OF_LLAMA["granite"]["text"].items() if k not in PLAIN_TEXT and k != "mlp_bias"}}}})
 LATER = {**GEMMA, **KIN_OF_LLAMA, "internvl": INTERN_VL,
          "internvl_rms": {"text": {k: v for k, v in INTERN_VL["text"].items() if k != "tie_word_embeddings"},
                           "vision": INTERN_VL["vision"], "top": {**INTERN_VL["top"], "tie_word_embeddings": ["-"]},

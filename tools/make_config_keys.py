@@ -19,6 +19,7 @@ from transformers.models.llava.image_processing_pil_llava import LlavaImageProce
 from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.llava_next_video.video_processing_llava_next_video import LlavaNextVideoVideoProcessor
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
@@ -26,14 +27,16 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoP
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2Config, "qwen3": t.Qwen3Config, "qwen3_moe": t.Qwen3MoeConfig,
-           "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig,
+           "llava": t.LlavaConfig, "llava_next": t.LlavaNextConfig, "llava_onevision": t.LlavaOnevisionConfig, "llava_next_video": t.LlavaNextVideoConfig,
            "clip": t.CLIPVisionConfig, "siglip": t.SiglipVisionConfig, "qwen2_vl": t.Qwen2VLConfig,
            "qwen2_5_vl": t.Qwen2_5_VLConfig, "qwen3_vl": t.Qwen3VLConfig, "qwen3_vl_moe": t.Qwen3VLMoeConfig,
            "internvl": t.InternVLConfig, "gemma2": t.Gemma2Config, "gemma3_text": t.Gemma3TextConfig, "gemma3": t.Gemma3Config,
-           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config,
+           "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config, "phi3": t.Phi3Config,
+           "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
+           "granitemoeshared": t.GraniteMoeSharedConfig,
            "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
-              "llava_onevision": LlavaOnevisionImageProcessorPil, "siglip": SiglipImageProcessorPil,
+              "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
               "mistral3": PixtralImageProcessorPil}
@@ -93,6 +96,7 @@ def main():
                 place[half] = None
     golden["half"] = {k: {h: config_keys(type(getattr(CONFIGS[k](), h))) for h in HALVES} for k in OWN_HALVES}
     golden["half"].update({k: {"vision_config": config_keys(type(CONFIGS[k]().vision_config))} for k in OWN_TOWERS})
+    golden["preprocessor"]["llava_next_video"].update(processor_keys(LlavaNextImageProcessorPil))
     golden["preprocessor"]["internvl"].update(processor_keys(InternVLVideoProcessor))
     with open(os.path.join(ROOT, "tests", "golden", "config_keys.json"), "w") as f:
         json.dump(golden, f, indent=1, sort_keys=True)

@@ -175,12 +175,15 @@ class Writer:
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
-                 "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe"}
-NEIGHBOURS = ("llama", "granite", "smollm3")  # architectures whose rope turns neighbouring channels
+                 "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
+                 "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe"}
+NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
-         "self_attn.k_norm": "attn_k_norm", "mlp.gate": "ffn_gate_inp"}
+         "self_attn.k_norm": "attn_k_norm", "mlp.gate": "ffn_gate_inp",
+         "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp", "self_attn.qkv_proj": "attn_qkv",
+         "mlp.gate_up_proj": "ffn_up"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -286,16 +289,26 @@ def gemma_keys(arch, c, bare):
 def own_keys(arch, c, bare):
     if arch.startswith("gemma"):
         return gemma_keys(arch, c, bare)
-    if arch == "granite":
-        return {"embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
+    if arch == "phi3":
+        longer = c["max_position_embeddings"] / c["original_max_position_embeddings"]
+        scale = math.sqrt(1 + math.log(longer) / math.log(c["original_max_position_embeddings"])) if longer > 1 else 1.0
+        scale = {"rope.scaling.attn_factor": scale} if c["rope_scaling"] else {}
+        return {"rope.scaling.original_context_length": c["original_max_position_embeddings"], "attention.sliding_window": c["sliding_window"] or 0, **scale}
+    if arch.startswith("granite"):
+        moe = {"expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]} if arch == "granitemoe" else {}
+        return {**moe, "embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
+    if arch == "olmoe" or "num_local_experts" in c:
+        return {"expert_count": c.get("num_experts") or c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]}
     if arch.endswith("moe"):
         return {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                 "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 1}
     return {}
 
 
-EXPERT = re.compile(r"(.*\.mlp\.experts)\.(\d+)\.(gate|up|down)_proj\.weight$")
+EXPERT = re.compile(r"(.*\.(?:mlp|block_sparse_moe)\.experts)\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight$")
+EXPERT_PART = {"w1": "gate", "w2": "down", "w3": "up", "gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
+GRANITE_EXPERTS = re.compile(r".*\.block_sparse_moe\.(input|output)_linear\.weight$")
 
 
 def part_experts(config, tensors):
@@ -318,13 +331,31 @@ def add_experts(w, tensors):
         m = EXPERT.match(key)
         if m:
             layer = re.search(r"layers\.(\d+)\.", key)[1]
-            stacks.setdefault(f"blk.{layer}.ffn_{m[3]}_exps.weight", []).append((int(m[2]), t))
+            stacks.setdefault(f"blk.{layer}.ffn_{EXPERT_PART[m[3]]}_exps.weight", []).append((int(m[2]), t))
     for name, experts in stacks.items():
         experts = [t for _, t in sorted(experts, key=lambda e: e[0])]
         read = w.add(name, Tensor([len(experts)] + experts[0].shape, (v for t in experts for v in t.values)))
         n = len(experts[0].values)
         for e, t in enumerate(experts):
             t.values = read[e * n:(e + 1) * n]
+
+
+def add_granite_experts(w, tensors):
+    """Gate and up of all experts apart."""
+    for key, t in tensors.items():
+        m = GRANITE_EXPERTS.match(key)
+        if not m:
+            continue
+        layer, rows = re.search(r"layers\.(\d+)\.", key)[1], t.shape[1]
+        names = ("gate", "up") if m[1] == "input" else ("down",)
+        each, n = rows // len(names), t.shape[2] * (rows // len(names))
+        out = array.array("f", t.values)
+        for i, name in enumerate(names):
+            at = [(e * len(names) + i) * n for e in range(t.shape[0])]
+            read = w.add(f"blk.{layer}.ffn_{name}_exps.weight", Tensor([t.shape[0], each, t.shape[2]], (v for a in at for v in t.values[a:a + n])))
+            for e, a in enumerate(at):
+                out[a:a + n] = read[e * n:(e + 1) * n]
+        t.values = out
 
 
 def write_language(path, config, tensors, tokenizer, template, args):
@@ -343,10 +374,10 @@ def write_language(path, config, tensors, tokenizer, template, args):
         f"{arch}.block_count": c["num_hidden_layers"], f"{arch}.feed_forward_length": c["intermediate_size"],
         f"{arch}.attention.head_count": heads, f"{arch}.attention.head_count_kv": kv,
         f"{arch}.attention.key_length": head_dim, f"{arch}.attention.value_length": head_dim,
-        f"{arch}.rope.dimension_count": head_dim,
+        f"{arch}.rope.dimension_count": int(head_dim * c.get("partial_rotary_factor", 1)),
         f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
         f"{arch}.attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])})
-    if c.get("sliding_window") and kind_of == "mistral":
+    if c.get("sliding_window") and kind_of in ("mistral", "mixtral"):
         w.keys[f"{arch}.attention.sliding_window"] = c["sliding_window"]
     if "mrope_section" in rope:
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
@@ -360,8 +391,13 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
     layer = POST_NORMS if is_gemma or arch == "olmo2" else {}
     add_experts(w, tensors)
+    add_granite_experts(w, tensors)
+    if arch == "phi3" and c["rope_scaling"]:
+        for which in ("long", "short"):
+            factors = c["rope_scaling"][which + "_factor"]
+            w.add(f"rope_factors_{which}.weight", Tensor([len(factors)], factors))
     for key, t in tensors.items():
-        name = None if EXPERT.match(key) else text_name(key, layer)
+        name = None if EXPERT.match(key) or GRANITE_EXPERTS.match(key) else text_name(key, layer)
         if not name:
             continue
         n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
@@ -665,6 +701,9 @@ PAIRS = {
     "qwen3_moe": ("qwen3_moe", "--layers 3", 1e-5), "qwen3_moe_f16": ("qwen3_moe", "--layers 2 --type f16", 1e-5),
     "qwen3_moe_q8_0": ("qwen3_moe", "--layers 2 --wide --type q8_0", 0.04),
     "qwen3_vl_moe": ("qwen3_vl_moe", "", 1e-5), "qwen3_vl_moe_f16": ("qwen3_vl_moe", "--type f16", 1e-5),
+    "phi3": ("phi3", "", 1e-5), "phi3_long": ("phi3_long", "", 1e-5), "phi3_long_f16": ("phi3_long", "--type f16", 1e-5),
+    "phi3_long_q8_0": ("phi3_long", "--type q8_0", 0.04), "mixtral": ("mixtral", "", 1e-5), "olmoe": ("olmoe", "", 1e-5),
+    "olmoe_f16": ("olmoe", "--type f16", 1e-5), "granitemoe": ("granitemoe", "", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
 

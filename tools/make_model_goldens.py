@@ -94,6 +94,11 @@ class TextModel:
         self.model.model.rotary_emb = type(self.model.model.rotary_emb)(config)
 
     def step(self, ids, cache):
+        """Where LongRoPE's factors change, all tokens are run anew, as transformers' generate does."""
+        self.ids = (self.ids if cache is not None else []) + list(ids)
+        border = getattr(self.model.config, "original_max_position_embeddings", None)
+        if border and len(self.ids) > border >= len(self.ids) - len(ids):
+            ids, cache = self.ids, None
         out = self.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
         return out.logits[0, -1].float(), out.past_key_values
 
@@ -223,19 +228,23 @@ class OneVision(ImageModel):
         return self.model.config
 
 
-class FlatOneVision(OneVision):
-    """The original code's layout of the model that config.json names; its placeholders stand outside the vocabulary."""
+class NextVideo(OneVision):
+    """LLaVA-NeXT-Video. Videos of a conversation have one number of frames: transformers takes them as one array."""
 
     def __init__(self, path):
-        super().__init__(os.path.join(FOLDER, read_json(path, "config.json")["_name_or_path"]))
+        from transformers.models.llava_next_video.video_processing_llava_next_video import LlavaNextVideoVideoProcessor
+        ImageModel.__init__(self, path)
+        self.videos = LlavaNextVideoVideoProcessor.from_pretrained(path)  # by its class: one of the two files may be missing
 
-    def prompt(self, case):
-        ids, n_visual = super().prompt(case)
-        own = (self.config.image_token_id, self.config.video_token_id)
-        return [LongVA.IMAGE if i in own else i for i in ids], n_visual
-
-    def first(self, ids, case):
-        return super().first(super().prompt(case)[0], case)
+    def inputs(self, case):
+        parts = [p for m in case.get("messages", []) for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        videos = [torch.stack([torch.from_numpy(np.asarray(open_picture(f))).permute(2, 0, 1) for f in p["frames"]])
+                  for p in parts if "frames" in p]
+        batch = dict(self.processor(images=pictures, return_tensors="pt")) if pictures else {}
+        if videos:
+            batch.update(self.videos(videos=videos, return_tensors="pt", do_sample_frames=False))
+        return {k: batch[k] for k in ("pixel_values", "image_sizes", "pixel_values_videos") if k in batch}
 
 
 class InternVL(ImageModel):
@@ -768,6 +777,8 @@ def render(case, joined=False):
     if "text" in case:
         return [case["text"]]
     plain, out = case["chat_format"] in ("plain", MARKS), []
+    if case["chat_format"] in TURNS:
+        return render_turns(case, *TURNS[case["chat_format"]])
     for m in case["messages"]:
         out.append("" if plain else "<|user|>" if m["role"] == "user" else "<|assistant|>")
         for part in m["parts"]:
@@ -775,6 +786,23 @@ def render(case, joined=False):
             out += [part["text"]] if "text" in part else [IMAGE_MARK, "\n"] * n
         out.append("" if plain or m["role"] == "user" else "<|end|>")
     return out + ["" if plain else "<|assistant|>"]
+
+
+TURNS = {  # what stands before a conversation, around a user's and an assistant's turn, and before the answer
+    "chatml": ("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n", ("<|im_start|>user\n", "<|im_end|>\n"),
+               ("<|im_start|>assistant\n", "<|im_end|>\n"), "<|im_start|>assistant\n"),
+    "vicuna": ("", ("USER: ", " "), ("ASSISTANT: ", " "), "ASSISTANT:"),
+}
+
+
+def render_turns(case, start, user, assistant, end):
+    """Pictures and videos stand before a turn's texts, and are one placeholder each."""
+    out = [start]
+    for m in case["messages"]:
+        before, after = user if m["role"] == "user" else assistant
+        shown = [piece for p in m["parts"] if "text" not in p for piece in (IMAGE_MARK, "\n")]
+        out += [before, *shown, *(p["text"] for p in m["parts"] if "text" in p), after]
+    return out + [end]
 
 
 def pieces_to_ids(tokenizer, pieces, counts, image_token):
@@ -836,6 +864,13 @@ ONE_VISION = [
     chat_case("picture and frames", image("tall.png"), FRAMES, question("Is it in there?")),
     chat_case("frames and pictures", FRAMES, image("wide.png"), image("square.png"), question("Is it in there?")),
 ]
+LLAVA_VIDEO = [
+    *(c for c in ONE_VISION[:-1] if c["name"] not in ("square", "three pictures")),
+    chat_case("two videos and a picture", FRAMES, {"frames": ["tall.png", "wide.png"]}, image("small.png"), question("Which?")),
+    {"name": "turns", "chat_format": "chatml", "messages": [
+        {"role": "user", "parts": [FRAMES, question("What is it?")]}, {"role": "assistant", "parts": [question("An owl.")]},
+        {"role": "user", "parts": [image("tall.png"), question("And this?")]}]},
+]
 INTERN_VL = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "square", "small", "long")],
@@ -887,16 +922,33 @@ PIXTRAL = [
         {"role": "user", "parts": [image("square.png"), question("What is it?")]},
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
 ]
+NEXT_VIDEO = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "small", "long")],
+    chat_case("two pictures", image("square.png"), question("and"), image("long.png"), question("Which is wider?")),
+    chat_case("five frames", FRAMES, question("What happens?")),
+    chat_case("one frame", {"frames": ["frame2.png"]}, question("What is it?")),
+    chat_case("three narrow frames", {"frames": ["tall.png"] * 3}, question("and?")),
+    chat_case("two videos and a picture", FRAMES, image("tall.png"), FRAMES, question("Which?")),
+    {"name": "turns", "chat_format": "vicuna", "messages": [
+        {"role": "user", "parts": [FRAMES, question("What is it?")]}, {"role": "assistant", "parts": [question("An owl.")]},
+        {"role": "user", "parts": [image("tall.png"), question("And this?")]}]},
+]
 CASES = {
     "Pixtral": PIXTRAL,
     "Mistral3ForConditionalGeneration": PIXTRAL,
+    "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
+    "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,
+    "LlavaNextVideoForConditionalGeneration, 3": [NEXT_VIDEO[i] for i in (1, 6, 8, 9, 10)],
     "Gemma3ForConditionalGeneration": GEMMA,
     "InternVLForConditionalGeneration": INTERN_VL,
     "InternVLChatModel": INTERN_VL,
     "SmolVLMForConditionalGeneration": SMOL,
     "Idefics3ForConditionalGeneration": SMOL,
     "LlavaOnevisionForConditionalGeneration": ONE_VISION,
-    "LLaVA-OneVision, flat": ONE_VISION,
+    "original, one_token": ONE_VISION,
+    "original, grid": LLAVA_VIDEO,
+    **{f"original, {p}": [LLAVA_VIDEO[i] for i in (0, 6, -3, -1)] for p in ("frame", "no_token")},
     "Qwen2VLForConditionalGeneration": QWEN_VL,
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "Qwen3VLForConditionalGeneration": QWEN3_VL,
@@ -924,10 +976,12 @@ def architecture_of(path):
     if path.endswith(".gguf"):
         return "GGUF"
     config = read_json(path, "config.json")
-    is_flat = config.get("mm_patch_merge_type") == "spatial_unpad"
+    if config.get("mm_patch_merge_type") == "spatial_unpad":
+        return "original, " + config.get("mm_newline_position", "one_token")
     if config["architectures"][0].startswith("LlavaFor") and config["vision_config"].get("model_type") == "pixtral":
         return "Pixtral"
-    return "LLaVA-OneVision, flat" if is_flat else config["architectures"][0]
+    pool = config.get("spatial_pool_stride", 2)  # of LLaVA-NeXT-Video
+    return config["architectures"][0] + ("" if pool == 2 else f", {pool}")
 
 
 def open_model(path):
@@ -948,10 +1002,13 @@ def open_model(path):
         return Gemma3(path)
     if architecture in ("Pixtral", "Mistral3ForConditionalGeneration"):
         return Pixtral(path)
+    if architecture.startswith("LlavaNextVideo"):
+        return NextVideo(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
-    if architecture == "LLaVA-OneVision, flat":
-        return FlatOneVision(path)
+    if architecture.startswith("original"):
+        from llava_video import LlavaVideo
+        return LlavaVideo(path)
     return ImageModel(path) if architecture.startswith("Llava") else TextModel(path)
 
 

@@ -57,6 +57,7 @@ typedef struct sac_model_config {
     bool post_norms;      /* of what each part of a layer makes, before it is added */
     bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
     bool axes_take_turns; /* see sac_rope_config */
+    bool may_be_long;     /* LongRoPE and no other scaling; and some channels of a head may be left as they are */
     double video_fps;     /* that the family's own code samples when nothing is asked for; 0: every frame */
     double tokens_per_second; /* of time's axis in videos; 0: a step of the grid is 1 */
     bool tied_head;           /* as the file says; the checkpoint decides (binder.h) */
@@ -67,6 +68,7 @@ typedef struct sac_model_config {
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
     float projector_norm_eps; /* 0: the tower's */
+    bool pools_first; /* see sac_merger */
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
     /* Of counted frames: the texts of the tokens around the rows of a picture and of a frame, which are the tokenizer's
@@ -95,6 +97,10 @@ typedef struct sac_model_config {
  * layers have them ("decoder_sparse_step", "mlp_only_layers"); c holds the defaults and has read the decoder. Where no
  * layer has them, experts.n becomes 0. */
 sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err);
+/* Of a model whose layers all have experts, each as wide as "intermediate_size" says. */
+sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *object, sac_error *err);
+/* Of GGUF: every layer has experts; `normed`: their weights add up to 1 where no key says otherwise. */
+sac_status sac_config_read_gguf_experts(sac_model_config *c, const json_t *keys, bool normed, sac_error *err);
 /* What was read of experts, or came of elsewhere. */
 sac_status sac_config_check_experts(const sac_expert_shape *x, sac_error *err);
 
@@ -106,6 +112,7 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
     return (sac_merger){.kind = c->merger,
                         .in = in,
                         .joins = joins,
+                        .pools_first = c->pools_first,
                         .norm_eps = c->projector_norm_eps > 0 ? c->projector_norm_eps : c->tower.norm_eps,
                         .hidden = !is_patch || c->merger->narrows ? c->decoder.hidden
                                   : is_patch && c->merger->reduces ? in + c->decoder.hidden
@@ -126,6 +133,12 @@ sac_status sac_model_config_read(sac_model_config *c, const json_t *config, sac_
  * text_config / vision_config). */
 sac_status sac_config_read_decoder(sac_model_config *c, const json_t *object, sac_error *err);
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err);
+/* Where its keys stand, by the old name or the new one; NULL where there are none. */
+sac_status sac_config_rope_object(const json_t **out, const json_t *object, sac_error *err);
+/* Of families that know LongRoPE and no other scaling (config_long_rope.c): by the name of its type, of which there are
+ * three; and what it says in p, and in the object around it. The decoder has its head's size, and how much of it is turned. */
+sac_status sac_config_long_rope_named(const char *name, sac_rope_scaling *out, sac_error *err);
+sac_status sac_config_read_long_rope(sac_model_config *c, const json_t *object, const json_t *p, sac_error *err);
 /* "layer_types": which layers slide; nothing changes without it. c->decoder has its layers and their window. */
 sac_status sac_config_read_layer_types(sac_model_config *c, const json_t *object, sac_error *err);
 /* The layers of the set slide; where it is empty, the decoder has no window. */

@@ -58,6 +58,13 @@ static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err
                     sum, r->rot_dim / 2);
 }
 
+sac_status sac_config_rope_object(const json_t **out, const json_t *object, sac_error *err) {
+    *out = NULL;
+    SAC_TRY(sac_json_get_object(object, "rope_scaling", out, err));
+    if (*out && json_object_size(*out) > 0) return SAC_OK;
+    return sac_json_get_object(object, "rope_parameters", out, err);
+}
+
 /* transformers 5 moved rope_theta and rope_scaling into rope_parameters. */
 sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
@@ -69,21 +76,25 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
     double partial = 1;
     SAC_TRY(sac_json_get_float(object, "partial_rotary_factor", &partial, err));
     const json_t *p = NULL;
-    SAC_TRY(sac_json_get_object(object, "rope_scaling", &p, err));
-    if (!p || json_object_size(p) == 0) SAC_TRY(sac_json_get_object(object, "rope_parameters", &p, err));
+    SAC_TRY(sac_config_rope_object(&p, object, err));
     if (p) {
         const char *type = "default";
         SAC_TRY(sac_json_get_string(p, "type", &type, err));
         SAC_TRY(sac_json_get_string(p, "rope_type", &type, err));
-        SAC_TRY(rope_scaling_named(type, c->has_axes, &r->scaling, err));
+        SAC_TRY(c->may_be_long ? sac_config_long_rope_named(type, &r->scaling, err)
+                               : rope_scaling_named(type, c->has_axes, &r->scaling, err));
         SAC_TRY(sac_config_get_positive(p, "rope_theta", &r->theta, err));
         SAC_TRY(sac_json_get_float(p, "partial_rotary_factor", &partial, err));
     }
     if (c->has_axes) SAC_TRY(read_axes(c, p, err));
-    if (partial != 1)
+    if (partial != 1 && !c->may_be_long)
         return sac_fail(err, SAC_UNSUPPORTED, "\"partial_rotary_factor\" is %g; only 1 is supported",
                         partial);
+    if (!(partial > 0 && partial <= 1))
+        return sac_fail(err, SAC_BAD_FILE, "\"partial_rotary_factor\" is %g, must be above 0 and at most 1", partial);
+    r->rot_dim = (int)((double)c->decoder.head_dim * partial);
     if (r->scaling == SAC_ROPE_DEFAULT) return SAC_OK;
+    if (r->scaling == SAC_ROPE_LONG) return sac_config_read_long_rope(c, object, p, err);
 
     if (r->scaling != SAC_ROPE_DYNAMIC) {
         SAC_TRY(
@@ -131,6 +142,8 @@ sac_status sac_config_check_decoder(const sac_decoder_config *d, sac_error *err)
     /* dynamic divides by rot_dim - 2, yarn by log(theta) */
     if (d->rope.scaling == SAC_ROPE_DYNAMIC && d->rope.rot_dim == 2)
         return sac_fail(err, SAC_BAD_FILE, "rope type \"dynamic\" needs more than 2 rotated channels");
+    if (d->rope.scaling == SAC_ROPE_LONG && d->rope.original_max_position <= 1)
+        return sac_fail(err, SAC_BAD_FILE, "rope type \"longrope\" needs an original context above 1");
     if (d->rope.scaling == SAC_ROPE_YARN && d->rope.theta <= 1)
         return sac_fail(err, SAC_BAD_FILE, "rope type \"yarn\" needs a \"rope_theta\" above 1");
     SAC_TRY(sac_config_check_positive("rope_theta", d->rope.theta, err));

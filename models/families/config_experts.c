@@ -24,15 +24,27 @@ static sac_status leave_out(sac_layer_set *dense, const json_t *list, int n_laye
     return SAC_OK;
 }
 
+static sac_status read_counts(sac_expert_shape *x, const json_t *object, int fewest, sac_error *err) {
+    SAC_TRY(sac_config_get_int(object, "num_experts", fewest, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(object, "num_local_experts", fewest, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    return sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err);
+}
+
+sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *object, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    SAC_TRY(read_counts(&d->experts, object, 1, err));
+    d->experts.intermediate = d->intermediate;
+    for (int i = 0; i < d->n_layers; i++) sac_layer_set_add(&d->sparse, i);
+    return sac_config_check_experts(&d->experts, err);
+}
+
 sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sac_error *err) {
     sac_decoder_config *d = &c->decoder;
     sac_expert_shape *x = &d->experts;
     const json_t *list = NULL;
     sac_layer_set dense = {{0}};
     int step = 1;
-    SAC_TRY(sac_config_get_int(object, "num_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
-    SAC_TRY(sac_config_get_int(object, "num_local_experts", 0, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
-    SAC_TRY(sac_config_get_int(object, "num_experts_per_tok", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
+    SAC_TRY(read_counts(x, object, 0, err));
     SAC_TRY(
         sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
     SAC_TRY(sac_config_get_int(object, "decoder_sparse_step", 1, INT32_MAX, &step, err));
@@ -43,4 +55,35 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
     SAC_TRY(sac_config_check_experts(x, err));
     if (!sac_decoder_n_experts(d)) x->n = 0;
     return SAC_OK;
+}
+
+/* What other models with experts say, and these do not. */
+static sac_status check_gguf(const json_t *keys, sac_error *err) {
+    static const struct {
+        const char *key;
+        double usual;
+    } only[] = {{"expert_shared_count", 0},       {"expert_group_count", 0},   {"expert_gating_func", 1 /* softmax */},
+                {"leading_dense_block_count", 0}, {"expert_weights_scale", 1}, {"expert_shared_feed_forward_length", 0}};
+    for (size_t i = 0; i < SAC_COUNT(only); i++) {
+        const json_t *v = json_object_get(keys, only[i].key);
+        if (v && (!json_is_number(v) || json_number_value(v) != only[i].usual))
+            return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is supported as %g only", only[i].key, only[i].usual);
+    }
+    return SAC_OK;
+}
+
+sac_status sac_config_read_gguf_experts(sac_model_config *c, const json_t *keys, bool normed, sac_error *err) {
+    static const char *const needed[] = {"expert_count", "expert_used_count"};
+    sac_expert_shape *x = &c->decoder.experts;
+    for (size_t i = 0; i < SAC_COUNT(needed); i++)
+        if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
+    SAC_TRY(check_gguf(keys, err));
+    x->intermediate = c->decoder.intermediate;
+    x->normed = normed;
+    SAC_TRY(sac_config_get_int(keys, "expert_count", 1, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(keys, "expert_used_count", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
+    SAC_TRY(sac_config_get_int(keys, "expert_feed_forward_length", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
+    SAC_TRY(sac_json_get_bool(keys, "expert_weights_norm", &x->normed, err));
+    for (int i = 0; i < c->decoder.n_layers; i++) sac_layer_set_add(&c->decoder.sparse, i);
+    return sac_config_check_experts(x, err);
 }

@@ -14,6 +14,7 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen3_moe,
     &sac_family_llava,
     &sac_family_llava_next,
+    &sac_family_llava_next_video,
     &sac_family_llava_onevision,
     &sac_family_longva,
     &sac_family_internvl,
@@ -29,6 +30,11 @@ const sac_family *const sac_families[] = {
     &sac_family_granite,
     &sac_family_olmo2,
     &sac_family_smollm3,
+    &sac_family_phi3,
+    &sac_family_mixtral,
+    &sac_family_olmoe,
+    &sac_family_granitemoe,
+    &sac_family_granitemoeshared,
     &sac_family_ministral,
     &sac_family_ministral3,
     &sac_family_mistral3,
@@ -76,7 +82,7 @@ static const twin *converted_twin(const char *model_type) {
 
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
     const char *type = NULL;
-    char names[300];
+    char names[400];
     SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
     const json_t *list = NULL;
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));
@@ -123,7 +129,7 @@ static sac_status list_gguf(char *names, size_t n_bytes, const char *like, char 
 }
 
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
-    char names[200], nearest[40];
+    char names[400], nearest[40];
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
     if (strcmp(architecture, "clip") == 0)

@@ -44,6 +44,7 @@ struct sac_family {
     sac_status (*read_gguf)(sac_model_config *c, const json_t *keys, sac_error *err);
     /* The other way round, into `keys`: integers, reals, booleans and lists of booleans. UNSUPPORTED for what GGUF cannot say. */
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
+    bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 
@@ -51,13 +52,14 @@ extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, 
     sac_family_qwen3_moe; /* text */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
-extern const sac_family sac_family_internvl, sac_family_internvl_chat;
+extern const sac_family sac_family_llava_next_video, sac_family_internvl, sac_family_internvl_chat;
 extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_qwen3_vl,
     sac_family_qwen3_vl_moe;
 
 extern const sac_family sac_family_smolvlm;
 extern const sac_family sac_family_gemma2, sac_family_gemma3_text, sac_family_granite, sac_family_olmo2,
-    sac_family_smollm3; /* text */
+    sac_family_smollm3, sac_family_phi3, sac_family_mixtral, sac_family_olmoe, sac_family_granitemoe,
+    sac_family_granitemoeshared; /* text */
 extern const sac_family sac_family_gemma3;
 extern const sac_family sac_family_ministral, sac_family_ministral3; /* text */
 extern const sac_family sac_family_mistral3;

@@ -23,8 +23,16 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_decoder(c, config, err);
 }
 
+/* Mixtral's files have the architecture's name. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    const json_t *n = json_object_get(keys, "expert_count");
+    return json_integer_value(n) > 0 ? sac_config_read_gguf_experts(c, keys, true, err) : SAC_OK;
+}
+
 const sac_family sac_family_llama = {.name = "llama",
                                      .defaults = defaults,
                                      .read = read,
                                      .positions = sac_positions_plain,
+                                     .read_gguf = read_gguf,
+                                     .gguf_experts = true,
                                      .gguf_neighbours = true};

@@ -3,7 +3,10 @@
  *
  *   unires         LongVA (Zhang et al., arXiv:2406.16852) with a CLIP tower: tiles and frames alike give their
  *                  projected tokens averaged 2 x 2, a video is one placeholder
- *   spatial_unpad  LLaVA-OneVision (Li et al., arXiv:2408.03326) with a SigLIP tower: as llava_onevision.c */
+ *   spatial_unpad  LLaVA-OneVision (Li et al., arXiv:2408.03326) with a SigLIP tower: as llava_onevision.c; and LLaVA-Video
+ *                  (Zhang et al., arXiv:2410.02713), whose "mm_newline_position" has newlines among a video's rows. The
+ *                  authors' code halves the sides of frames, whatever "mm_spatial_pool_stride" says, in some of its
+ *                  versions, and goes by the key in others: only 2 is taken */
 #include "config_values.h"
 #include "family.h"
 
@@ -89,8 +92,8 @@ static sac_status read_longva(sac_model_config *c, const json_t *config, sac_err
 /* The original's SigLIP leaves its last layer out, whatever layer is asked for. */
 static sac_status read_onevision(sac_model_config *c, const json_t *config, sac_error *err) {
     int stride = 2, layer = -2;
-    SAC_TRY(only(config, "mm_newline_position", "one_token", "one_token", err));
-    SAC_TRY(only(config, "mm_spatial_pool_mode", "bilinear", "bilinear", err));
+    const char *newline = "one_token";
+    SAC_TRY(sac_json_get_string(config, "mm_newline_position", &newline, err));
     SAC_TRY(sac_config_get_int(config, "mm_spatial_pool_stride", 2, 2, &stride, err));
     SAC_TRY(sac_config_get_int(config, "mm_vision_select_layer", -2, -2, &layer, err));
     SAC_TRY(check_tower(c, &sac_tower_siglip, "LLaVA-OneVision", err));
@@ -101,7 +104,8 @@ static sac_status read_onevision(sac_model_config *c, const json_t *config, sac_
     c->tower.n_feature_layers = 1;
     c->tower.feature_layer[0] = c->tower.n_layers;
     c->dialect = &sac_dialect_onevision;
-    c->image_newline = c->video_newline = true;
+    c->image_newline = true;
+    c->video_newline = strcmp(newline, "one_token") == 0;
     return SAC_OK;
 }
 
@@ -124,7 +128,5 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return is_onevision ? read_onevision(c, config, err) : read_longva(c, config, err);
 }
 
-const sac_family sac_family_longva = {.name = "longva",
-                                      .defaults = defaults,
-                                      .read = read,
-                                      .positions = sac_positions_plain};
+const sac_family sac_family_longva = {
+    .name = "longva", .defaults = defaults, .read = read, .positions = sac_positions_plain};

@@ -30,36 +30,11 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
-/* What other models with experts say, and these do not. */
-static sac_status check_gguf(const json_t *keys, sac_error *err) {
-    static const struct {
-        const char *key;
-        double usual;
-    } only[] = {{"expert_shared_count", 0},  {"expert_group_count", 0},     {"expert_gating_func", 1 /* softmax */},
-                {"leading_dense_block_count", 0}, {"expert_weights_scale", 1}, {"attention.sliding_window", 0}};
-    for (size_t i = 0; i < SAC_COUNT(only); i++) {
-        const json_t *v = json_object_get(keys, only[i].key);
-        if (v && (!json_is_number(v) || json_number_value(v) != only[i].usual))
-            return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is supported as %g only", only[i].key, only[i].usual);
-    }
-    return SAC_OK;
-}
-
-/* Every layer has experts, whose weights add up to 1. */
 static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
-    static const char *const needed[] = {"expert_count", "expert_used_count"};
-    sac_expert_shape *x = &c->decoder.experts;
-    for (size_t i = 0; i < SAC_COUNT(needed); i++)
-        if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
-    SAC_TRY(check_gguf(keys, err));
-    x->intermediate = c->decoder.intermediate;
-    x->normed = true;
-    SAC_TRY(sac_config_get_int(keys, "expert_count", 1, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
-    SAC_TRY(sac_config_get_int(keys, "expert_used_count", 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
-    SAC_TRY(sac_config_get_int(keys, "expert_feed_forward_length", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
-    SAC_TRY(sac_json_get_bool(keys, "expert_weights_norm", &x->normed, err));
-    for (int i = 0; i < c->decoder.n_layers; i++) sac_layer_set_add(&c->decoder.sparse, i);
-    return sac_config_check_experts(x, err);
+    const json_t *window = json_object_get(keys, "attention.sliding_window");
+    if (window && json_number_value(window) != 0)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"attention.sliding_window\" is supported as 0 only");
+    return sac_config_read_gguf_experts(c, keys, true, err);
 }
 
 const sac_family sac_family_qwen3_moe = {.name = "qwen3_moe",

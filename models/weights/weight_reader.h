@@ -53,6 +53,10 @@ sac_status sac_weight_name_matrices(sac_checkpoint *c, const json_t *quantizatio
 sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
                            sac_error *err);
 
+/* Rows [first, first + n) of it, which are in it, where they lie. UNSUPPORTED, with the name, for a format that has not got
+ * rows by themselves. */
+sac_status sac_weight_rows(sac_weight *w, const char *name, int64_t first, int64_t n, sac_error *err);
+
 /* A checkpoint's tensor as a matrix: what is behind its first dimension is one row. */
 sac_tensor sac_checkpoint_matrix(const sac_checkpoint_tensor *t);
 

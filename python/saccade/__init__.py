@@ -8,10 +8,11 @@ Calls let go of the interpreter's lock while the model runs, so sessions of seve
 """
 from __future__ import annotations
 
+from ._async import AsyncStream
 from ._batch import Batch
 from ._library import Error, lib as _lib
 from ._messages import Image, Video
 from ._model import Answer, Model, Session, Stream
 
 __version__: str = _lib.sac_version().decode()
-__all__ = ["Answer", "Batch", "Error", "Image", "Model", "Session", "Stream", "Video"]
+__all__ = ["Answer", "AsyncStream", "Batch", "Error", "Image", "Model", "Session", "Stream", "Video"]

@@ -9,7 +9,9 @@ from typing import Any
 from . import _abi
 from ._library import Error, check, failure, lib
 from ._messages import Conversation
-from ._model import Answer, Callbacks, Model, Sampling, Session, answer_of
+from ._async import in_thread
+from ._calls import Callbacks, Sampling
+from ._model import Answer, Model, Session, answer_of
 
 _byref = ctypes.byref
 
@@ -29,13 +31,28 @@ class Batch:
     ) -> list[Answer | Error]:
         """The answers to conversations (as Session.generate takes them), in their order, each the one it would get alone. With
         return_errors an Error stands in the list for what failed; otherwise the first is raised."""
+        return self._generate(Callbacks(), conversations, return_errors, sampling)
+
+    async def agenerate(
+        self, conversations: Iterable[Sequence[Mapping[str, Any]]], *, return_errors: bool = False, **sampling: Any
+    ) -> list[Answer | Error]:
+        """generate() for asyncio: the loop goes on meanwhile, and a task that is cancelled ends the call."""
+        callbacks = Callbacks()
+        return await in_thread(callbacks, self._generate, callbacks, list(conversations), return_errors, sampling)
+
+    def _generate(
+        self,
+        callbacks: Callbacks,
+        conversations: Iterable[Sequence[Mapping[str, Any]]],
+        return_errors: bool,
+        sampling: Mapping[str, Any],
+    ) -> list[Answer | Error]:
         if not self._handle:
             raise ValueError("the batch is closed")
         waiting = enumerate(conversations)
         answers: dict[int, Answer | Error] = {}
         free = list(self._sessions)
         running: dict[int, Session] = {}
-        callbacks = Callbacks()
         settings = Sampling(self._model, sampling)
 
         def note(index: int, outcome: Answer | Error) -> None:

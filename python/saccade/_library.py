@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from . import _abi
 
@@ -36,7 +37,7 @@ def failure(status: int, error: _abi.Error) -> Error:
     return Error(lib.sac_status_name(status).decode(), error.text.decode("utf-8", "replace"))
 
 
-def check(function, *arguments) -> None:
+def check(function: Any, *arguments: Any) -> None:
     """Calls it with an error of its own behind the arguments; raises what it says."""
     error = _abi.Error()
     status = function(*arguments, ctypes.byref(error))
@@ -44,7 +45,7 @@ def check(function, *arguments) -> None:
         raise failure(status, error)
 
 
-def encoded(text: str | os.PathLike | None) -> bytes | None:
+def encoded(text: str | os.PathLike[str] | None) -> bytes | None:
     """What C reads as a text: UTF-8; of a path the system's bytes."""
     if text is None:
         return None
@@ -54,5 +55,5 @@ def encoded(text: str | os.PathLike | None) -> bytes | None:
     return data
 
 
-def text_list(texts: Sequence[str]) -> ctypes.Array:
+def text_list(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * len(texts))(*map(encoded, texts))

@@ -12,7 +12,7 @@ from typing import Any, Union
 from . import _abi
 from ._library import encoded
 
-Picture = Union[str, os.PathLike, bytes, Any]  # Any: a Pillow image, or an array as numpy has them
+Picture = Union[str, "os.PathLike[str]", bytes, Any]  # Any: a Pillow image, or an array as numpy has them
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Image:
 
 @dataclass(frozen=True)
 class Video:
-    """A video: a path, the bytes of a file, a list of pictures (paths or bytes), or an array [frames][height][width][3].
+    """A video: a path, the bytes of a file, a list of pictures (paths or bytes, or Pillow images or arrays, all of one size), or an
+    array [frames][height][width][3].
 
     Which frames are looked at: the smallest of what is given, as in docs/command.md. times: seconds of each frame of a
     list or an array; otherwise one a second."""
@@ -136,13 +137,35 @@ class Conversation:
 
     def _frames(self, video: Video) -> _abi.Part:
         times = self._times(video, len(video.source))
+        if video.source and self._file(_abi.PART_IMAGE, video.source[0]) is None:
+            return self._decoded(video.source, times)
         frames = self._keep((_abi.Frame * max(1, len(times)))())
         for frame, source, seconds in zip(frames, video.source, times):
             file = self._file(_abi.PART_IMAGE, source)
             if file is None:
-                raise TypeError("frames are paths or bytes of pictures; decoded ones are given as one array")
+                raise TypeError("some frames are files, others decoded: give one kind")
             frame.path, frame.bytes, frame.n_bytes, frame.time_s = file.path, file.bytes, file.n_bytes, seconds
         return _abi.Part(kind=_abi.PART_FRAMES, frames=frames, n_frames=len(times))
+
+    def _decoded(self, pictures: Sequence[Any], times: Sequence[float]) -> _abi.Part:
+        """Of decoded pictures of one size, copied one behind the other."""
+        frames = [self._picture(picture) for picture in pictures]
+        if any(frame.kind != _abi.PART_PIXELS for frame in frames):
+            raise TypeError("some frames are decoded, others files: give one kind")
+        width, height = frames[0].pixels.width, frames[0].pixels.height
+        data = bytearray()
+        for frame in frames:
+            pixels = frame.pixels
+            if (pixels.width, pixels.height) != (width, height):
+                raise ValueError(f"frames of {width}x{height} and {pixels.width}x{pixels.height}: all must be of one size")
+            for y in range(height):
+                data += ctypes.string_at(pixels.rgb + y * (pixels.row_bytes or 3 * width), 3 * width)
+        copy = self._keep((ctypes.c_uint8 * len(data)).from_buffer(data))
+        seconds = self._keep((ctypes.c_double * len(times))(*times))
+        pixels = _abi.Pixels(
+            width=width, height=height, rgb=ctypes.addressof(copy), n_frames=len(frames), time_s=seconds
+        )
+        return _abi.Part(kind=_abi.PART_PIXELS, pixels=pixels)
 
     @staticmethod
     def _times(video: Video, n: int) -> list[float]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import Error, check, encoded, lib, text_list
+from ._async import AsyncStream, in_thread
+from ._calls import Callbacks, LogitsFn, Sampling, floats_at
+from ._library import check, encoded, lib, text_list
 from ._messages import Conversation, Image, Picture, question
 
 _byref = ctypes.byref
@@ -45,73 +46,6 @@ def answer_of(result: _abi.Result) -> Answer:
     )
 
 
-class Sampling:
-    """How tokens are chosen: the checkpoint's settings, and over them those given by name (as in docs/command.md: max_tokens,
-    temperature, top_k, top_p, min_p, repetition_penalty, seed, stop, ignore_eos, presence_penalty, frequency_penalty, and
-    any other that generation_config.json may have)."""
-
-    def __init__(self, model: Model, settings: Mapping[str, Any]) -> None:
-        self.c = _abi.Sampling()
-        self._controls = ctypes.c_void_p()
-        lib.sac_sampling_of_model(model._open(), _byref(self.c))
-        check(lib.sac_controls_of_model, _byref(self._controls), model._open())
-        weakref.finalize(self, lib.sac_controls_free, self._controls)
-        self.c.controls = self._controls
-        plain = {
-            name
-            for name, kind, *_ in _abi.Sampling._fields_
-            if kind in (ctypes.c_int, ctypes.c_double, ctypes.c_uint64, ctypes.c_bool)
-        }
-        for name, value in settings.items():
-            if name == "stop":
-                self._stop = text_list([value] if isinstance(value, str) else list(value))
-                self.c.stop, self.c.n_stop = self._stop, len(self._stop)
-            elif name in plain - {"logprobs", "top_logprobs"}:
-                setattr(self.c, name, value)
-            else:
-                check(lib.sac_controls_set, self._controls, name.encode(), json.dumps(value).encode())
-
-
-class Callbacks:
-    """What the library calls while it works: pieces of text are collected, and an exception (Ctrl-C's too) ends the call and is
-    raised behind it."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self._raised: BaseException | None = None
-        self._watch = self._watched()
-        next(self._watch)
-        self.c = _abi.Events(text=_abi.TextFn(self._text), stopped=_abi.StoppedFn(self._watch.send))
-
-    def _text(self, _ctx: Any, utf8: int, n_bytes: int) -> bool:
-        try:
-            self.pieces.append(ctypes.string_at(utf8, n_bytes).decode("utf-8", "replace"))
-        except BaseException as e:
-            self._raised = e
-        return self._raised is None
-
-    def _watched(self) -> Generator[bool, Any, None]:
-        """Whether to end the call, again and again. A generator, because the interpreter raises Ctrl-C as soon as it runs: here
-        that is within the try, in a function it would be before."""
-        while True:
-            try:
-                while True:
-                    yield self._raised is not None
-            except GeneratorExit:
-                return
-            except BaseException as e:
-                self._raised = e
-
-    def call(self, function: Any, *arguments: Any) -> None:
-        try:
-            check(function, *arguments)
-        except Error:
-            if self._raised is None:
-                raise
-        if self._raised is not None:
-            raise self._raised
-
-
 class Model:
     """A model, read once and shared by its sessions, of several threads too.
 
@@ -121,7 +55,7 @@ class Model:
 
     def __init__(
         self,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str],
         *,
         device: str | None = None,
         activations: str | None = None,
@@ -129,7 +63,7 @@ class Model:
         chat: str | None = None,
         tokenizer: str | None = None,
         adapters: Sequence[str] = (),
-        mmproj: str | os.PathLike | None = None,
+        mmproj: str | os.PathLike[str] | None = None,
         weights: str | None = None,
         fast: bool = False,
         image_min_pixels: int = 0,
@@ -161,6 +95,26 @@ class Model:
         lib.sac_model_get_info(self._open(), _byref(info))
         values = {name: getattr(info, name) for name, *_ in info._fields_}
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+    def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
+        """The tokens of a text without chat format. add_special: with those that begin a text; parse_special: what is written as
+        a control token is one."""
+        data, n = text.encode("utf-8", "surrogateescape"), ctypes.c_size_t()
+        ids = (ctypes.c_int32 * (len(data) + 16))()
+        while True:
+            check(lib.sac_tokenize_text, self._open(), data, len(data), add_special, parse_special, ids, len(ids), _byref(n))
+            if n.value <= len(ids):
+                return ids[: n.value]
+            ids = (ctypes.c_int32 * n.value)()
+
+    def detokenize(self, tokens: Sequence[int], *, skip_special: bool = True) -> str:
+        ids, n = (ctypes.c_int32 * len(tokens))(*tokens), ctypes.c_size_t()
+        text = ctypes.create_string_buffer(16 * len(ids) + 16)
+        while True:
+            check(lib.sac_detokenize_ids, self._open(), ids, len(ids), skip_special, text, len(text), _byref(n))
+            if n.value < len(text):
+                return text.raw[: n.value].decode("utf-8", "replace")
+            text = ctypes.create_string_buffer(n.value + 1)
 
     def session(self, **config: Any) -> Session:
         """Session(self, ...)"""
@@ -211,6 +165,7 @@ class Session:
         self.model = model
         self._handle = ctypes.c_void_p()
         self._lock = threading.Lock()
+        self._views: list[weakref.ref[Any]] = []
         self._turn = 0
         config = _abi.SessionConfig()
         lib.sac_session_config_default(_byref(config))
@@ -220,11 +175,19 @@ class Session:
         check(lib.sac_session_create, _byref(self._handle), model._open(), _byref(config))
         model._sessions.add(self)
 
-    def generate(self, messages: Sequence[Mapping[str, Any]], **sampling: Any) -> Answer:
+    def generate(
+        self, messages: Sequence[Mapping[str, Any]], *, logits: LogitsFn | None = None, **sampling: Any
+    ) -> Answer:
         """Answers a conversation: [{"role": "user", "content": [Image("cat.jpg"), "What is this?"]}], given whole each time;
-        what the session holds of it is used again. A str among the content is text. sampling: see Sampling."""
+        what the session holds of it is used again. A str among the content is text. logits: called before a token is chosen,
+        with the floats [vocab] where they lie; it may change them, -inf for what may not come. sampling: see Sampling."""
+        return self._generate(Callbacks(logits), messages, sampling)
+
+    def _generate(
+        self, callbacks: Callbacks, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, Any]
+    ) -> Answer:
         conversation, settings = Conversation(messages), Sampling(self.model, sampling)
-        callbacks, result = Callbacks(), _abi.Result()
+        result = _abi.Result()
         with self._one_thread():
             self._turn += 1
             callbacks.call(
@@ -238,9 +201,20 @@ class Session:
             )
             return answer_of(result)
 
-    def stream(self, messages: Sequence[Mapping[str, Any]], **sampling: Any) -> Stream:
+    def stream(
+        self, messages: Sequence[Mapping[str, Any]], *, logits: LogitsFn | None = None, **sampling: Any
+    ) -> Stream:
         """The same, piece by piece: for piece in session.stream(messages): ..."""
-        return Stream(self, messages, sampling)
+        return Stream(self, messages, sampling, Callbacks(logits))
+
+    async def agenerate(self, messages: Sequence[Mapping[str, Any]], *, logits: LogitsFn | None = None, **sampling: Any) -> Answer:
+        """generate() for asyncio: the loop goes on meanwhile, and a task that is cancelled ends the call."""
+        callbacks = Callbacks(logits)
+        return await in_thread(callbacks, self._generate, callbacks, messages, sampling)
+
+    def astream(self, messages: Sequence[Mapping[str, Any]], *, logits: LogitsFn | None = None, **sampling: Any) -> AsyncStream:
+        """stream() for asyncio: async for piece in session.astream(messages): ..."""
+        return AsyncStream(lambda callbacks: Stream(self, messages, sampling, callbacks), Callbacks(logits))
 
     def ask(
         self,
@@ -253,6 +227,53 @@ class Session:
     ) -> Answer:
         """Answers one question about pictures and videos: generate() without a conversation before it."""
         return self.generate(question(text, images, videos, system), **sampling)
+
+    async def aask(
+        self,
+        text: str,
+        images: Sequence[Picture | Image] = (),
+        videos: Sequence[Any] = (),
+        *,
+        system: str | None = None,
+        **settings: Any,
+    ) -> Answer:
+        """ask() for asyncio."""
+        return await self.agenerate(question(text, images, videos, system), **settings)
+
+    def prefill(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Runs a conversation as a prompt and leaves the logits of its last token; see logits."""
+        conversation, callbacks = Conversation(messages), Callbacks()
+        with self._one_thread():
+            self._turn += 1
+            callbacks.call(
+                lib.sac_session_prefill, self._open(), conversation.array, conversation.n, _byref(callbacks.c)
+            )
+
+    def append(self, tokens: Sequence[int], out: Any = None) -> None:
+        """Appends tokens to what the session holds, as prompts and answers are run. out: a buffer of float32 [tokens][vocab], a numpy
+        array for example, that gets the logits of each; otherwise only the last one's are made."""
+        ids = (ctypes.c_int32 * len(tokens))(*tokens)
+        floats = None
+        if out is not None:
+            view, wanted = memoryview(out), (len(ids), self.model.info["vocab"])
+            if view.format not in ("f", "<f") or view.shape != wanted or not view.c_contiguous or view.readonly:
+                raise ValueError(f"out is {view.format} {view.shape}: give a writable, contiguous float32 {wanted}")
+            floats = (ctypes.c_float * (wanted[0] * wanted[1])).from_buffer(out)
+        with self._one_thread():
+            self._turn += 1
+            check(lib.sac_session_append, self._open(), ids, len(ids), floats)
+
+    @property
+    def logits(self) -> memoryview[float] | None:
+        """Those of the last token that was run: float32 [vocab] where the library has them, for numpy.asarray without a copy. The
+        session's next call overwrites them, and it cannot be closed while a view is in use. None: nothing was run."""
+        address = lib.sac_session_logits(self._open())
+        if not address:
+            return None
+        floats, view = floats_at(address, self.model.info["vocab"])
+        floats.session = self  # type: ignore[attr-defined]  # which lives as long as the view
+        self._views = [weakref.ref(floats), *(r for r in self._views if r() is not None)]
+        return view.toreadonly()
 
     def cancel(self) -> None:
         """From any thread: the call that runs raises Error with the status CANCELLED."""
@@ -271,6 +292,8 @@ class Session:
 
     def close(self) -> None:
         with self._one_thread():
+            if any(view() is not None for view in self._views):
+                raise BufferError("a view of the session's logits is in use: take a copy of what is kept")
             handle, self._handle = self._handle, ctypes.c_void_p()
             lib.sac_session_free(handle)
 
@@ -308,10 +331,16 @@ class _Exclusive:
 class Stream(Iterator[str]):
     """The pieces of an answer as they come. answer: what has come, whole once the pieces have ended."""
 
-    def __init__(self, session: Session, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        sampling: Mapping[str, Any],
+        callbacks: Callbacks,
+    ) -> None:
         self.answer: Answer | None = None
         self._session, self._done = session, False
-        self._callbacks = Callbacks()
+        self._callbacks = callbacks
         conversation, settings = Conversation(messages), Sampling(session.model, sampling)
         with session._one_thread():
             session._turn += 1

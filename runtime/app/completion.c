@@ -185,6 +185,9 @@ static void print_zsh(void) {
 /* ---------------------------------------------------------------- fish */
 
 static void print_fish_option(const setting *row) {
+    unsigned here = 0;
+    for (const command *const *c = command_list; *c; c++) here |= (*c)->mask;
+    if (!(row->commands & here)) return;
     printf("complete -c saccade -n '__fish_seen_subcommand_from");
     for (const command *const *c = command_list; *c; c++)
         if (row->commands & (*c)->mask) printf(" %s", (*c)->name);

@@ -11,16 +11,39 @@
 #include "suggest.h"
 #include "version.h"
 
+#if defined APP_CAPTION || defined APP_SERVE
+#define APP_INTAKE 1
 #include "intake_decoder.h"
+#endif
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const command *const command_list[] = {&command_ask,   &command_inspect,   &command_bench,
-                                       &command_eval,  &command_compare,   &command_caption,
-                                       &command_serve, &command_calibrate, &command_quantize, NULL};
+const command *const command_list[] = {
+    &command_ask,       &command_inspect,  &command_bench, &command_eval, &command_compare,
+#ifdef APP_CAPTION
+    &command_caption,
+#endif
+#ifdef APP_SERVE
+    &command_serve,
+#endif
+    &command_calibrate, &command_quantize, NULL,
+};
+
+/* Those that this build was told to leave out; ended by a row without a name. */
+static const struct {
+    const char *name, *option, *needs;
+} left_out[] = {
+#ifndef APP_CAPTION
+    {"caption", "SAC_CAPTION", "libarchive and libseccomp"},
+#endif
+#ifndef APP_SERVE
+    {"serve", "SAC_SERVE", "libmicrohttpd, libcurl and libseccomp"},
+#endif
+    {NULL, NULL, NULL},
+};
 
 static void print_usage(void) {
     puts("usage: saccade COMMAND [options]\n\n"
@@ -43,6 +66,11 @@ static const command *find_command(const char *name) {
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
+    for (size_t i = 0; left_out[i].name; i++)
+        if (!strcmp(left_out[i].name, name))
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "this build has no '%s': build with -D%s=ON, which needs %s", name,
+                            left_out[i].option, left_out[i].needs);
     suggestion near = {.typed = name};
     static const char *const others[] = {"help", "--help", "manual", "completion", "--version"};
     for (const command *const *c = command_list; *c; c++) suggest_offer(&near, (*c)->name);
@@ -105,7 +133,9 @@ static sac_status run_main(int argc, char **argv, sac_error *err) {
 
 int main(int argc, char **argv) {
     /* The process that decodes media for the server and for captions; before any thread, because it forks. */
+#ifdef APP_INTAKE
     if (argc == 3 && !strcmp(argv[1], "media-helper")) return intake_child_run(atoi(argv[2]));
+#endif
     output_start();
     interrupt_start();
     sac_error err = {0};

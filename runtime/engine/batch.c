@@ -2,6 +2,7 @@
 #include "batch.h"
 
 #include "clock.h"
+#include "renew.h"
 #include "workspace.h"
 
 #include <stdlib.h>
@@ -134,7 +135,7 @@ static sac_status lend_rows(sac_batch *b, sac_session *s, sac_error *err) {
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
-    if (s->decoder.n_ahead) {
+    if (s->decoder.n_ahead || sac_renew_is_due(s)) {
         item->status = sac_step_run(s, &item->error);
         return;
     }
@@ -168,7 +169,7 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
         if (items[i].status != SAC_OK || !s->reply.pending || sac_step_take_ahead(s)) continue;
-        if (sac_decoder_can_batch(&s->decoder))
+        if (sac_decoder_can_batch(&s->decoder) && !sac_renew_is_due(s))
             b->places[n_together++] = i;
         else
             run_alone(b, &items[i]);

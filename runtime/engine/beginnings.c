@@ -161,8 +161,7 @@ sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *er
     if (!b || !sac_decoder_shares(&s->decoder)) return SAC_OK;
     pthread_mutex_lock(&b->lock);
     int64_t n = prompt->n_reused;
-    bool may = sac_decoder_may_reuse(&s->model->loaded.decoder.config, n, prompt->n_tokens);
-    const sac_session *from = may ? find(s, prompt->n_tokens, &n) : NULL;
+    const sac_session *from = sac_decoder_may_take(&s->decoder, prompt->n_tokens) ? find(s, prompt->n_tokens, &n) : NULL;
     if (from) st = take_rows(s, from, n, err);
     prompt->n_reused = s->decoder.cache.n_rows;
     s->n_shared = s->n_exact;

@@ -38,6 +38,7 @@ sac_status sac_device_vision_take(sac_device_vision *v, const sac_device_tower *
     v->layout = sac_arena_take(arena, z->layout);
     v->blend.source = sac_arena_take(arena, z->blend);
     v->blend.weight = sac_arena_take(arena, z->blend);
+    v->blend.newline = t->image_newline;
     if (arena->base && (!v->layout || !v->blend.weight || (converts && !v->every_row)))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     v->is_open = arena->base != NULL;

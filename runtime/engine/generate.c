@@ -1,6 +1,7 @@
 /* generate.c - calls that only run the model: a prompt without an answer, tokens behind a sequence. */
 #include "beginnings.h"
 #include "call.h"
+#include "renew.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -23,14 +24,18 @@ static sac_status may_go_on(void *ctx, int layer, int n_layers) {
     return sac_session_check_cancel(a->s, a->err);
 }
 
+static sac_status check_all_logits(const sac_session *s, int64_t n, const float *all_logits, sac_error *err) {
+    if (!all_logits || n == 1 || !s->decoder.prefill.policy->keep) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "prefill policy %s drops tokens, so not all have logits",
+                    s->decoder.prefill.policy->name);
+}
+
 /* n tokens as a prompt goes: the prefill policy. */
 static sac_status append_prompt(sac_session *s, int64_t past, int64_t n, float *all_logits, sac_error *err) {
     const sac_decoder *d = sac_model_decoder(s->model);
     const sac_ops *ops = sac_decoder_ops(s);
     const sac_stream *stream = sac_decoder_stream(s);
-    if (all_logits && n > 1 && s->decoder.prefill.policy->keep)
-        return sac_fail(err, SAC_UNSUPPORTED, "prefill policy %s drops tokens, so not all have logits",
-                        s->decoder.prefill.policy->name);
+    SAC_TRY(check_all_logits(s, n, all_logits, err));
     SAC_TRY(sac_decoder_embed(d, &s->decoder, ops, stream, past, n, s->ids + past));
     s->decoder.n_visual = 0;
     SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, stream, past, n, all_logits ? n : 1, may_go_on,
@@ -46,6 +51,19 @@ static sac_status append_step(sac_session *s, int64_t past, float *logits, sac_e
         sac_decoder_step(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, s->ids[past], err));
     if (logits) memcpy(logits, s->decoder.logits, (size_t)d->config.vocab * sizeof *logits);
     return SAC_OK;
+}
+
+static sac_status append(sac_session *s, int64_t past, int64_t n, float *all_logits, sac_error *err) {
+    /* What begins a sequence is its prompt, be it one token: methods learn and set their budgets there. */
+    bool is_step = n == 1 && past > 0;
+    if (sac_decoder_turns_anew(&s->decoder, past + n)) {
+        SAC_TRY(check_all_logits(s, n, all_logits, err));
+        return sac_renew(s, past + n, n, all_logits, err);
+    }
+    SAC_TRY(sac_session_borrow(s, is_step ? SAC_FOR_STEP : SAC_FOR_PROMPT, err));
+    sac_status st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
+    sac_session_give_back(s);
+    return st;
 }
 
 sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
@@ -69,12 +87,7 @@ sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, 
     }
     sac_work_drop(s->work);
     sac_call_enter(s, NULL);
-    /* What begins a sequence is its prompt, be it one token: methods learn and set their budgets there. */
-    bool is_step = n == 1 && past > 0;
-    sac_status st = sac_session_borrow(s, is_step ? SAC_FOR_STEP : SAC_FOR_PROMPT, err);
-    if (st == SAC_OK)
-        st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
-    sac_session_give_back(s);
+    sac_status st = append(s, past, n, all_logits, err);
     sac_call_leave(s);
     sac_beginnings_offer(s); /* the rows before */
     s->has_logits = st == SAC_OK;

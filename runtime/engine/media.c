@@ -147,13 +147,16 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
     const sac_media *m = &s->media[i];
     int rows = m->plan.tokens.h, columns = m->plan.tokens.w;
-    int n_class = m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens);
+    int n_class =
+        m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens) - sac_visual_newlines(&m->plan);
     if (m->content == SAC_PART_IMAGE && !s->reduce.is_on)
         sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;
         int64_t cell = tile_token(s, m, t, &tile) - n_class;
         if (at >= capacity || tile < 0 || cell < 0) continue;
+        cell = sac_visual_cell(&m->plan, cell);
+        if (cell < 0) continue;
         places[at] = (sac_token_place){.media = (int32_t)i,
                                        .tile = (int32_t)tile,
                                        .row = (int32_t)(cell / columns),

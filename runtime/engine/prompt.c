@@ -167,7 +167,7 @@ static sac_status place_all(placer *p, const sac_prompt *prompt, sac_error *err)
             return sac_fail(err, SAC_INTERNAL, "more marks in the prompt than pictures");
     }
     p->n_equal = own_rows(s, p->n_equal, prompt->n_tokens);
-    if (!sac_decoder_may_reuse(&s->model->loaded.decoder.config, p->n_held, prompt->n_tokens)) p->n_equal = 0;
+    if (!sac_decoder_may_reuse(&s->decoder, p->n_held, prompt->n_tokens)) p->n_equal = 0;
     return SAC_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "ahead.h"
 #include "clock.h"
 #include "guide.h"
+#include "renew.h"
 #include "stop_strings.h"
 #include "work.h"
 #include "workspace.h"
@@ -327,6 +328,10 @@ bool sac_step_take_ahead(sac_session *s) {
 sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
     if (sac_step_take_ahead(s)) return SAC_OK;
+    if (sac_renew_is_due(s)) {
+        sac_step_pending(s);
+        return sac_renew(s, past + 1, 1, NULL, err);
+    }
     SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
     sac_status st = sac_ahead_run(s, past, sac_step_pending(s), err);
     sac_session_give_back(s);

@@ -305,7 +305,7 @@ bool sac_store_walk_begin(sac_store_walk *w, sac_session *s, const sac_prompt *p
     sac_beginnings *b = s->beginnings;
     sac_store *t = b ? b->store : NULL;
     if (!t || !sac_decoder_shares(&s->decoder) ||
-        !sac_decoder_may_reuse(&s->model->loaded.decoder.config, prompt->n_reused, prompt->n_tokens))
+        !sac_decoder_may_take(&s->decoder, prompt->n_tokens))
         return false;
     *w = (sac_store_walk){.key = s->stored.beginning, .most = sac_prompt_exact_rows(s, prompt->n_tokens, prompt->n_tokens)};
     pthread_mutex_lock(&b->lock);

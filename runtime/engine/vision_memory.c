@@ -40,7 +40,10 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     z.batch_patches = full * sac_visual_bytes(&largest, 1);
     z.features = batch_rows * (size_t)sac_tower_cols(c) * sizeof(float);
     z.mid = full * merged * (size_t)m->merger.hidden * sizeof(float);
-    z.raw = full * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
+    /* Pooled features are a quarter of the rows at most, so that any type of a device has room where floats have. */
+    size_t width = (size_t)sac_merger_width(&m->merger);
+    if (m->merger.pools_first && (size_t)m->merger.in > width) width = (size_t)m->merger.in;
+    z.raw = full * merged * width * sizeof(float);
     z.pooled_rows = (int64_t)(most * merged);
     z.pooled = most * merged * (size_t)sac_merger_width(&m->merger) * sizeof(float);
     /* Newlines at most double a row of one token: twice the tokens is always enough. */
@@ -96,6 +99,7 @@ sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_aren
     v->class_attention = sac_arena_take(a, z.class_attention);
     v->blend.source = sac_arena_take(a, z.blend);
     v->blend.weight = sac_arena_take(a, z.blend);
+    v->blend.newline = m->image_newline;
     if (a->base && (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw ||
                     !v->pooled || !v->class_attention || !v->blend.weight))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");

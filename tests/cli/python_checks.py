@@ -1,5 +1,7 @@
 """What the Python package does and refuses: python_checks.py PICTURE QUESTION ANSWER VIDEO, run by test_python.py."""
+import asyncio
 import ctypes
+import inspect
 import os
 import signal
 import sys
@@ -62,6 +64,95 @@ with saccade.Batch(model, 2, ctx=2048) as batch:
     refused(saccade.Error, "not a picture", lambda: batch.generate([messages, broken]))
     assert [str(a) for a in batch.generate([messages])] == [answer]
 
+# Tokens and logits: views of what the library has, which it writes again with every call.
+assert model.detokenize(model.tokenize(text)).strip() == text
+vocab = model.info["vocab"]
+with model.session(ctx=512) as small:
+    assert small.logits is None
+    ids = model.tokenize("What is this?")
+    small.append(ids)
+    view = small.logits
+    last, address = list(view), ctypes.addressof(view.obj)
+    assert len(last) == vocab and view.readonly and view.format == "f" and view.nbytes == 4 * vocab
+    refused(BufferError, "in use", small.close)
+    small.append([last.index(max(last))])
+    assert list(view) != last and ctypes.addressof(small.logits.obj) == address
+    view = None
+    small.reset()
+    rows = (ctypes.c_float * vocab * len(ids))()
+    small.append(ids, out=rows)
+    assert list(rows[-1]) == list(small.logits) and max(abs(a - b) for a, b in zip(rows[-1], last)) < 1e-3 < abs(rows[0][0] - last[0])
+    refused(ValueError, f"({len(ids)}, {vocab})", lambda: small.append(ids, out=(ctypes.c_float * vocab)()))
+    refused(ValueError, "writable", lambda: small.append(ids, out=memoryview(rows).toreadonly()))
+    small.prefill([{"role": "user", "content": [saccade.Image(data), text]}])
+    first = max(range(vocab), key=small.logits.__getitem__)
+    assert model.detokenize([first]) and first == session.ask(text, [data]).tokens[0]
+
+def without_first(logits):
+    seen.append(len(logits))
+    logits[first] = -float("inf")
+def keeps(logits):
+    kept.append(memoryview(logits))
+seen, kept = [], []
+asked = [{"role": "user", "content": [saccade.Image(data), text]}]
+assert first not in session.generate(asked, logits=without_first, max_tokens=3).tokens and set(seen) == {vocab}
+refused(BufferError, "take a copy", lambda: session.generate(asked, logits=keeps))
+refused(ZeroDivisionError, "", lambda: session.generate(asked, logits=lambda logits: 1 / 0))
+assert session.generate(asked).text == answer
+
+# asyncio: the loop goes on, tasks run side by side, and a cancelled one leaves its session free.
+described = [{"role": "user", "content": [saccade.Image(data), "Describe the image."]}]
+async def together():
+    other = model.session(ctx=4096)
+    answers = await asyncio.gather(session.aask(text, [data]), other.agenerate(asked))
+    assert [a.text for a in answers] == [answer, answer]
+    pieces, turns = [], []
+    async def count():
+        while True:
+            turns.append(len(pieces))
+            await asyncio.sleep(0)
+    counting = asyncio.create_task(count())
+    async with session.astream(described) as stream:
+        async for piece in stream:
+            pieces.append(piece)
+    counting.cancel()
+    assert "".join(pieces) == stream.answer.text and len(pieces) > 1 and len(turns) > len(pieces)
+    stream = session.astream(described)
+    assert await stream.__anext__()
+    await stream.aclose()
+    assert stream.answer.finish_reason == "cancelled"
+
+    endless = {"ignore_eos": True, "max_tokens": 3000}
+    async def read():
+        async for _ in session.astream(described, **endless):
+            read_some.set()
+    read_some = asyncio.Event()
+    steps = []
+    counted = session.agenerate(asked, **endless, logits=lambda _: steps.append(1))
+    for call, ready in (counted, asyncio.sleep(0.05)), (read(), read_some.wait()):
+        task = asyncio.create_task(call)
+        await asyncio.wait_for(ready, 60)
+        task.cancel()
+        try:
+            await task
+            raise AssertionError("not cancelled")
+        except asyncio.CancelledError:
+            assert not session._lock.locked() and len(steps) < endless["max_tokens"] - 500
+        assert (await session.aask(text, [data])).text == answer
+    try:
+        await session.aask(text, ["nosuch.png"])
+        raise AssertionError("not refused")
+    except saccade.Error as e:
+        assert e.status == "NOT_FOUND"
+    with saccade.Batch(model, 2, ctx=2048) as batch:
+        assert [str(a) for a in await batch.agenerate([asked] * 3)] == [answer] * 3
+        task = asyncio.create_task(batch.agenerate([asked] * 3, ignore_eos=True, max_tokens=1500))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+        assert [str(a) for a in batch.generate([asked])] == [answer]
+asyncio.run(together())
+
 # Other threads run while the library works: in a call of 0.3 s that never calls back.
 def tick():
     while not over:
@@ -110,7 +201,32 @@ else:
     wide = numpy.zeros((image.height, image.width + 5, 3), numpy.uint8)
     wide[:, :image.width] = numpy.asarray(image)
     assert session.ask(text, [wide[:, :image.width]]).text == answer  # rows with a gap between
+    session.prefill(asked)
+    logits = numpy.asarray(session.logits)
+    assert logits.dtype == numpy.float32 and logits.shape == (vocab,) and not logits.flags.owndata and logits.argmax() == first
+    del logits
+    def in_place(values):
+        numpy.asarray(values)[first] = -numpy.inf
+    refused(BufferError, "take a copy", lambda: session.generate(asked, logits=lambda values: kept.append(numpy.asarray(values))))
+    assert first not in session.generate(asked, logits=in_place, max_tokens=3).tokens
+    rows = numpy.empty((2, vocab), "f4")
+    session.append([first, first], out=rows)
+    assert (rows[1] == numpy.asarray(session.logits)).all()
+    refused(ValueError, "contiguous", lambda: session.append([first, first], out=numpy.empty((vocab, 2), "f4").T))
+    film = [image, image.rotate(90), numpy.asarray(image)]
+    whole = numpy.stack([numpy.asarray(frame) for frame in film])
+    assert session.ask(text, videos=[film]).text == session.ask(text, videos=[whole]).text
+    refused(ValueError, "one size", lambda: session.ask(text, videos=[[image, image.resize((9, 9))]]))
+    refused(TypeError, "one kind", lambda: session.ask(text, videos=[[image, picture]]))
     refused(ValueError, "<f4", lambda: session.ask(text, [numpy.zeros((4, 4, 3), "f4")]))
     print("with numpy and Pillow")
+# Type checkers see every public method whole.
+for kind in (getattr(saccade, name) for name in saccade.__all__):
+    for name, function in vars(kind).items():
+        own = inspect.isfunction(function) and function.__module__.startswith("saccade")
+        if own and (not name.startswith("_") or name in ("__init__", "__next__", "__anext__")):
+            missing = [p for p in inspect.signature(function).parameters.values() if p.annotation is p.empty and p.name != "self"]
+            assert not missing and "return" in function.__annotations__, (kind, name, missing)
+
 model.close()
 refused(ValueError, "closed", lambda: session.ask(text))

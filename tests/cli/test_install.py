@@ -51,19 +51,6 @@ target_link_libraries(user PRIVATE saccade)
         for script in scripts:
             self.assertTrue(os.path.exists(script), script)
 
-    @unittest.skipUnless(shutil.which("ninja"), "needs ninja: its file of rules is read")
-    def test_a_library_alone_needs_no_package_of_the_server(self):
-        run = cmake("-G", "Ninja", "-S", ".", "-B", self.path("build"), "-DSAC_COMMAND=OFF", "-DSAC_SHARED=ON", "-DSAC_TESTS=OFF")
-        self.assertEqual(run.returncode, 0, run.stdout)
-        with open(self.path("build/build.ninja"), encoding="utf-8") as f:
-            rules = f.read()
-        self.assertIn("libsaccade.so", rules)
-        for name in "libmicrohttpd", "libcurl", "libseccomp", "libarchive", "libedit", "runtime/serve", "runtime/app":
-            self.assertNotIn(name, rules)
-        run = cmake("-S", ".", "-B", self.path("build"), "-DSAC_TESTS=ON")
-        self.assertNotEqual(run.returncode, 0)
-        self.assertIn("The tests need the command", run.stdout)
-
 
 if __name__ == "__main__":
     main()

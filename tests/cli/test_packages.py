@@ -67,7 +67,12 @@ class Packages(Case):
         model = os.path.join(usr, "share/saccade/demo")
         self.assertEqual(output(program, model, row["file"], row["question"], env=environment), row["answer"] + "\n")
 
-        self.assertIn("usr/share/zsh/vendor-completions/_saccade", self.installed())
+        for name in "usr/share/zsh/vendor-completions/_saccade", "usr/lib/systemd/system/saccade.service", "etc/saccade/serve.yaml":
+            self.assertIn(name, self.installed())
+        self.path("root/etc/saccade/serve.yaml", "serve: {port: 8001}\n")
+        self.dpkg("--install", "--force-confdef", "--force-confold", *files)
+        with open(self.path("root/etc/saccade/serve.yaml"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), "serve: {port: 8001}\n")  # what an administrator wrote stays
         self.dpkg("--purge", *PACKAGES)
         self.assertEqual(self.installed(), set())
         self.assertFalse(os.path.exists(os.path.join(usr, "share/saccade")))

@@ -50,9 +50,9 @@ class Abi(Case):
 
 
 def documented():
-    """The program of docs/python.md."""
+    """The programs of docs/python.md."""
     with open("docs/python.md", encoding="utf-8") as f:
-        return re.search(r"^```python\n(.*?)^```", f.read(), re.M | re.S).group(1)
+        return re.findall(r"^```python\n(.*?)^```", f.read(), re.M | re.S)
 
 
 @unittest.skipUnless(os.path.exists(LIBRARY), "built without -DSAC_SHARED=ON")
@@ -66,8 +66,11 @@ class Wheel(Case):
                f"library={LIBRARY}", env=environment)
         row, video = sample(video=False), sample(video=True)
         asked = row["file"], row["question"]
-        self.assertEqual([value in documented() for value in asked], [True, True])
-        self.assertEqual(output(python, "-I", "-c", documented(), env=environment).splitlines(), [row["answer"]] * 4)
+        first, asyncio = documented()
+        self.assertEqual([value in first for value in asked], [True, True])
+        self.assertEqual(output(python, "-I", "-c", first, env=environment).splitlines(), [row["answer"]] * 4)
+        self.assertEqual(output(python, "-I", "-c", asyncio, env=environment).splitlines(), [row["answer"]] * 3)
+        self.assertEqual(len(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade/py.typed"))), 1)
         print("  " + output(python, "-I", "tests/cli/python_checks.py", *asked, row["answer"], video["file"], env=environment).strip())
         output(python, "-m", "pip", "uninstall", "-y", "saccade", env=environment)
         self.assertEqual(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade*")), [])

@@ -45,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (sum == UINT32_MAX) abort();
         process(&image, &sac_dialect_clip, NULL);
         process(&image, &sac_dialect_anyres, NULL);
+        process(&image, &sac_dialect_next_video, NULL);
         process(&image, &sac_dialect_internvl, "{\"size\": {\"height\": 28, \"width\": 28}}");
         process(&image, &sac_dialect_qwen2vl, NULL);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {

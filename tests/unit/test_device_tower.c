@@ -271,6 +271,7 @@ static const struct {
     {GOLDEN "llava", 1, 1},        {GOLDEN "llava_next", 1, 1},      {GOLDEN "longva", 1, 0},
     {GOLDEN "qwen2_vl", 2, 0},     {GOLDEN "qwen2_5_vl", 2, 0},      {GOLDEN "qwen3_vl", 2, 2},
     {GOLDEN "llava_siglip", 1, 1}, {GOLDEN "llava_onevision", 1, 0}, {GOLDEN "llava_onevision_max", 1, 0},
+    {GOLDEN "llava_video", 1, 0},  {GOLDEN "llava_next_video", 1, 0},
     {GOLDEN "internvl", 1, 1},     {GOLDEN "internvl_rms", 1, 1},
     {GOLDEN "smolvlm", 1, 1},      {GOLDEN "idefics3", 1, 1},        {GOLDEN "pixtral", 1, -1},
     {GOLDEN "mistral3", 1, -1}};

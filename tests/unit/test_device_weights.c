@@ -132,7 +132,8 @@ static void assert_vector_copied(const sac_stream *s, const float *there, const 
 static void test_vectors_go_along(void **state) {
     fixture *f = *state;
     static const char *const models[] = {"tests/golden/models/qwen3", "tests/golden/models/gemma3_text",
-                                         "tests/golden/models/olmo2", "tests/golden/models/qwen2"};
+                                         "tests/golden/models/olmo2", "tests/golden/models/qwen2",
+                                         "tests/golden/models/phi3_long", "tests/golden/models/olmoe"};
     for (size_t i = 0; i < SAC_COUNT(models); i++) {
         sac_loaded_model m;
         sac_device_decoder d;

@@ -100,7 +100,12 @@ static void small_models_give_the_same_bits(void **state) {
                                           "gemma2",
                                           "gemma3_text",
                                           "granite",
-                                          "olmo2"};
+                                          "olmo2",
+                                          "phi3",
+                                          "mixtral",
+                                          "olmoe",
+                                          "granitemoe",
+                                          "granitemoeshared"};
     static const char *const kvs[] = {"f32", "f16", "bf16"};
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;

@@ -186,6 +186,9 @@ int main(void) {
         cmocka_unit_test(rows_do_not_depend_on_one_another),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/qwen3_moe"),
         OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/qwen3_moe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/olmoe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoeshared"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,43 @@ static void damage_experts(void) {
     free(b.data);
 }
 
+/* Several matrices in one tensor, and the factors of LongRoPE. */
+static void damage_long_rope(void) {
+    static const char pair[] = "phi3_long", qkv[] = "blk.1.attn_qkv.weight", both[] = "blk.0.ffn_up.weight";
+    static const char *const factors[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    for (size_t i = 0; i < SAC_COUNT(factors); i++) {
+        rename_it(&b, factors[i]);
+        DAMAGED_LANGUAGE(factors[i], "is missing");
+        set_dim(&b, factors[i], 0, 5);
+        DAMAGED_LANGUAGE(factors[i], "must be 6 f32 values");
+        set_dim(&b, factors[i], 0, UINT64_MAX);
+        DAMAGED_LANGUAGE(factors[i]);
+    }
+    set_u32(&b, "phi3.rope.dimension_count", 10);
+    DAMAGED_LANGUAGE("must be 5 f32 values");
+    set_u32(&b, "phi3.rope.dimension_count", 18);
+    DAMAGED_LANGUAGE("");
+    set_f32(&b, "phi3.rope.scaling.attn_factor", NAN);
+    DAMAGED_LANGUAGE("attn_factor");
+    set_u32(&b, "phi3.rope.scaling.original_context_length", 0);
+    DAMAGED_LANGUAGE("original context");
+    set_u32(&b, "phi3.rope.scaling.original_context_length", 1);
+    DAMAGED_LANGUAGE("needs an original context above 1");
+    rename_it(&b, qkv);
+    DAMAGED_LANGUAGE(qkv, "is missing");
+    set_dim(&b, qkv, 1, 63);
+    DAMAGED_LANGUAGE(qkv, "the configuration asks for [64, 32]");
+    set_dim(&b, both, 1, 22);
+    DAMAGED_LANGUAGE(both, "the configuration asks for [44, 32]");
+    set_u32(&b, "phi3.attention.head_count_kv", 2);
+    DAMAGED_LANGUAGE("has shape");
+    memcpy(behind(&b, "general.architecture") + 12, "phi2", 4);
+    DAMAGED_LANGUAGE("\"phi2\" is not supported");
+    free(b.data);
+}
+
 static void damaged_languages(void **state) {
     (void)state;
     damage_common("gemma3", "gemma3", "blk.0.attn_norm.weight");
@@ -177,6 +214,11 @@ static void damaged_languages(void **state) {
     damage_number("granite", "granite", "embedding_scale");
     damage_common("qwen3_moe", "qwen3moe", "blk.0.attn_norm.weight");
     damage_experts();
+    damage_common("mixtral", "llama", "blk.0.ffn_norm.weight");
+    damage_common("olmoe", "olmoe", "blk.1.attn_q_norm.weight");
+    damage_common("granitemoe", "granitemoe", "blk.0.attn_norm.weight");
+    damage_number("granitemoe", "granitemoe", "residual_scale");
+    damage_long_rope();
     const char *pair = "gemma3_pan";
     bytes b;
     b.data = get(pair, "model.gguf", &b.n);

@@ -139,6 +139,7 @@ static void config_model_type_decides(void **state) {
 #define QWEN2(keys)  "{\"model_type\":\"qwen2\"," keys "}"
 #define LLAVA(keys)  "{\"model_type\":\"llava\"," keys "}"
 #define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
+#define NEXT_VIDEO(keys) "{\"model_type\":\"llava_next_video\",\"image_token_index\":5," keys "}"
 #define ROPE(keys)   LLAMA("\"rope_scaling\":{" keys "}")
 
 static void config_refuses(void **state) {
@@ -239,8 +240,11 @@ static void config_refuses(void **state) {
          "LLaVA-OneVision is supported with siglip"},
         {LONGVA("\"mm_patch_merge_type\":\"spatial_unpad\",\"mm_projector_type\":\"mlp2x_gelu\",\"mm_vision_"
                 "tower\":"
-                "\"siglip-so400m-patch14-384\",\"mm_newline_position\":\"grid\""),
-         "only one_token"},
+                "\"siglip-so400m-patch14-384\",\"mm_spatial_pool_stride\":4"),
+         "\"mm_spatial_pool_stride\" is 4"},
+        {NEXT_VIDEO("\"spatial_pool_mode\":\"conv\""), "only average"},
+        {NEXT_VIDEO("\"vision_feature_select_strategy\":\"full\""), "not supported under llava_next_video"},
+        {NEXT_VIDEO("\"video_token_index\":32002"), "\"video_token_index\" is 32002"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"linear\""), "only mlp2x_gelu"},
         {LONGVA("\"mm_patch_merge_type\":\"unires\",\"mm_projector_type\":\"mlp2x_gelu\""),
          "\"mm_vision_tower\""},

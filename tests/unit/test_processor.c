@@ -321,6 +321,54 @@ static void test_pinpoints(void **state) {
     }
 }
 
+/* A frame of 27 x 27 patches: its tokens, and which cell each is. */
+static void newlines_of_frames(void **state) {
+    (void)state;
+    static const struct {
+        const char *position, *mode;
+        int n_tokens, side, newline[2]; /* places of the first newlines, or -1 */
+    } cases[] = {{"grid", "bilinear", 14 * 15, 14, {14, 29}},
+                 {"frame", "bilinear", 14 * 14 + 1, 14, {196, -1}},
+                 {"one_token", "bilinear", 14 * 14, 14, {-1, -1}},
+                 {"no_token", "average", 13 * 13, 13, {-1, -1}},
+                 {"grid", "average", 13 * 14, 13, {13, 27}}};
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        sac_error err = {0};
+        sac_processor_config c = {0};
+        sac_visual_plan p;
+        char text[200];
+        snprintf(text, sizeof text,
+                 "{\"mm_patch_merge_type\": \"spatial_unpad\", \"mm_newline_position\": \"%s\", "
+                 "\"mm_spatial_pool_mode\": \"%s\"}",
+                 cases[i].position, cases[i].mode);
+        assert_ok(read_text(&c, &sac_dialect_onevision, 384, NULL, text, &err), err);
+        assert_ok(sac_processor_plan_frame(&c, 640, 360, 5, &p, &err), err);
+        assert_int_equal(p.n_tokens, cases[i].n_tokens);
+        assert_int_equal(p.tokens_per_tile, cases[i].n_tokens);
+        static int32_t source[14 * 15 * SAC_VISUAL_TAPS];
+        static float weight[14 * 15 * SAC_VISUAL_TAPS];
+        sac_processor_blend(&c, &p, source, weight);
+        int64_t cell = 0;
+        int n_newlines = 0;
+        for (int t = 0; t < p.n_tokens; t++) {
+            const bool is_newline = sac_visual_cell(&p, t) < 0;
+            assert_int_equal(source[t * SAC_VISUAL_TAPS] == SAC_SOURCE_NEWLINE, is_newline);
+            if (is_newline && n_newlines < 2) assert_int_equal(t, cases[i].newline[n_newlines]);
+            n_newlines += is_newline;
+            if (!is_newline) assert_int_equal(sac_visual_cell(&p, t), cell++);
+            float sum = 0;
+            for (int k = 0; k < SAC_VISUAL_TAPS; k++) {
+                sum += weight[t * SAC_VISUAL_TAPS + k];
+                assert_true(source[t * SAC_VISUAL_TAPS + k] < 27 * 27);
+            }
+            assert_float_equal(sum, 1, 1e-6);
+        }
+        assert_int_equal(cell, cases[i].side * cases[i].side);
+        assert_int_equal(n_newlines, sac_visual_newlines(&p));
+        sac_processor_free(&c);
+    }
+}
+
 static void test_config_forms(void **state) {
     (void)state;
     sac_error err = {0};
@@ -362,6 +410,19 @@ static void test_config_forms(void **state) {
     assert_int_equal(
         read_text(&c, &sac_dialect_unires, 224, NULL, "{\"mm_spatial_pool_mode\": \"max\"}", &err),
         SAC_UNSUPPORTED);
+    static const struct {
+        const char *key, *says;
+    } flat[] = {{"\"mm_newline_position\": \"nowhere\"", "grid, frame, one_token and no_token"},
+                {"\"mm_newline_position\": 7", "mm_newline_position"},
+                {"\"mm_spatial_pool_mode\": \"max\"", "bilinear and average"}};
+    for (size_t i = 0; i < SAC_COUNT(flat); i++) {
+        char text[160];
+        snprintf(text, sizeof text, "{\"mm_patch_merge_type\": \"spatial_unpad\", %s}", flat[i].key);
+        assert_int_not_equal(read_text(&c, &sac_dialect_onevision, 384, NULL, text, &err), SAC_OK);
+        assert_non_null(strstr(err.text, flat[i].says));
+    }
+    assert_int_equal(read_text(&c, &sac_dialect_next_video, 336, NULL, "{\"spatial_pool_stride\": 25}", &err),
+                     SAC_BAD_FILE);
     assert_int_equal(read_text(&c, clip, 9, NULL, NULL, &err), SAC_BAD_FILE);
     /* the original LLaVA's key, which the tower of transformers' folders does not follow: no token without a row */
     assert_ok(read_text(&c, clip, 28, NULL, "{\"mm_vision_select_feature\": \"cls_patch\"}", &err), err);
@@ -464,11 +525,10 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_qwen2vl),
-        cmocka_unit_test(test_qwen3vl),
-        cmocka_unit_test(test_qwen2vl_refuses),       cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_pinpoints),     cmocka_unit_test(test_config_forms),
+        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_qwen2vl),
+        cmocka_unit_test(test_qwen3vl),       cmocka_unit_test(test_qwen2vl_refuses),
+        cmocka_unit_test(test_layouts),       cmocka_unit_test(test_pinpoints),
+        cmocka_unit_test(newlines_of_frames), cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
         cmocka_unit_test(test_patches),       cmocka_unit_test(test_layout_of_oblong_tiles),
         cmocka_unit_test(test_names),

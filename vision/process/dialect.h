@@ -7,6 +7,8 @@
  *           pinpoint sizes, centred on black and cut into tiles. Tokens of the first tile, then those of the
  *           others row by row across the grid, without the rows or columns that hold padding only, each row
  *           followed by the image_newline embedding (transformers' pack_image_features).
+ *   next_video LLaVA-NeXT-Video: pictures as anyres; frames by the video processor's own sizes, their features pooled over
+ *           pool x pool squares.
  *   unires  LongVA: as anyres, but without the first tile, unpadding and newlines; each tile's tokens are
  *           averaged over pool x pool squares, and tiles follow one another whole.
  *
@@ -35,7 +37,7 @@
 
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
-    X(anyres) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)  \
+    X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)  \
     X(pixtral)
 
 typedef struct sac_colors {

@@ -10,6 +10,9 @@
 typedef struct settings {
     sac_pinpoints pinpoints;
     int most_tiles; /* that a grid may be worth: anyres_max_N */
+    sac_frame_newlines newlines;
+    bool flat;     /* the original's files: its code draws frames as it draws pictures */
+    bool averages; /* frames' tokens are means of 2 x 2, without an odd last row and column */
 } settings;
 
 /* ---------------------------------------------------------------- settings */
@@ -38,13 +41,15 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *config, 
     return st;
 }
 
-/* The original's flat config.json has another name for it. */
+/* The original's config.json, which has other names for some keys, and keys of its own. */
+static bool is_flat(const json_t *config) {
+    return json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
+}
+
 static sac_status read_ratio(settings *own, const json_t *config, sac_error *err) {
     static const char rule[] = "anyres_max_";
     const char *text = "anyres_max_9";
-    const bool is_flat =
-        json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
-    const char *key = is_flat ? "image_aspect_ratio" : "vision_aspect_ratio";
+    const char *key = is_flat(config) ? "image_aspect_ratio" : "vision_aspect_ratio";
     SAC_TRY(sac_json_get_string(config, key, &text, err));
     char *end = NULL;
     bool fits = strncmp(text, rule, sizeof rule - 1) == 0;
@@ -54,6 +59,31 @@ static sac_status read_ratio(settings *own, const json_t *config, sac_error *err
                         SAC_PROCESSOR_MAX_TILES);
     own->most_tiles = (int)n;
     return SAC_OK;
+}
+
+/* How a frame's tokens are made fewer, and which of them newlines follow (LLaVA-Video, Zhang et al., arXiv:2410.02713); the
+ * one behind a whole video is the model's. */
+static sac_status read_frames(settings *own, const sac_processor_config *c, const json_t *config,
+                              sac_error *err) {
+    const char *mode = "bilinear", *position = "one_token";
+    own->flat = is_flat(config);
+    if (!own->flat) return SAC_OK;
+    SAC_TRY(sac_json_get_string(config, "mm_spatial_pool_mode", &mode, err));
+    SAC_TRY(sac_json_get_string(config, "mm_newline_position", &position, err));
+    own->averages = strcmp(mode, "average") == 0;
+    if (!own->averages && strcmp(mode, "bilinear") != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"mm_spatial_pool_mode\" is \"%.40s\"; bilinear and average are known", mode);
+    own->newlines = strcmp(position, "grid") == 0    ? SAC_NEWLINES_ROWS
+                    : strcmp(position, "frame") == 0 ? SAC_NEWLINES_END
+                                                     : SAC_NEWLINES_NONE;
+    if (own->newlines == SAC_NEWLINES_NONE && strcmp(position, "one_token") != 0 &&
+        strcmp(position, "no_token") != 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"mm_newline_position\" is \"%.40s\"; grid, frame, one_token and no_token are known",
+                        position);
+    if (c->tile_size / c->patch_size >= 2) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "frames of one patch cannot be pooled");
 }
 
 /* Frames are drawn with the picture's settings: video_preprocessor_config.json must say the same. */
@@ -84,6 +114,7 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
                        sac_error *err) {
     SAC_TRY(read_pinpoints(c, model->config, preprocessor, err));
     SAC_TRY(read_ratio(c->own, model->config, err));
+    SAC_TRY(read_frames(c->own, c, model->config, err));
     return model->video ? check_video(c, model->video, preprocessor, err) : SAC_OK;
 }
 
@@ -107,10 +138,11 @@ static void shrink(const settings *own, sac_visual_plan *p) {
     p->blends = true;
 }
 
-static sac_status plan_frame(sac_visual_plan *p) {
-    int side = (p->patches.h + 1) / 2;
+static sac_status plan_frame(const settings *own, sac_visual_plan *p) {
+    int side = own->averages ? p->patches.h / 2 : (p->patches.h + 1) / 2;
     p->tokens = (sac_grid){1, side, side};
-    p->n_tokens = p->tokens_per_tile = side * side;
+    p->newlines = own->newlines;
+    p->n_tokens = p->tokens_per_tile = side * side + sac_visual_newlines(p);
     p->blends = true;
     return SAC_OK;
 }
@@ -118,7 +150,7 @@ static sac_status plan_frame(sac_visual_plan *p) {
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     SAC_TRY(sac_tile_plan(c, 1, p, err));
-    if (p->is_video_frame) return plan_frame(p);
+    if (p->is_video_frame) return plan_frame(own, p);
     if (p->is_among) {
         p->n_tokens++; /* a newline */
         return SAC_OK;
@@ -136,12 +168,13 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
 
 /* ---------------------------------------------------------------- pixels */
 
-/* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos there is torchvision alone. */
+/* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos transformers has torchvision alone. */
 static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
                       uint8_t *rows, sac_error *err) {
     sac_processor_config how = *c;
     if (p->is_video_frame) {
-        how.arithmetic = SAC_RESIZE_TORCHVISION;
+        const settings *own = c->own;
+        if (!own->flat) how.arithmetic = SAC_RESIZE_TORCHVISION;
         return sac_tile_squeeze(&how, image, rows, err);
     }
     how.pad_to_square = p->is_among;
@@ -174,11 +207,27 @@ static void put_taps(const int32_t from[SAC_VISUAL_TAPS], tap y, tap x, int32_t 
     memcpy(weight, by, sizeof by);
 }
 
+static const tap no_tap = {0, 0, 0};
+
+static void put_one(int32_t from, int32_t *source, float *weight) {
+    put_taps((const int32_t[]){from, from, from, from}, no_tap, no_tap, source, weight);
+}
+
+/* A grid of half an odd side leaves its last cell out: means, as any half of an even one is. */
+static tap frame_tap(int i, int n, int n_out) {
+    return n_out == n / 2 ? tap_of(i, 2 * n_out, n_out) : tap_of(i, n, n_out);
+}
+
 static void blend_frame(const sac_visual_plan *p, int32_t *source, float *weight) {
     int w = p->patches.w;
     for (int i = 0; i < p->n_tokens; i++, source += SAC_VISUAL_TAPS, weight += SAC_VISUAL_TAPS) {
-        tap y = tap_of(i / p->tokens.w, p->patches.h, p->tokens.h),
-            x = tap_of(i % p->tokens.w, w, p->tokens.w);
+        const int at = (int)sac_visual_cell(p, i);
+        if (at < 0) {
+            put_one(SAC_SOURCE_NEWLINE, source, weight);
+            continue;
+        }
+        tap y = frame_tap(at / p->tokens.w, p->patches.h, p->tokens.h),
+            x = frame_tap(at % p->tokens.w, w, p->tokens.w);
         const int32_t from[] = {y.at * w + x.at, y.at * w + x.next, y.next * w + x.at, y.next * w + x.next};
         put_taps(from, y, x, source, weight);
     }
@@ -190,13 +239,11 @@ static int32_t cell(const sac_visual_plan *p, int x, int y) {
 }
 
 static void blend_picture(const sac_visual_plan *p, int32_t *source, float *weight) {
-    static const tap first = {0, 0, 0};
     for (int32_t i = 0; i < p->n_tokens; i++, source += SAC_VISUAL_TAPS, weight += SAC_VISUAL_TAPS) {
         int at = i - p->tokens_per_tile, row = at / (p->grid_w + 1), column = at % (p->grid_w + 1);
         bool is_newline = at >= 0 && column == p->grid_w;
         if (at < 0 || is_newline) { /* the picture as a whole comes first */
-            int32_t one = is_newline ? SAC_SOURCE_NEWLINE : i;
-            put_taps((const int32_t[]){one, one, one, one}, first, first, source, weight);
+            put_one(is_newline ? SAC_SOURCE_NEWLINE : i, source, weight);
             continue;
         }
         tap y = tap_of(row, p->keep_h, p->grid_h), x = tap_of(column, p->keep_w, p->grid_w);

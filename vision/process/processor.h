@@ -72,6 +72,9 @@ void sac_processor_free(sac_processor_config *config); /* a zeroed one is fine *
  * neither. Owned by the caller. */
 sac_status sac_processor_find(json_t **out, const char *folder, sac_error *err);
 
+/* Newlines among a video frame's tokens: one behind each row of its grid, or one behind them all. */
+typedef enum sac_frame_newlines { SAC_NEWLINES_NONE, SAC_NEWLINES_ROWS, SAC_NEWLINES_END } sac_frame_newlines;
+
 /* What one picture or frame becomes; known before any pixel is touched. */
 typedef struct sac_visual_plan {
     int width, height; /* of the picture */
@@ -87,7 +90,9 @@ typedef struct sac_visual_plan {
     sac_grid patches;    /* of a tile; a step of time attends to itself only */
     int pool;            /* a tile's embeddings are averaged over pool x pool squares of its grid */
     sac_grid tokens;     /* of a tile, after that */
-    int tokens_per_tile; /* cells of `tokens`, and the class token where it is kept (then in front) */
+    /* Cells of `tokens`, and the class token where it is kept (then in front), and a frame's newlines. */
+    int tokens_per_tile;
+    sac_frame_newlines newlines;
     int64_t n_tokens;    /* that the prompt receives */
     int n_lines;         /* rows of its tokens that stand apart in the prompt, between texts; 0: a tile stands whole */
     /* The dialect's own: the tile grid of a picture in tiles (1 x 1 else), what of it the picture covers in
@@ -110,6 +115,17 @@ static inline sac_patch_order sac_visual_order(const sac_visual_plan *p) {
 /* Tiles of a video of n frames. */
 static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frames) {
     return (n_frames + p->frames - 1) / p->frames;
+}
+
+/* Newlines among the tokens of a frame. */
+static inline int sac_visual_newlines(const sac_visual_plan *p) {
+    return p->newlines == SAC_NEWLINES_ROWS ? p->tokens.h : p->newlines == SAC_NEWLINES_END ? 1 : 0;
+}
+/* The cell of `tokens` that token i of a tile is, counted behind the class token; -1: a newline. */
+static inline int64_t sac_visual_cell(const sac_visual_plan *p, int64_t i) {
+    const int64_t w = p->tokens.w;
+    if (p->newlines == SAC_NEWLINES_ROWS) return i % (w + 1) == w ? -1 : i / (w + 1) * w + i % (w + 1);
+    return p->newlines == SAC_NEWLINES_END && i == w * p->tokens.h ? -1 : i;
 }
 
 /* A picture; is_among: one of several of a conversation. TOO_LONG above max_tokens, BAD_ARGUMENT for sizes that cannot be

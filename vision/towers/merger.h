@@ -19,6 +19,7 @@ typedef struct sac_merger {
     int in, hidden, out;
     sac_activation act;
     int joins; /* features that make one row of y; 1 unless the kind says otherwise */
+    bool pools_first; /* features are averaged over squares before the projector, not what comes of it (mlp) */
     float norm_eps;
     int n_deep; /* further rows of `out` for each row of y: what the decoder adds after its first layers (DeepStack) */
     void *weights; /* kind->weights_bytes */
@@ -31,6 +32,7 @@ typedef struct sac_token_blend {
     int n; /* embeddings; 0: they are not blended */
     int32_t *source;
     float *weight; /* [n][SAC_BLEND_TAPS] */
+    const float *newline; /* [out], the embedding where a source is -1; NULL: none is */
 } sac_token_blend;
 
 /* A call: the features of n pictures that have one grid. */
@@ -46,7 +48,9 @@ typedef struct sac_merger_run {
     /* [n * features of a picture][in], of n_deep + 1 layers one behind another; scratch afterwards */
     sac_mat features;
     sac_mat mid;  /* [the same / joins][hidden], scratch */
-    void *raw;    /* [the same / joins][out] in y's type, scratch where embeddings are pooled or blended */
+    /* [the same / joins][out] in y's type, scratch where embeddings are pooled or blended; where features are pooled first,
+     * room for these pooled too */
+    void *raw;
     sac_mat y;    /* [n * tokens of a picture][out] */
     sac_mat deep; /* [the same][n_deep * out]; no data where n_deep is 0 */
 } sac_merger_run;

@@ -8,7 +8,7 @@
 extern const command command_ask, command_inspect, command_bench, command_eval, command_compare,
     command_caption, command_serve, command_calibrate, command_quantize;
 
-/* All of them, as lists show them, NULL-terminated; main.c has it. */
+/* Those of this build, as lists show them, NULL-terminated; main.c has it. */
 extern const command *const command_list[];
 
 /* A conversation on a terminal, until /quit or the end of input. media: shown with the first question. */

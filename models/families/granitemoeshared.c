@@ -1,0 +1,21 @@
+/* granitemoeshared.c - Granite with experts (granitemoe.c) and an MLP that sees every row beside them. */
+#include "config_values.h"
+#include "family.h"
+
+static void defaults(sac_model_config *c) { /* transformers' GraniteMoeSharedConfig */
+    sac_family_granitemoe.defaults(c);
+    c->text_family = &sac_family_granitemoeshared;
+}
+
+/* The decoder's own width is the MLP's. */
+static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
+    int width = 0;
+    SAC_TRY(sac_family_granitemoe.read(c, config, err));
+    SAC_TRY(sac_config_get_int(config, "shared_intermediate_size", 0, SAC_CONFIG_MAX_WIDTH, &width, err));
+    c->decoder.experts.shared = width > 0;
+    if (width > 0) c->decoder.intermediate = width;
+    return SAC_OK;
+}
+
+const sac_family sac_family_granitemoeshared = {
+    .name = "granitemoeshared", .defaults = defaults, .read = read, .positions = sac_positions_plain};
