@@ -71,6 +71,7 @@ def tokenizer_of(folder):
 
 class TextModel:
     """A text-only checkpoint, or one GGUF file, through transformers."""
+    ids = []  # of the sequence, where `first` goes through `step`
 
     def __init__(self, path):
         from transformers import AutoConfig, AutoModelForCausalLM
