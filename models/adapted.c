@@ -42,6 +42,7 @@ sac_status sac_adapted_find(sac_adapted *out, const sac_adapters *adapters, cons
         for (int k = 0; out->replacement == before && sac_tensor_table_name(t, row, gguf, layer, k, name);
              k++)
             SAC_TRY(replace(out, a, t, row, gguf, name, err));
+        lora.part = sac_tensor_table_range(t, row);
         if (lora.a) out->loras[out->n_loras++] = lora;
     }
     return SAC_OK;

@@ -189,22 +189,30 @@ static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
     return SAC_OK;
 }
 
-/* A copy with rows and columns exchanged, which the file has the other way round. */
-static sac_status transpose(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
+static void transpose(uint8_t *to, const uint8_t *from, int64_t rows, int64_t cols, size_t element) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            memcpy(to + (size_t)(j * rows + i) * element, from + (size_t)(i * cols + j) * element, element);
+}
+
+/* A copy with rows and columns exchanged, which the file has the other way round; or with those of each row, which there is
+ * [channels][places]. */
+static sac_status turn(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *from, const sac_adapted *adapted,
+                       sac_weight *w) {
     sac_tensor *t = &w->tensor;
     void *copy = NULL;
     if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras)
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
-                                                 "adapter", name);
-    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
-    const int64_t rows = t->dim[0], cols = t->dim[1];
-    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
-    for (int64_t i = 0; b->fill && i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            memcpy((uint8_t *)copy + (size_t)(j * rows + i) * element,
-                   (const uint8_t *)t->data + (size_t)(i * cols + j) * element, element);
+                                                 "adapter", from->name);
+    SAC_TRY(take(b, from->name, sac_weight_part_bytes(t), &copy));
+    const int64_t rows = t->dim[0], cols = t->dim[1], inner = row->channels_last ? from->dim[1] : 0;
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1), row_bytes = (size_t)cols * element;
+    for (int64_t i = 0; b->fill && inner && i < rows; i++)
+        transpose((uint8_t *)copy + (size_t)i * row_bytes, (const uint8_t *)t->data + (size_t)i * row_bytes, inner,
+                  cols / inner, element);
+    if (b->fill && !inner) transpose(copy, t->data, rows, cols, element);
     if (b->fill) t->data = copy;
-    t->dim[0] = cols, t->dim[1] = rows;
+    if (!inner) t->dim[0] = cols, t->dim[1] = rows;
     return SAC_OK;
 }
 
@@ -257,8 +265,8 @@ static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *r
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
-    if (row->transposed)
-        SAC_TRY(transpose(b, t->name, adapted, &w));
+    if (row->transposed || row->channels_last)
+        SAC_TRY(turn(b, row, t, adapted, &w));
     else if (row->inputs.n)
         SAC_TRY(exchange_inputs(b, row, t->name, adapted, &w));
     else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
@@ -341,14 +349,9 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
     if (adapted.replacement) t = adapted.replacement;
     SAC_TRY(sac_tensor_table_check(&b->table, row, b->s->gguf, t, b->err));
     sac_checkpoint_tensor rows;
-    if (row->within.n) {
-        if (adapted.n_loras)
-            return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s: an adapter of a tensor that holds several matrices",
-                            t->name);
-        if (!sl->is_matrix) {
-            SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
-            t = &rows;
-        }
+    if (row->within.n && !sl->is_matrix) {
+        SAC_TRY(sac_tensor_table_part(&b->table, row, t, &rows, b->err));
+        t = &rows;
     }
     b->done++;
     if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);

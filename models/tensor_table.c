@@ -197,3 +197,12 @@ sac_status sac_tensor_table_inputs(const sac_tensor_table *t, const sac_spec_ten
     return sac_fail(err, SAC_INTERNAL, "inputs \"%s\" and \"%s\" of %s are not its %lld columns", row->inputs.item[0],
                     row->inputs.item[1], row->slot, (long long)n_columns);
 }
+
+sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row) {
+    sac_row_range r = {0};
+    if (!row->within.n) return r;
+    r.first = evaluate(t, row->within.item[0]);
+    r.n = evaluate(t, row->shape.item[0]);
+    r.n_whole = evaluate(t, row->within.item[1]);
+    return r;
+}

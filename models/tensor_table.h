@@ -44,6 +44,8 @@ sac_status sac_tensor_table_rows(const sac_tensor_table *t, const sac_spec_tenso
 /* Those of a vector. UNSUPPORTED unless it is of floats. */
 sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tensor *row,
                                  const sac_checkpoint_tensor *whole, sac_checkpoint_tensor *part, sac_error *err);
+/* The same of a whole tensor of the shape that the configuration asks for; n_whole 0: the row is no part of one. */
+sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row);
 
 /* Of a row whose inputs stand in another order in the file: how many of the outer kind there are, each with how many of the
  * inner; INTERNAL unless that is all of the matrix's columns. */

@@ -5,7 +5,7 @@
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
-llava_interleave (LLaVA with SigLIP and Qwen2), pixtral, mistral3, ministral (and the text of Ministral 3).
+llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), pixtral, mistral3, ministral (and the text of Ministral 3).
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -308,6 +308,57 @@ def write_mistral3(folder, rng, seed):
     write_pixtral_kin(folder, rng, seed, config, vision["patch_size"] * merge)
 
 
+def draw_glm_text(rng, axes):
+    """Sizes of a decoder; half the pairs of a head that turn, or as many as the rope says, are those of `axes`."""
+    heads, kv = rng.choice([(1, 1), (4, 2), (3, 1), (4, 4), (6, 2)])
+    dim, partial = rng.choice([8, 16, 24]), rng.choice([0.5, 0.5, 0.25, 1.0])
+    rope = draw_rope(rng, rng.choice([300.0, 10000.0, 1e6]))
+    if axes:
+        pairs = int(dim * partial) // 2
+        first = rng.randint(0, pairs)
+        second = rng.randint(0, pairs - first)
+        rope["mrope_section"] = [first, second, pairs - first - second]
+    keys = dict(hidden_size=heads * dim, num_attention_heads=heads, num_key_value_heads=kv, num_hidden_layers=rng.randint(1, 3),
+                intermediate_size=rng.randint(3, 50), rms_norm_eps=rng.choice([1.5625e-7, 1e-5, 1e-3]),
+                tie_word_embeddings=rng.random() < 0.3)
+    if rng.random() < 0.5:
+        return {**keys, "rope_parameters": {**rope, "partial_rotary_factor": partial}}
+    return {**keys, "partial_rotary_factor": partial, "rope_scaling": {k: v for k, v in rope.items() if k != "rope_theta"},
+            "rope_theta": rope["rope_theta"]}
+
+
+def write_glm4(folder, rng, seed):
+    keys = draw_glm_text(rng, False)
+    if rng.random() < 0.3:
+        keys["head_dim"] = rng.choice([8, 24])
+    else:
+        keys["head_dim"] = keys["hidden_size"] // keys["num_attention_heads"]
+    config = tiny.glm4(**keys, attention_bias=rng.random() < 0.7)
+    write_weights(folder, config, seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+
+
+def write_glm4v(folder, rng, seed):
+    """Bounds that some pictures are under and some over."""
+    heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 7)
+    vision = {"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
+              "intermediate_size": rng.choice([3, 20, 60]), "image_size": patch * rng.randint(1, 12) + rng.randrange(patch),
+              "attention_bias": rng.random() < 0.4, "rms_norm_eps": rng.choice([1e-5, 1e-3])}
+    kind = rng.choice(["glm4v", "glm4v", "glm46v"])
+    config = tiny.glm4v(vision, kind, **draw_glm_text(rng, True))
+    if rng.random() < 0.2 and "partial_rotary_factor" in config["text_config"]:
+        config["text_config"].pop("partial_rotary_factor")  # none: all channels turn
+        pairs = config["text_config"]["hidden_size"] // config["text_config"]["num_attention_heads"] // 2
+        config["text_config"]["rope_scaling"]["mrope_section"] = [pairs - 2, 1, 1]
+    write_weights(folder, config, seed)
+    tiny.write_glm_files(folder, config, {"glm46v": rng.random() < 0.5})
+    square = (2 * patch) ** 2 * 2
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
+        content, low = goldens.read_json(folder, name), square * rng.randint(1, 20)
+        content["size"] = {"shortest_edge": low, "longest_edge": low + square * rng.randint(1, 60)}
+        tiny.write_json(folder, name, content)
+
+
 def draw_tower(rng, kind, least):
     heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 6)
     return kind(image_size=patch * rng.randint(least, 7) + rng.randrange(patch), patch_size=patch, hidden_size=heads * rng.choice([4, 8]),
@@ -437,7 +488,8 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
-            "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case)}
+            "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
+            "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case)}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -125,13 +125,15 @@ CASES = [
     one("tying", "qwen3_tied", dict(target_modules=["lm_head", "q_proj"], ensure_weight_tying=True)),
     one("tying_saved", "qwen3_tied", dict(target_modules=["v_proj"], modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
     one("tying_dora", "qwen3_tied", dict(target_modules=["embed_tokens"], use_dora=True, ensure_weight_tying=True)),
+    one("fused", "glm4", dict(target_modules="all-linear")),
+    one("fused_dora", "glm4", dict(target_modules=["gate_up_proj"], use_dora=True)),
 ]
 
 
 def random_cases(n, seed):
     rng, cases = random.Random(seed), []
     for i in range(n):
-        base = rng.choice(["llama_f32", "llama_f32", "qwen2", "mistral", "llava_full", "llava", "llava_qwen2", "llava_next", "qwen2_vl", "qwen2_5_vl_tied", "qwen2_yarn"])
+        base = rng.choice(["llama_f32", "llama_f32", "qwen2", "mistral", "llava_full", "llava", "llava_qwen2", "llava_next", "qwen2_vl", "qwen2_5_vl_tied", "qwen2_yarn", "glm4"])
         adapters = []
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             targets = rng.choice(["all-linear", rng.sample(ATTENTION + MLP, rng.randint(1, 7)), LLM,
@@ -147,7 +149,7 @@ def random_cases(n, seed):
             if rng.random() < 0.2 and not adapters:
                 a["modules_to_save"] = [rng.choice(["norm", "input_layernorm", "post_attention_layernorm"])]
             adapters.append(a)
-        text_only = base in ("llama_f32", "qwen2", "qwen2_yarn", "mistral")
+        text_only = base in ("llama_f32", "qwen2", "qwen2_yarn", "mistral", "glm4")
         cases.append(one(f"random_{i}", base, *adapters, prompt=0 if text_only else rng.randint(0, 1)))
     return cases
 

@@ -135,6 +135,15 @@ KIN_OF_LLAMA = {
     "smollm3": {"text": {**PLAIN_TEXT, "attention_bias": [False], "no_rope_layers": [[1, 1], [0, 0], [1, 0], "-"], "no_rope_layer_interval": [1, 2],
                          "use_sliding_window": [True, False], "sliding_window": [3, 9, None],
                          "layer_types": [["full_attention"] * 2]}}}
+HALF_ROPE = [dict(r, rope_theta=2000.0, partial_rotary_factor=0.5) for r in ROPE if "rope_type" in r]
+GLM_TEXT = {k: v for k, v in PLAIN_TEXT.items() if not k.startswith("rope_")}
+GLM = {"glm4": {"text": {**GLM_TEXT, "rope_theta": [300.0, "-"], "partial_rotary_factor": [1.0, 0.34, "-"], "rope_parameters": HALF_ROPE}},
+       "glm4v": {"text": {**GLM_TEXT, "rope_theta": [300.0, "-"], "attention_bias": [True],
+                          "rope_scaling": [{"rope_type": "default", "mrope_section": s} for s in ([0, 1, 1], [2, 0, 0], [1, 0, 1])]},
+                 "vision": {"rms_norm_eps": [1e-3, 1e-2], "num_heads": [1, 2, 6], "attention_dropout": [0.2], "initializer_range": [0.5]},
+                 "top": {"tie_word_embeddings": [False], "image_start_token_id": [3], "video_end_token_id": [3]},
+                 "processor": {**PROCESSOR_KEYS, "size": [{"shortest_edge": 700, "longest_edge": 1800}, {"longest_edge": 9000},
+                                                          {"shortest_edge": 4000}]}}}
 LONG_ROPE = {"type": "longrope", "short_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 4.0], "long_factor": [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]}
 EXPERT_TEXT = {**PLAIN_TEXT, "output_router_logits": [True], "router_aux_loss_coef": [0.5], "num_experts_per_tok": [1, 2, 3, "-"]}
 KIN_OF_LLAMA.update({
@@ -146,7 +155,7 @@ KIN_OF_LLAMA.update({
     "mixtral": {"text": {**EXPERT_TEXT, "sliding_window": [2, 5, None, "-"], "router_jitter_noise": [0.1]}},
     "olmoe": {"text": {**EXPERT_TEXT, "attention_bias": [False], "norm_topk_prob": [True, False, "-"]}},
     "granitemoe": {"text": {**EXPERT_TEXT, **{k: v for k, v in KIN_OF_LLAMA["granite"]["text"].items() if k not in PLAIN_TEXT and k != "mlp_bias"}}}})
-LATER = {**GEMMA, **KIN_OF_LLAMA, "internvl": INTERN_VL,
+LATER = {**GEMMA, **GLM, **KIN_OF_LLAMA, "internvl": INTERN_VL,
          "internvl_rms": {"text": {k: v for k, v in INTERN_VL["text"].items() if k != "tie_word_embeddings"},
                           "vision": INTERN_VL["vision"], "top": {**INTERN_VL["top"], "tie_word_embeddings": ["-"]},
                           "processor": {k: v for k, v in INTERN_VL["processor"].items() if k not in PROCESSOR_KEYS}}}

@@ -13,6 +13,8 @@ import os
 import transformers as t
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+from transformers.models.glm4v.video_processing_glm4v import Glm4vVideoProcessor
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
 from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
@@ -34,14 +36,15 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config, "phi3": t.Phi3Config,
            "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
            "granitemoeshared": t.GraniteMoeSharedConfig,
-           "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig}
+           "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig,
+           "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
-              "mistral3": PixtralImageProcessorPil}
+              "mistral3": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil}
 HALVES = ("text_config", "vision_config")
-OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3")  # whose classes no other family has
+OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v")  # whose classes no other family has
 OWN_TOWERS = ("internvl",)
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
@@ -96,6 +99,7 @@ def main():
                 place[half] = None
     golden["half"] = {k: {h: config_keys(type(getattr(CONFIGS[k](), h))) for h in HALVES} for k in OWN_HALVES}
     golden["half"].update({k: {"vision_config": config_keys(type(CONFIGS[k]().vision_config))} for k in OWN_TOWERS})
+    golden["preprocessor"]["glm4v"].update(processor_keys(Glm4vVideoProcessor))
     golden["preprocessor"]["llava_next_video"].update(processor_keys(LlavaNextImageProcessorPil))
     golden["preprocessor"]["internvl"].update(processor_keys(InternVLVideoProcessor))
     with open(os.path.join(ROOT, "tests", "golden", "config_keys.json"), "w") as f:

@@ -9,6 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
+glm4v.txt       those of GLM-4.1V's pictures and frames; glm4v_frames.txt: which frames its code and GLM-4.6V's look at
 internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
 smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
 pixtral.txt     patch rows of Pixtral's pictures
@@ -458,6 +459,55 @@ def qwen3_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- glm4v.txt ----
+
+def glm_goldens():
+    """Sizes and patch rows of GLM-4.1V's pictures by Pillow (p), by torchvision (t), and of videos (v) of so many frames, all the
+    same."""
+    from transformers.models.glm4v.image_processing_glm4v import Glm4vImageProcessor
+    from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+    from transformers.models.glm4v.video_processing_glm4v import Glm4vVideoProcessor
+    lines = ["# by frames width height kind seed shortest_edge longest_edge rows columns checksum of a step's patch rows"]
+    sizes = [(28, 28), (1, 1), (3, 200), (200, 3), (29, 55), (14, 42), (57, 83), (131, 45), (300, 17), (17, 300), (400, 2), (222, 111)]
+    for n, by, cls in ((2, "p", Glm4vImageProcessorPil), (2, "t", Glm4vImageProcessor), (2, "v", Glm4vVideoProcessor),
+                       (3, "v", Glm4vVideoProcessor), (4, "v", Glm4vVideoProcessor), (5, "v", Glm4vVideoProcessor), (10, "v", Glm4vVideoProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            low, high = ((112 * 112, 28 * 28 * 15000), (1568, 6272), (30000, 60000), (1, 12000))[(i + n) % 4]
+            kind = 0 if i % 2 else 2
+            a, options = picture(kind, w, h, i), dict(RAW, size={"shortest_edge": low, "longest_edge": high})
+            if by == "v":
+                video = torch.from_numpy(a.transpose(2, 0, 1).copy())[None].repeat(n + n % 2, 1, 1, 1)  # as sample_frames has it
+                batch = cls(**options, do_sample_frames=False)(videos=[video], return_tensors="pt")
+                pixels, grid = batch["pixel_values_videos"].numpy(), batch["video_grid_thw"][0].tolist()
+            else:
+                batch = cls(**options)(images=[Image.fromarray(a)], return_tensors="pt")
+                pixels, grid = batch["pixel_values"].numpy(), batch["image_grid_thw"][0].tolist()
+            step = pixels[:grid[1] * grid[2]].reshape(-1, 3, 2, 14, 14).transpose(0, 2, 3, 4, 1)
+            assert (step == step.astype(np.uint8)).all()
+            lines.append(f"{by} {n} {w} {h} {kind} {i} {low} {high} {grid[1]} {grid[2]} {crc(step.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
+
+
+def glm_frame_goldens():
+    """Which frames the code of GLM-4.1V (1) and of GLM-4.6V (2) looks at, before the last is repeated for an even number: their
+    number, and the sum of index[i] * (i + 1)."""
+    from transformers.models.glm46v.video_processing_glm46v import Glm46VVideoProcessor
+    from transformers.models.glm4v.video_processing_glm4v import Glm4vVideoProcessor
+    from transformers.video_utils import VideoMetadata
+    rng, lines = random.Random(5), ["# pace frames rate fps max_duration number sum"]
+    drawn = [(rng.choice([1, 2]), int(2 ** rng.uniform(0, 17)), rng.choice([24, 25, 30, 29.97, 23.976, 12.5, 7, 0.5, 60]),
+              rng.choice([2, 2, 1, 0.5, 3, 30]), rng.choice([300, 300, 10, 60])) for _ in range(160)]
+    drawn += [(k, n, 25, 2, 300) for k in (1, 2) for n in (1, 2, 3, 7500, 7501, 750, 751, 60000, 60001)]
+    for pace, total, rate, fps, most in drawn:
+        if pace == 2 and int(total / rate * 6) == 0:
+            continue  # it finds none
+        about = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate)
+        one = Glm4vVideoProcessor(max_duration=most) if pace == 1 else Glm46VVideoProcessor()
+        index = list(dict.fromkeys(one.sample_frames(about, fps=fps).tolist()))
+        lines.append(f"{pace} {total} {rate} {fps} {most} {len(index)} {sum(x * (i + 1) for i, x in enumerate(index))}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- smolvlm.txt ----
 
 def smolvlm_goldens():
@@ -601,7 +651,8 @@ def main():
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
              "internvl.txt": internvl_goldens(), "pixtral.txt": pixtral_goldens(),
-             "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens()}
+             "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens(),
+             "glm4v.txt": glm_goldens(), "glm4v_frames.txt": glm_frame_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

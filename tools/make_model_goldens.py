@@ -71,7 +71,8 @@ def tokenizer_of(folder):
 
 class TextModel:
     """A text-only checkpoint, or one GGUF file, through transformers."""
-    ids = []  # of the sequence, where `first` goes through `step`
+
+    ids = ()  # run so far; those that see, whose first() is their own, have no border to look for
 
     def __init__(self, path):
         from transformers import AutoConfig, AutoModelForCausalLM
@@ -96,7 +97,7 @@ class TextModel:
 
     def step(self, ids, cache):
         """Where LongRoPE's factors change, all tokens are run anew, as transformers' generate does."""
-        self.ids = (self.ids if cache is not None else []) + list(ids)
+        self.ids = [*(self.ids if cache is not None else ()), *ids]
         border = getattr(self.model.config, "original_max_position_embeddings", None)
         if border and len(self.ids) > border >= len(self.ids) - len(ids):
             ids, cache = self.ids, None
@@ -586,6 +587,74 @@ class Qwen3VL(QwenVL):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class Glm4v(TextModel):
+    """GLM-4.1V and GLM-4.6V by their own processors, pictures by the Pillow backend; frames stand half a second apart. Numbers of
+    the rows are transformers' own."""
+
+    def __init__(self, path):
+        import transformers
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        own = transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        kind = read_json(path, "preprocessor_config.json")["processor_class"]
+        self.processor = getattr(transformers, kind)(
+            transformers.AutoImageProcessor.from_pretrained(path, backend="pil"), own,
+            transformers.AutoVideoProcessor.from_pretrained(path), chat_template=template)
+
+    def text(self, case):
+        if case.get("chat_format") == "plain":
+            parts = iter([p for m in case["messages"] for p in m["parts"] if "text" not in p])
+            mark = lambda p: "<|image|>" if "image" in p else "<|begin_of_video|><|video|><|end_of_video|>"
+            return "".join(mark(next(parts)) if p is IMAGE_MARK else p for p in render(case, joined=True))
+        kinds = {"image": "image", "frames": "video", "text": "text"}
+        chat = [{"role": m["role"], "content": [{"type": kinds[k], "text": v} for p in m["parts"] for k, v in p.items()]}
+                for m in case["messages"]]
+        return self.processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+
+    def inputs(self, case):
+        from transformers.video_utils import VideoMetadata
+        if "text" in case:
+            return {"input_ids": torch.tensor([super().prompt(case)[0]])}
+        parts = [p for m in case["messages"] for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        videos = [[open_picture(f) for f in p["frames"]] for p in parts if "frames" in p]
+        frames = [torch.stack([torch.from_numpy(np.asarray(f)).permute(2, 0, 1) for f in v + v[-1:] * (len(v) % 2)]) for v in videos]
+        about = [VideoMetadata(total_num_frames=len(v), fps=2.0, frames_indices=[min(i, len(v) - 1) for i in range(len(f))])
+                 for v, f in zip(videos, frames)]
+        more = dict(videos=frames, video_metadata=about, do_sample_frames=False) if videos else {}
+        batch = self.processor(text=[self.text(case)], images=pictures or None, return_tensors="pt", **more)
+        return {k: v for k, v in batch.items() if k not in ("attention_mask", "video_metadata")}
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        return ids, ids.count(self.model.config.image_token_id)
+
+    def first(self, ids, case):
+        batch = self.inputs(case)
+        kinds, grids = batch.get("mm_token_type_ids"), {k: v for k, v in batch.items() if k.endswith("thw")}
+        numbers, delta = self.model.model.get_rope_index(batch["input_ids"], torch.zeros_like(batch["input_ids"]) if kinds is None
+                                                         else kinds, **grids)
+        self.next_number = len(ids) + int(delta[0, 0])
+        if "pixel_values" in batch and "pixel_values_videos" in batch:
+            batch = {"inputs_embeds": self.rows(batch)}
+        out = self.model(position_ids=numbers, use_cache=True, **batch)
+        return out.logits[0, -1].float(), out.past_key_values
+
+    def rows(self, batch):
+        """Of a prompt with pictures and videos, whose rows transformers' forward cannot tell apart: each kind by its own."""
+        rows, kinds = self.model.get_input_embeddings()(batch["input_ids"]), batch["mm_token_type_ids"]
+        pictures = self.model.get_image_features(batch["pixel_values"], batch["image_grid_thw"]).pooler_output
+        videos = self.model.get_video_features(batch["pixel_values_videos"], batch["video_grid_thw"]).pooler_output
+        for kind, features in ((1, pictures), (2, videos)):
+            rows[kinds == kind] = torch.cat(list(features))
+        return rows
+
+    step = QwenVL.step
+
+
 class SmolVLM(TextModel):
     """SmolVLM and Idefics3, prompts by their processors; these put pictures and videos into one place, so that their pixels
     are made one by one. Idefics3 has no videos of its own: its frames are SmolVLM's."""
@@ -923,6 +992,19 @@ PIXTRAL = [
         {"role": "user", "parts": [image("square.png"), question("What is it?")]},
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
 ]
+GLM = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "small", "long")],
+    chat_case("three pictures", question("This"), image("tall.png"), question("and this"), image("square.png"), image("wide.png"),
+              question("."), chat_format=None),
+    chat_case("five frames", FRAMES, question("What happens?"), chat_format=None),
+    chat_case("one frame", question("What is it?"), {"frames": ["frame2.png"]}, chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]},
+        {"role": "user", "parts": [question("And this?"), {"frames": ["frame0.png", "frame3.png"]}, image("small.png")]}]},
+]
 NEXT_VIDEO = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "small", "long")],
@@ -938,6 +1020,8 @@ NEXT_VIDEO = [
 CASES = {
     "Pixtral": PIXTRAL,
     "Mistral3ForConditionalGeneration": PIXTRAL,
+    "Glm4vForConditionalGeneration": GLM,
+    "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
     "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,
     "LlavaNextVideoForConditionalGeneration, 3": [NEXT_VIDEO[i] for i in (1, 6, 8, 9, 10)],
@@ -991,6 +1075,8 @@ def open_model(path):
         return LongVA(path)
     if architecture.startswith("Qwen2") and "VL" in architecture:
         return QwenVL(path)
+    if architecture.startswith("Glm4") and "Conditional" in architecture:
+        return Glm4v(path)
     if architecture.startswith("Qwen3VL"):
         return Qwen3VL(path)
     if architecture == "InternVLChatModel":

@@ -207,6 +207,11 @@ def qwen3_moe(**keys):
     return text_config("qwen3_moe", "Qwen3MoeForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512, **keys)
 
 
+def glm4(**keys):
+    return text_config("glm4", "Glm4ForCausalLM", max_position_embeddings=512, pad_token_id=END,
+                       **{"rms_norm_eps": 1.5625e-7, **keys})
+
+
 def clip(**keys):
     return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
@@ -366,6 +371,32 @@ def mistral3(text, vision, **keys):
             "multimodal_projector_bias": False, "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
 
 
+GLM_TOKENS = ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|begin_of_image|>", "<|end_of_image|>",
+              "<|begin_of_video|>", "<|end_of_video|>", "<|image|>", "<|video|>"]
+GLM_CHAT = """[gMASK]<sop>{%- for m in messages -%}{{ '<|' + m.role + '|>\n' }}
+{%- if m.content is string -%}{{ m.content }}{%- else -%}
+{%- for part in m.content -%}
+{%- if part.type == 'video' -%}<|begin_of_video|><|video|><|end_of_video|>
+{%- elif part.type == 'image' -%}<|begin_of_image|><|image|><|end_of_image|>
+{%- else -%}{{ part.text }}{%- endif -%}
+{%- endfor -%}{%- endif -%}{%- endfor -%}{{ '<|assistant|>\n' if add_generation_prompt }}
+"""
+
+
+def glm4v(vision, model_type="glm4v", **keys):
+    at = lambda token: VOCAB + GLM_TOKENS.index(token)
+    text = {**SMALL, "model_type": "glm4v_text", "vocab_size": VOCAB + len(GLM_TOKENS), "hidden_act": "silu", "rms_norm_eps": 1e-5,
+            "max_position_embeddings": 1024, "eos_token_id": [END, VOCAB - 2], "pad_token_id": END, "attention_bias": True,
+            **({} if "rope_parameters" in keys else {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}), **keys}
+    return {"architectures": ["Glm46VForConditionalGeneration" if model_type == "glm46v" else "Glm4vForConditionalGeneration"],
+            "model_type": model_type, "text_config": text, "image_token_id": at("<|image|>"), "video_token_id": at("<|video|>"),
+            "image_start_token_id": at("<|begin_of_image|>"), "image_end_token_id": at("<|end_of_image|>"),
+            "video_start_token_id": at("<|begin_of_video|>"), "video_end_token_id": at("<|end_of_video|>"),
+            "tie_word_embeddings": text.pop("tie_word_embeddings", False), "vision_config": {
+                "model_type": "glm4v_vision", "hidden_act": "silu", "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2,
+                "rms_norm_eps": 1e-5, "attention_bias": False, "attention_dropout": 0.0, "out_hidden_size": text["hidden_size"], **vision}}
+
+
 TINY = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=20)
 NANO = dict(hidden_size=8, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=1, intermediate_size=12)
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
@@ -413,6 +444,8 @@ MODELS = {
                                   attention_bias=True, decoder_sparse_step=2, tie_word_embeddings=True,
                                   use_sliding_window=True, sliding_window=19, max_window_layers=2, rope_theta=10000.0),
                         "f16", "v5", {"experts": "v5", "sharded": True}),
+    "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
+                  intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -459,6 +492,13 @@ MODELS = {
                              decoder_sparse_step=1, mlp_only_layers=[], rope_scaling={
                                  "rope_type": "default", "mrope_section": [2, 2, 2], "mrope_interleaved": True},
                              rope_theta=5000.0), "bf16", "v5", {"experts": "turned"}),
+    "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
+                    hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
+    "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
+                      "attention_bias": True}, "glm46v", hidden_size=16, num_attention_heads=2, intermediate_size=24, num_key_value_heads=1,
+                     rope_parameters={
+                         "rope_type": "default", "rope_theta": 5000.0, "mrope_section": [1, 0, 1], "partial_rotary_factor": 0.5}),
+               "f16", "v5", {"glm46v": True}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
@@ -509,7 +549,7 @@ MODELS = {
     "mixtral": (text_config("mixtral", "MixtralForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2,
                             intermediate_size=17, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5, rope_theta=1e6,
                             max_position_embeddings=512, sliding_window=33, output_router_logits=False, tie_word_embeddings=False),
-                "bf16", "v5", {"experts": "mixtral", "sharded": True}),
+                "bf16", "v5", {"experts": "mixtral"}),
     "olmoe": (text_config("olmoe", "OlmoeForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
                           intermediate_size=9, num_experts=6, num_experts_per_tok=3, norm_topk_prob=False, rms_norm_eps=1e-5,
                           rope_theta=10000.0, max_position_embeddings=512, clip_qkv=None, pad_token_id=0, tie_word_embeddings=False),
@@ -524,10 +564,13 @@ MODELS = {
                                      shared_intermediate_size=11, rms_norm_eps=1e-6, rope_theta=10000.0, max_position_embeddings=512,
                                      embedding_multiplier=1.4, attention_multiplier=0.4, residual_multiplier=0.8, logits_scaling=0.9,
                                      pad_token_id=0, tie_word_embeddings=True), "bf16", "v5", {"experts": "granite"}),
-    "llava_next_video": (llava_next_video(llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)),
-                         "bf16", "old", {"tokens": 12}),
+    "llava_next_video": (llava_next_video(
+        llama(**NANO, rope_theta=10000.0), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=6)), "bf16", "old",
+        {"tokens": 12}),
     "llava_next_video_own": (llava_next_video(
-        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4), vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52", {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
+        mistral(**NANO, sliding_window=None), clip(hidden_size=9, intermediate_size=12, num_hidden_layers=2, patch_size=4),
+        vision_feature_layer=[-1, 0], spatial_pool_stride=3), "f16", "v4.52",
+        {"tokens": 12, "frames": {"size": {"height": 30, "width": 30}, "do_center_crop": False}}),
     "longva": (None, "bf16", "v5", {"tower": "inside"}),
     "longva_tower": (None, "f16", "v5", {"tower": "beside"}),
     "llava_onevision_flat": (None, "f16", "v5", {"of": "llava_onevision_max"}),
@@ -590,7 +633,8 @@ def write_onevision_flat(folder, twin):
 
 
 def write_llava_video(folder, seed, dtype, **keys):
-    whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), siglip(hidden_size=8, num_attention_heads=2, intermediate_size=12), vision_aspect_ratio="anyres_max_3")
+    tower = siglip(hidden_size=8, num_attention_heads=2, intermediate_size=12)
+    whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), tower, vision_aspect_ratio="anyres_max_3")
     tensors = draw(tensor_shapes(whole), seed, False)
     write_flat(folder, whole, {k: v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, add_faster_video=False,
                add_time_instruction=False, faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
@@ -662,6 +706,8 @@ def write_checkpoint(name, seed):
         write_gemma_files(folder, config, options)
     elif "scale_factor" in config:
         write_smolvlm_files(folder, config, options)
+    elif config["model_type"] in ("glm4v", "glm46v"):
+        write_glm_files(folder, config, options)
     elif "depth" in config.get("vision_config", {}):
         vision = config["vision_config"]
         pixels = {"min_pixels": 900, "max_pixels": 2500}
@@ -697,8 +743,9 @@ def write_checkpoint(name, seed):
             pictures = goldens.read_json(folder, "preprocessor_config.json")
             os.remove(os.path.join(folder, "preprocessor_config.json"))
             colors = {k: pictures[k] for k in ("image_mean", "image_std")}
-            write_json(folder, "processor_config.json", {"processor_class": "LlavaNextVideoProcessor", "image_processor": pictures, "video_processor": {
-                "video_processor_type": "LlavaNextVideoVideoProcessor", "do_sample_frames": False, **colors, **options["frames"]}})
+            videos = {"video_processor_type": "LlavaNextVideoVideoProcessor", "do_sample_frames": False, **colors, **options["frames"]}
+            write_json(folder, "processor_config.json", {
+                "processor_class": "LlavaNextVideoProcessor", "image_processor": pictures, "video_processor": videos})
 
 
 def write_internvl_files(folder, config, options):
@@ -812,6 +859,24 @@ def write_gemma_files(folder, config, options):
         "image_std": [0.5] * 3, "resample": 2, "image_seq_length": config["mm_tokens_per_image"],
         "size": {"height": side, "width": side}, **pan, **options.get("pan", {})})
     write_json(folder, "processor_config.json", {"processor_class": "Gemma3Processor", "image_seq_length": config["mm_tokens_per_image"]})
+
+
+def write_glm_files(folder, config, options):
+    """As published; GLM-4.6V's classes under glm4v too."""
+    from tokenizers import AddedToken, Tokenizer
+    t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
+    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in GLM_TOKENS])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(GLM_CHAT)
+    vision, kind = config["vision_config"], "Glm46V" if options.get("glm46v") else "Glm4v"
+    common = {"processor_class": kind + "Processor", "patch_size": vision["patch_size"], "merge_size": 2, "temporal_patch_size": 2,
+              "do_rescale": True, "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+    write_json(folder, "preprocessor_config.json", {"image_processor_type": kind + "ImageProcessor", **common,
+                                                    "size": {"shortest_edge": 1600, "longest_edge": 4600}})
+    write_json(folder, "video_preprocessor_config.json", {"video_processor_type": kind + "VideoProcessor", **common,
+                                                          "size": {"shortest_edge": 1600, "longest_edge": 9000}})
 
 
 def write_smolvlm_files(folder, config, options):

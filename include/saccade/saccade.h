@@ -317,10 +317,14 @@ typedef struct sac_video_options {
     double
         skip_s; /* of a video longer than max_frames at fps and twice this, so many seconds at both ends are left
                            out, and fps counts frames to the nearest number (SmolVLM); 0 = none */
+    int pace;      /* 1: frames at fps stand at whole steps of time (GLM-4.1V), 2: so many as the video's length asks for, whatever
+                      fps is, if it is not 0 (GLM-4.6V); 0: they are spread evenly */
+    double most_s; /* of pace 1: a longer video gets no more frames than one of so many seconds */
 } sac_video_options;
 
 /* `asked`, with what the model's own code samples of a video where neither fps nor num_frames is asked for (Qwen-VL: 2
- * frames a second; SmolVLM2: 1, at most 64, without the first and last second of a long video). Whoever decodes a video itself chooses its frames by this. */
+ * frames a second; SmolVLM2: 1, at most 64, without the first and last second of a long video; GLM-4.1V and GLM-4.6V: at a
+ * pace of their own). Whoever decodes a video itself chooses its frames by this. */
 SAC_API sac_video_options sac_model_video_options(const sac_model *m, sac_video_options asked);
 
 typedef enum sac_part_kind {

@@ -3,7 +3,7 @@
 
 #include "op_linear.h"
 
-/* y = act(gate) * up; y may be gate or up. */
+/* y = act(gate) * up, or act(gate) where up has no data; y may be gate or up. */
 typedef struct sac_swiglu_args {
     sac_mat y, gate, up;
     sac_activation act; /* SAC_ACT_NONE: SiLU, which most gates are */

@@ -19,6 +19,7 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     const char *frames = spec.frames ? spec.frames : "separate";
     c->frame_layout = strcmp(frames, "joined") == 0    ? SAC_FRAMES_JOINED
                       : strcmp(frames, "timed") == 0   ? SAC_FRAMES_TIMED
+                      : strcmp(frames, "seconds") == 0 ? SAC_FRAMES_SECONDS
                       : strcmp(frames, "counted") == 0 ? SAC_FRAMES_COUNTED
                                                        : SAC_FRAMES_SEPARATE;
     snprintf(c->default_chat, sizeof c->default_chat, "%s", spec.chat ? spec.chat : "");

@@ -19,6 +19,7 @@ typedef enum sac_frame_layout {
     SAC_FRAMES_SEPARATE, /* every frame has its own image placeholder */
     SAC_FRAMES_JOINED,   /* one placeholder, the frames' tokens one after the other (LongVA) */
     SAC_FRAMES_TIMED,    /* each step of a video's time has its own, behind its seconds as text (Qwen3-VL) */
+    SAC_FRAMES_SECONDS,  /* each step of a video's time has its own, before its seconds as text (GLM-4.1V) */
     SAC_FRAMES_COUNTED,  /* each frame has its own, behind "Frame1: " and so on (InternVL) */
 } sac_frame_layout;
 
@@ -55,6 +56,7 @@ typedef struct sac_model_config {
     bool qk_norm;         /* of each head of queries and keys */
     bool no_pre_norms;    /* none before a part of a layer */
     bool post_norms;      /* of what each part of a layer makes, before it is added */
+    double partial_rotary; /* of a head's channels, where "partial_rotary_factor" is missing; 0: all, and no other is supported */
     bool has_axes;        /* rows are numbered on three axes, which share the rotary pairs (M-RoPE) */
     bool axes_take_turns; /* see sac_rope_config */
     bool may_be_long;     /* LongRoPE and no other scaling; and some channels of a head may be left as they are */
@@ -68,6 +70,7 @@ typedef struct sac_model_config {
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
     float projector_norm_eps; /* 0: the tower's */
+    int merger_width; /* of the MLP that ends the merger (GLM-4.1V); 0: it has none */
     bool pools_first; /* see sac_merger */
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
     int32_t image_token, video_token; /* video_token -1: a video's rows have the picture's */
@@ -109,13 +112,16 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
     const bool is_patch = c->merger && c->merger->joins_squares;
     int joins = is_patch ? c->tower.merge_size * c->tower.merge_size : 1;
     int in = is_patch ? c->tower.hidden : sac_tower_cols(&c->tower);
+    int room = c->merger_width > c->decoder.hidden ? c->merger_width : c->decoder.hidden; /* merger_glm.c */
     return (sac_merger){.kind = c->merger,
                         .in = in,
                         .joins = joins,
                         .pools_first = c->pools_first,
                         .norm_eps = c->projector_norm_eps > 0 ? c->projector_norm_eps : c->tower.norm_eps,
-                        .hidden = !is_patch || c->merger->narrows ? c->decoder.hidden
-                                  : is_patch && c->merger->reduces ? in + c->decoder.hidden
+                        .width = c->merger_width,
+                        .hidden = c->merger_width                   ? c->decoder.hidden + 2 * room
+                                  : !is_patch || c->merger->narrows ? c->decoder.hidden
+                                  : c->merger->reduces              ? in + c->decoder.hidden
                                   : c->merger->pools              ? in
                                                                   : joins * in,
                         .n_deep = c->decoder.n_deep,

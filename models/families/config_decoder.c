@@ -37,7 +37,9 @@ static sac_status read_mscale(sac_rope_config *r, const json_t *p, sac_error *er
 /* "mrope_section": how many pairs turn by a row's number of time, of height, of width (Qwen2-VL). */
 static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
-    static const int chunks[SAC_POSITION_AXES] = {16, 24, 24}, turns[SAC_POSITION_AXES] = {24, 20, 20};
+    static const int chunks[SAC_POSITION_AXES] = {16, 24, 24}, turns[SAC_POSITION_AXES] = {24, 20, 20},
+                     of_half[SAC_POSITION_AXES] = {8, 12, 12}; /* GLM-4.1V's */
+    const int *usual = c->axes_take_turns ? turns : c->partial_rotary > 0 ? of_half : chunks;
     r->axes_take_turns = c->axes_take_turns;
     const json_t *list = NULL;
     int sum = 0;
@@ -46,7 +48,7 @@ static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err
         return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers");
     for (int axis = 0; axis < SAC_POSITION_AXES; axis++) {
         const json_t *v = json_array_get(list, (size_t)axis);
-        json_int_t n = list ? json_integer_value(v) : (c->axes_take_turns ? turns : chunks)[axis];
+        json_int_t n = list ? json_integer_value(v) : usual[axis];
         if ((list && !json_is_integer(v)) || n < 0 || n > r->rot_dim / 2)
             return sac_fail(err, SAC_BAD_FILE, "\"mrope_section\" must list three numbers of 0 to %d",
                             r->rot_dim / 2);
@@ -73,7 +75,7 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
     r->theta = theta;
     r->original_max_position = (double)c->decoder.max_position;
     SAC_TRY(sac_config_get_positive(object, "rope_theta", &r->theta, err));
-    double partial = 1;
+    double partial = c->partial_rotary > 0 ? c->partial_rotary : 1;
     SAC_TRY(sac_json_get_float(object, "partial_rotary_factor", &partial, err));
     const json_t *p = NULL;
     SAC_TRY(sac_config_rope_object(&p, object, err));
@@ -86,13 +88,13 @@ sac_status sac_config_read_rope(sac_model_config *c, const json_t *object, sac_e
         SAC_TRY(sac_config_get_positive(p, "rope_theta", &r->theta, err));
         SAC_TRY(sac_json_get_float(p, "partial_rotary_factor", &partial, err));
     }
-    if (c->has_axes) SAC_TRY(read_axes(c, p, err));
-    if (partial != 1 && !c->may_be_long)
+    if (partial != 1 && !c->may_be_long && !(c->partial_rotary > 0))
         return sac_fail(err, SAC_UNSUPPORTED, "\"partial_rotary_factor\" is %g; only 1 is supported",
                         partial);
     if (!(partial > 0 && partial <= 1))
         return sac_fail(err, SAC_BAD_FILE, "\"partial_rotary_factor\" is %g, must be above 0 and at most 1", partial);
     r->rot_dim = (int)((double)c->decoder.head_dim * partial);
+    if (c->has_axes) SAC_TRY(read_axes(c, p, err));
     if (r->scaling == SAC_ROPE_DEFAULT) return SAC_OK;
     if (r->scaling == SAC_ROPE_LONG) return sac_config_read_long_rope(c, object, p, err);
 

@@ -38,6 +38,8 @@ const sac_family *const sac_families[] = {
     &sac_family_ministral,
     &sac_family_ministral3,
     &sac_family_mistral3,
+    &sac_family_glm4,
+    &sac_family_glm4v,
     NULL,
 };
 
@@ -64,6 +66,28 @@ static const char *all_names(char *buf, size_t buf_bytes) {
     for (int i = 0; sac_families[i] && used < buf_bytes; i++)
         used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", i ? ", " : "", sac_families[i]->name);
     return buf;
+}
+
+static size_t n_alike(const char *a, const char *b) {
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) n++;
+    return n;
+}
+
+/* The model_type that begins most like `type`, if three letters do; else "". */
+static sac_status nearest_type(char nearest[40], const char *type, sac_error *err) {
+    size_t most = 2;
+    nearest[0] = 0;
+    for (int i = 0; type && sac_families[i]; i++) {
+        sac_family_spec spec;
+        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
+        for (int k = 0; k < spec.model_types.n; k++) {
+            const size_t same = n_alike(spec.model_types.item[k], type);
+            if (same > most) most = same, snprintf(nearest, 40, "%.39s", spec.model_types.item[k]);
+        }
+        sac_family_spec_free(&spec);
+    }
+    return SAC_OK;
 }
 
 /* Where the weights of an original layout are in transformers'. */
@@ -103,10 +127,11 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
             "model_type %s is the layout of the original %s; fetch the same weights converted for "
             "transformers, for example \"hf download %s\"",
             type, t->original, t->converted);
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "architecture %.60s (model_type %.40s) is not supported; these families are: %s",
+    char nearest[40];
+    SAC_TRY(nearest_type(nearest, type, err));
+    return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s (model_type %.40s) is not supported%s%s; these families are: %s",
                     architecture ? architecture : "not given", type ? type : "not given",
-                    all_names(names, sizeof names));
+                    nearest[0] ? ", the nearest that is: " : "", nearest, all_names(names, sizeof names));
 }
 
 /* The architectures of GGUF files into names, and of these the one that begins most like `like`, if three letters do. */
@@ -118,8 +143,7 @@ static sac_status list_gguf(char *names, size_t n_bytes, const char *like, char 
         SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
         for (int k = 0; k < spec.gguf.n; k++) {
             const char *item = spec.gguf.item[k];
-            size_t same = 0;
-            while (item[same] && item[same] == like[same]) same++;
+            const size_t same = n_alike(item, like);
             if (same > most) most = same, snprintf(nearest, 40, "%.39s", item);
             if (used < n_bytes) used += (size_t)snprintf(names + used, n_bytes - used, "%s%s", used ? ", " : "", item);
         }

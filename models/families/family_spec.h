@@ -8,7 +8,7 @@
  *   text: [llama, mistral, qwen2]  text families that it may stand on
  *   chat: vicuna                   chat format when the files name none
  *   frames: separate               joined: one placeholder for a whole video; timed: one a step of time, behind it;
- *                                  counted: one a frame, behind its number
+ *                                  counted: one a frame, behind its number; seconds: one a step of time, before its seconds
  *   prefixes: {text: ["model."]}   what {text} in a name stands for, tried in order
  *   tensors:
  *     layer.q:
@@ -20,6 +20,8 @@
  *       transposed: true                                         a matrix [inputs][outputs]
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
  *                                                                it is read with the two exchanged
+ *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix
+ *                                                                [outputs][h * w * channels]
  *       within: [t_hidden, 3*t_hidden]                           rows of a tensor that holds others too: the first, and
  *                                                                how many it has in all
  *   mmproj:                        its vision half as a GGUF file of its own
@@ -58,7 +60,7 @@ typedef struct sac_spec_list {
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
     sac_spec_list names, shape, within, inputs;
-    bool plus_one, transposed;
+    bool plus_one, transposed, channels_last;
 } sac_spec_tensor;
 
 typedef struct sac_spec_prefix {

@@ -34,6 +34,7 @@ typedef struct sac_lora {
     bool is_embedding;
     bool a_by_rows; /* a of an embedding is [rows][rank] (GGUF) */
     int64_t rank;
+    sac_row_range part; /* of b and the magnitude, where the base's matrix is part of a tensor that is adapted as a whole */
     double scaling; /* alpha / rank, or alpha / sqrt(rank), times the adapter's scale */
     const sac_adapter *adapter;
 } sac_lora;

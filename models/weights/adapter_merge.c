@@ -56,6 +56,8 @@ static bool is_shape(const sac_checkpoint_tensor *t, int64_t first, int64_t seco
 static sac_status check_one(const sac_lora *l, int64_t rows, int64_t columns, sac_error *err) {
     const sac_checkpoint_tensor *parts[] = {l->a, l->b, l->magnitude};
     char why[80];
+    if (l->part.n_whole) rows = l->part.n_whole;
+    if (l->part.n_whole && l->is_embedding) return misfit(l, l->a, "which is an embedding's", err);
     for (size_t i = 0; i < SAC_COUNT(parts); i++)
         if (parts[i] && !is_float(parts[i]->dtype)) return misfit(l, parts[i], "which is no float type", err);
     if (!l->a_by_rows && (l->a->n_dims < 1 || l->a->dim[0] != l->rank)) {
@@ -100,7 +102,7 @@ void sac_lora_stack(const sac_lora *loras, int n, int64_t rows, int64_t columns,
             a[at * columns + i] = element(l->a->data, l->a->dtype, i);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < l->rank; j++)
-                b[i * all + at + j] = (float)l->scaling * element(l->b->data, l->b->dtype, i * l->rank + j);
+                b[i * all + at + j] = (float)l->scaling * element(l->b->data, l->b->dtype, (l->part.first + i) * l->rank + j);
     }
 }
 
@@ -140,7 +142,7 @@ static void add_row(const product *p, int64_t i, int64_t rows, int64_t columns, 
             right[m] = p->right + at * columns;
             if (k + m < l->rank)
                 left[m] = (float)l->scaling *
-                          element(t->data, t->dtype, by_columns ? at * rows + i : i * l->rank + at);
+                          element(t->data, t->dtype, by_columns ? at * rows + i : (l->part.first + i) * l->rank + at);
         }
         const float *restrict r0 = right[0], *restrict r1 = right[1], *restrict r2 = right[2],
                               *restrict r3 = right[3];
@@ -175,7 +177,7 @@ static bool find_factors(product *p, const sac_tensor *base, float *row) {
 static float row_factor(const sac_lora *l, int64_t i, const float *sum, int64_t columns) {
     double squares = 0;
     for (int64_t j = 0; j < columns; j++) squares += (double)sum[j] * (double)sum[j];
-    return (float)((double)element(l->magnitude->data, l->magnitude->dtype, i) / sqrt(squares));
+    return (float)((double)element(l->magnitude->data, l->magnitude->dtype, l->part.first + i) / sqrt(squares));
 }
 
 /* row = W, out = what the adapters before made of it; sum is scratch. */

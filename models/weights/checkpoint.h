@@ -21,6 +21,11 @@ typedef struct sac_checkpoint_tensor {
     int file; /* which mapping */
 } sac_checkpoint_tensor;
 
+/* Rows [first, first + n) of a matrix of n_whole; n_whole 0: all that there are. */
+typedef struct sac_row_range {
+    int64_t first, n, n_whole;
+} sac_row_range;
+
 typedef struct sac_checkpoint_file {
     char *path;
     sac_file_map map;

@@ -32,17 +32,12 @@ const command *const command_list[] = {
     &command_calibrate, &command_quantize, NULL,
 };
 
-/* Those that this build was told to leave out; ended by a row without a name. */
+/* Those that a build may be told to leave out. */
 static const struct {
     const char *name, *option, *needs;
-} left_out[] = {
-#ifndef APP_CAPTION
+} optional[] = {
     {"caption", "SAC_CAPTION", "libarchive and libseccomp"},
-#endif
-#ifndef APP_SERVE
     {"serve", "SAC_SERVE", "libmicrohttpd, libcurl and libseccomp"},
-#endif
-    {NULL, NULL, NULL},
 };
 
 static void print_usage(void) {
@@ -66,11 +61,11 @@ static const command *find_command(const char *name) {
 }
 
 static sac_status unknown_command(const char *name, sac_error *err) {
-    for (size_t i = 0; left_out[i].name; i++)
-        if (!strcmp(left_out[i].name, name))
+    for (size_t i = 0; i < SAC_COUNT(optional); i++)
+        if (!strcmp(optional[i].name, name))
             return sac_fail(err, SAC_UNSUPPORTED,
                             "this build has no '%s': build with -D%s=ON, which needs %s", name,
-                            left_out[i].option, left_out[i].needs);
+                            optional[i].option, optional[i].needs);
     suggestion near = {.typed = name};
     static const char *const others[] = {"help", "--help", "manual", "completion", "--version"};
     for (const command *const *c = command_list; *c; c++) suggest_offer(&near, (*c)->name);

@@ -117,6 +117,8 @@ static sac_status frame_request(const sac_session *s, const sac_media *m, const 
                              .max_frames_silent = !is_asked,
                              .skip_s = o->skip_s,
                              .skip_most = most,
+                             .pace = (sac_frame_pace)o->pace,
+                             .most_s = o->most_s,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
                              .frame_pixels = (int64_t)frame->tile_w * frame->tile_h};
@@ -217,6 +219,8 @@ sac_video_options sac_model_video_options(const sac_model *m, sac_video_options 
     if (asked.fps != 0 || asked.num_frames != 0) return asked;
     asked.fps = own->fps > 0 ? own->fps : m->loaded.video_fps;
     asked.skip_s = own->skip_s;
+    asked.pace = own->pace;
+    asked.most_s = own->most_s;
     if (asked.max_frames == 0) asked.max_frames = own->most_frames;
     return asked;
 }

@@ -45,15 +45,15 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
     if (!n_blocks) return sac_fail(err, SAC_NO_MEMORY, "no memory for %zu pictures and videos", s->n_media);
     const sac_frame_layout layout = s->model->loaded.frame_layout;
     const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
-    const bool is_written =
-        layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
+    const bool is_timed = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS,
+               is_written = is_timed || layout == SAC_FRAMES_COUNTED; /* then a video has one for now */
     for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
     if (st != SAC_OK || (!is_written && !has_texts)) return st;
-    st = (has_texts                    ? sac_prompt_write_tiles
-          : layout == SAC_FRAMES_TIMED ? sac_prompt_time_frames
-                                       : sac_prompt_count_frames)(s, text, err);
+    st = (has_texts  ? sac_prompt_write_tiles
+          : is_timed ? sac_prompt_time_frames
+                     : sac_prompt_count_frames)(s, text, err);
     if (st != SAC_OK) sac_prompt_text_free(text);
     return st;
 }

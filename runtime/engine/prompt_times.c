@@ -23,15 +23,22 @@ static double time_of_step(const sac_media *m, int64_t step) {
     return (m->frames.time_s[first] + m->frames.time_s[last < end ? last : end]) / 2;
 }
 
+static void put_time(writer *w, int n_bytes) {
+    w->segments[w->n++] =
+        (sac_text_segment){.text = w->times, .n_bytes = n_bytes < TIME_BYTES ? (size_t)n_bytes : TIME_BYTES - 1};
+    w->times += TIME_BYTES;
+}
+
 static void put_video(writer *w, const sac_media *m) {
     const sac_loaded_model *model = &w->s->model->loaded;
-    for (int64_t step = 0; step < m->n_blocks; step++, w->times += TIME_BYTES) {
-        int n = snprintf(w->times, TIME_BYTES, "<%.1f seconds>", time_of_step(m, step));
-        w->segments[w->n++] =
-            (sac_text_segment){.text = w->times, .n_bytes = n < TIME_BYTES ? (size_t)n : TIME_BYTES - 1};
+    const bool is_before = model->frame_layout == SAC_FRAMES_TIMED;
+    for (int64_t step = 0; step < m->n_blocks; step++) {
+        if (is_before) put_time(w, snprintf(w->times, TIME_BYTES, "<%.1f seconds>", time_of_step(m, step)));
         put_token(w, model->vision_start);
         put_token(w, SAC_PROMPT_MARK);
         put_token(w, model->vision_end);
+        if (!is_before)
+            put_time(w, model->processor.dialect->seconds(m->frames.time_s[step * m->plan.frames], w->times, TIME_BYTES));
     }
 }
 
@@ -55,7 +62,7 @@ static bool put_mark(writer *w, const sac_media *m) {
         put_token(w, SAC_PROMPT_MARK);
         return false;
     }
-    const bool cuts = !w->s->chat.keep_video_marks;
+    const bool cuts = model->frame_layout == SAC_FRAMES_TIMED && !w->s->chat.keep_video_marks;
     if (cuts && w->n) cut_end(&w->segments[w->n - 1], sac_token_text(model->tokenizer, model->vision_start));
     put_video(w, m);
     return cuts;

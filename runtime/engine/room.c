@@ -55,8 +55,9 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
 
 int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
     const sac_frame_layout layout = m->loaded.frame_layout;
-    const int between = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_COUNTED ? TIME_AND_MARKS
-                        : frame->n_lines > 0                                        ? frame->n_lines
+    const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED;
+    const int between = is_written                                      ? TIME_AND_MARKS
+                        : frame->n_lines > 0                            ? frame->n_lines
                         : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
                                                                                    : 1;
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;

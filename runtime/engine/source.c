@@ -212,7 +212,7 @@ typedef struct measured {
 } measured;
 
 static sac_status measured_key(const sac_media *m, const sac_frame_request *r, sac_vision_key *key) {
-    double request[11] = {(double)m->content, m->part->video.no_rotate};
+    double request[13] = {(double)m->content, m->part->video.no_rotate};
     if (r) {
         double asked[] = {r->has_fps ? r->fps : -1, r->has_num_frames ? (double)r->num_frames : -1,
                           r->has_max_frames ? (double)r->max_frames : -1,
@@ -221,6 +221,8 @@ static sac_status measured_key(const sac_media *m, const sac_frame_request *r, s
         request[7] = r->max_frames_silent; /* the plan's text tells */
         request[8] = r->skip_s;
         request[9] = (double)r->skip_most;
+        request[10] = r->pace;
+        request[11] = r->most_s;
     }
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, NULL));

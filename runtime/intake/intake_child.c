@@ -164,6 +164,8 @@ static sac_frame_request frame_request(const intake_task *t) {
                                .max_frames = t->max_frames,
                                .skip_s = v->skip_s,
                                .skip_most = v->max_frames,
+                               .pace = (sac_frame_pace)v->pace,
+                               .most_s = v->most_s,
                                .has_max_pixels = v->max_pixels != 0,
                                .max_pixels = v->max_pixels,
                                .frame_pixels = t->frame_pixels};

@@ -34,7 +34,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_rmsnorm: m[0] = &c->rmsnorm.y, m[1] = &c->rmsnorm.x; return 2;
     case CHECK_layernorm: m[0] = &c->layernorm.y, m[1] = &c->layernorm.x; return 2;
     case CHECK_rope: m[0] = &c->rope.x; return 1;
-    case CHECK_swiglu: m[0] = &c->swiglu.y, m[1] = &c->swiglu.gate, m[2] = &c->swiglu.up; return 3;
+    case CHECK_swiglu: m[0] = &c->swiglu.y, m[1] = &c->swiglu.gate, m[2] = &c->swiglu.up; return c->swiglu.up.data ? 3 : 2;
     case CHECK_kv_store: m[0] = &c->kv_store.k, m[1] = &c->kv_store.v; return 2;
     case CHECK_attention: m[0] = &c->attention.o, m[1] = &c->attention.q; return 2;
     case CHECK_qkv_step: m[0] = &c->qkv_step.q, m[1] = &c->qkv_step.x; return 2;

@@ -96,6 +96,11 @@ static sac_status swiglu_always_silu(const sac_stream *s, const sac_swiglu_args 
     b.act = SAC_ACT_NONE;
     return ref().swiglu(s, &b);
 }
+static sac_status swiglu_gate_for_up(const sac_stream *s, const sac_swiglu_args *a) {
+    sac_swiglu_args b = *a;
+    if (!a->up.data) b.up = a->gate;
+    return ref().swiglu(s, &b);
+}
 static sac_status embed_unscaled(const sac_stream *s, const sac_embed_args *a) {
     sac_embed_args b = *a;
     b.scale = 0;
@@ -376,6 +381,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("other_type", convert_rows, convert_other_type)                                                        \
     X("wrong_gqa_head", attention, attention_wrong_head)                                                     \
     X("sees_next_key", attention, attention_sees_next)                                                       \
+    X("gate_times_itself", swiglu, swiglu_gate_for_up)                                                  \
     X("always_silu", swiglu, swiglu_always_silu)                                                             \
     X("unscaled", embed, embed_unscaled)                                                                     \
     X("no_factor", scale_add, scale_add_no_factor)                                                           \

@@ -89,6 +89,21 @@ class Quantize(Case):
             near = 2e-4 if name.startswith("llama") or name == "mistral" else 0
             self.assertLessEqual(abs(want - got), near * want, name)
 
+    def test_matrices_of_one_tensor_are_rounded_with_it(self):
+        """GLM-4's gate and up: rounded once, in the layout of either, and each reads its rows with their scales."""
+        text = self.path("text.txt")
+        with open("README.md", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
+            out.write(f.read(3000))
+        folder = os.path.join(MODELS, "glm4")
+        plain = self.perplexity(text, folder)
+        for name, near in ("int8", 0.05), ("fp8", 0.1), ("w8a16:g=8", 0.05), ("w4a16:g=8", 0.5):
+            out = self.path("glm4-" + name.partition(":")[0])
+            self.quantize(folder, out, "--format", name)
+            want, got = self.perplexity(text, folder, "--weights", name), self.perplexity(text, out)
+            self.assertEqual(want, got, name)
+            self.assertNotEqual(got, plain, name)
+            self.assertLess(abs(got / plain - 1), near, name)
+
     def test_a_killed_run_goes_on(self):
         out = self.path("model")
         command = [SACCADE, "quantize", DEMO, out, "--format", "fp8", "--threads", "1", "-q"]

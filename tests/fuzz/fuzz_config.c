@@ -61,6 +61,31 @@ static sac_status read_lines(const json_t *object, sac_error *err) {
     return read_processor(&sac_dialect_pixtral, object, err);
 }
 
+/* Pictures that keep their shape: none has more patches than the largest. */
+static sac_status read_squares(const json_t *object, sac_error *err) {
+    static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}, {40000, 299}};
+    const sac_processor_model model = {.dialect = &sac_dialect_glm4v,
+                                       .image_size = 8,
+                                       .patch_size = 4,
+                                       .temporal_patch_size = 2,
+                                       .merge_size = 2,
+                                       .video = object};
+    sac_processor_config c;
+    sac_visual_plan p, most;
+    SAC_TRY(sac_processor_read(&c, object, &model, err));
+    if (sac_processor_largest(&c, &most, NULL) != SAC_OK) abort();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sac_processor_plan(&c, sizes[i][0], sizes[i][1], false, &p, NULL) == SAC_OK &&
+            (p.n_tiles != 1 || p.n_tokens < 1 || sac_grid_cells(p.patches) > sac_grid_cells(most.patches)))
+            abort();
+        if (sac_processor_plan_frame(&c, sizes[i][0], sizes[i][1], (int64_t)i, &p, NULL) == SAC_OK &&
+            (p.n_tiles != 1 || sac_grid_cells(p.patches) > sac_grid_cells(most.patches)))
+            abort();
+    }
+    sac_processor_free(&c);
+    return SAC_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sac_error err = {0};
     if (size == 0) return 0;
@@ -78,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   : data[0] == 'p' ? read_tiles
                   : data[0] == 'q' ? read_crops
                   : data[0] == 'l' ? read_lines
+                  : data[0] == 's' ? read_squares
                                    : read_config)(object, &err);
             json_decref(object);
         }

@@ -183,6 +183,33 @@ static void test_experts_go_along(void **state) {
     sac_loaded_model_free(&m);
 }
 
+/* Matrices that are rows of one tensor, by themselves or beside experts. */
+static void test_parts_of_tensors_go_along(void **state) {
+    fixture *f = *state;
+    static const char *const models[] = {"tests/golden/models/phi3_long", "tests/golden/models/granitemoeshared"};
+    for (size_t k = 0; k < SAC_COUNT(models); k++) {
+        sac_loaded_model m;
+        sac_device_decoder d;
+        sac_error err;
+        assert_ok(sac_loaded_model_open(&m, models[k], NULL, NULL, &err), err);
+        assert_ok(sac_decoder_to_device(&m, sac_device_activations(&m), &f->stream, &d, NULL, NULL, &err), err);
+        for (int i = 0; i < m.decoder.config.n_layers; i++) {
+            const sac_decoder_layer *there = &d.decoder.layers[i], *here = &m.decoder.layers[i];
+            assert_copied(&f->stream, &there->q, &here->q);
+            assert_copied(&f->stream, &there->k, &here->k);
+            assert_copied(&f->stream, &there->v, &here->v);
+            assert_copied(&f->stream, &there->gate, &here->gate);
+            assert_copied(&f->stream, &there->up, &here->up);
+            assert_copied(&f->stream, &there->down, &here->down);
+            assert_int_equal(there->experts != NULL, k == 1);
+            for (int e = 0; there->experts && e < m.decoder.config.experts.n; e++)
+                assert_copied(&f->stream, &there->experts[e].up, &here->experts[e].up);
+        }
+        sac_device_decoder_free(&d, &f->device);
+        sac_loaded_model_free(&m);
+    }
+}
+
 static void test_adapters_go_along(void **state) {
     fixture *f = *state;
     static const char *const kept[] = {"a=tests/golden/adapters/llama_f32/attention",
@@ -495,6 +522,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_vectors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_experts_go_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts_of_tensors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rounded, set_up, tear_down),

@@ -139,6 +139,7 @@ static void config_model_type_decides(void **state) {
 #define QWEN2(keys)  "{\"model_type\":\"qwen2\"," keys "}"
 #define LLAVA(keys)  "{\"model_type\":\"llava\"," keys "}"
 #define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
+#define GLM4V(keys)  "{\"model_type\":\"glm4v\"," keys "}"
 #define NEXT_VIDEO(keys) "{\"model_type\":\"llava_next_video\",\"image_token_index\":5," keys "}"
 #define ROPE(keys)   LLAMA("\"rope_scaling\":{" keys "}")
 
@@ -153,6 +154,21 @@ static void config_refuses(void **state) {
         {"{\"architectures\":\"x\"}", "\"architectures\""},
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
+        {"{\"model_type\":\"glm4v_moe\",\"architectures\":[\"Glm4vMoeForConditionalGeneration\"]}",
+         "Glm4vMoeForConditionalGeneration (model_type glm4v_moe) is not supported, the nearest that is: glm4v; these"},
+        {GLM4V("\"text_config\":{\"model_type\":\"glm4v_moe_text\"}"), "text_config: model_type \"glm4v_moe_text\""},
+        {GLM4V("\"text_config\":{\"attention_bias\":false}"), "\"attention_bias\" is false"},
+        {GLM4V("\"text_config\":{\"head_dim\":96,\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"mrope_section\":[8,8,8]}}"),
+         "text_config: \"head_dim\" is 96"},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"mrope_section\":[8,12,13]}}"),
+         "\"mrope_section\" adds up to 33"},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":0.5},\"vision_config\":{\"temporal_patch_size\":3}"),
+         "\"temporal_patch_size\" is 3"},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":0.5},\"vision_config\":{\"hidden_act\":\"gelu\"}"), "\"hidden_act\""},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":0.5},\"vision_config\":{\"image_size\":13}"), "\"image_size\" 13"},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":0.5},\"vision_config\":{\"out_hidden_size\":64}"), "\"out_hidden_size\" 64"},
+        {GLM4V("\"text_config\":{\"partial_rotary_factor\":1.5}"), "\"partial_rotary_factor\" is 1.5"},
+        {"{\"model_type\":\"glm4\",\"partial_rotary_factor\":0.01}", "1 of 128 channels"},
         {"{\"model_type\":\"llava\",\"architectures\":[\"LlavaLlamaForCausalLM\"]}", "LlavaLlamaForCausalLM"},
         {"{\"model_type\":\"gpt_neox\",\"architectures\":[\"LlamaForCausalLM\"]}", "model_type gpt_neox"},
         {LLAMA("\"is_causal\":false"), "\"is_causal\" is false"},

@@ -28,6 +28,8 @@
  *   pixtral Pixtral, Mistral 3: one tile of the picture's own shape, made smaller where it is larger than a square, its sides
  *           whole squares of patches; each row of its tokens ends in a text. Frames are pictures.
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
+ *   glm4v   GLM-4.1V: the same, also of a picture, which is two frames.
+ *   glm46v  GLM-4.6V: the same with other seconds behind a video's frames, and another choice of these.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
 #ifndef SAC_VISION_DIALECT_H
@@ -37,8 +39,8 @@
 
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
-    X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl) X(smolvlm) X(gemma3)  \
-    X(pixtral)
+    X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */
@@ -49,6 +51,7 @@ struct sac_dialect {
     const char *const
         *classes;       /* image_processor_types, NULL-terminated; NULL: CLIP's and LLaVA's, which share the
                                    keys of sizes and crops; those of others are the dialect's own */
+    const sac_dialect *kin; /* that a folder speaks instead whose image processor is of its classes; or NULL */
     bool pools;         /* may average or blend the tokens of a tile */
     bool tells_among;   /* one of several pictures becomes other tiles than a picture alone */
     bool counts_frames; /* the size of a video's frames depends on how many there are: p->n_frames */
@@ -70,6 +73,8 @@ struct sac_dialect {
     void (*blend)(const sac_visual_plan *p, int32_t *source, float *weight);
     /* See sac_processor_text, by snprintf's rules; NULL: a picture's tokens stand together, without texts. */
     int (*text)(const sac_visual_shown *shown, int64_t tile, char *out, size_t capacity);
+    /* The text behind a step of a video's time at `seconds`, by snprintf's rules (SAC_FRAMES_SECONDS). */
+    int (*seconds)(double seconds, char *out, size_t capacity);
     int (*most_tiles)(const sac_processor_config *c); /* of one picture */
     /* Where tiles may be of any size: a picture that has as many patches as any; a video's frame that has as many as
      * most have. NULL where all tiles are of tile_size. */

@@ -1,225 +1,31 @@
 /* dialect_qwen2vl.c - Qwen2-VL, Qwen2.5-VL and Qwen3-VL: a picture keeps its shape, its sides rounded to whole squares of
- * patches. See dialect.h. Rules: transformers' Qwen2VLImageProcessor, Qwen2VLVideoProcessor and Qwen3VLVideoProcessor
- * (smart_resize). */
-#include "dialect.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { MAX_RATIO = 200, USUAL_FRAME_SQUARES = 768, MAX_SQUARES = 1 << 20, USUAL_FRAMES = 768 };
-
-typedef struct bounds {
-    int64_t min_pixels, max_pixels;
-} bounds;
-
-typedef struct settings {
-    int square, frames, merge; /* pixels a side of a square of patches; frames of a patch; patches a side */
-    bounds picture, frame;
-} settings;
-
-/* ---------------------------------------------------------------- sizes */
-
-static double round_down(double x, int square) {
-    return floor(x / square) * square;
-}
-
-/* width and height in whole squares; pictures of a volume of `frames`, of which `whole` are counted against the bounds:
- * both 1 where pictures are bounded one by one. */
-static sac_status fit(const settings *own, bounds b, double frames, double whole, int width, int height,
-                      int *w, int *h, sac_error *err) {
-    const int f = own->square;
-    const double long_side = width > height ? width : height, short_side = width > height ? height : width;
-    if (long_side / short_side > MAX_RATIO)
-        return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "a picture of %d x %d pixels: this model takes one side up to %d times the other",
-                        width, height, MAX_RATIO);
-    double fit_h = rint((double)height / f) * f, fit_w = rint((double)width / f) * f; /* halves to even */
-    if (whole * fit_h * fit_w > (double)b.max_pixels) {
-        double beta = sqrt(frames * height * width / (double)b.max_pixels);
-        fit_h = fmax(f, round_down(height / beta, f));
-        fit_w = fmax(f, round_down(width / beta, f));
-    } else if (whole * fit_h * fit_w < (double)b.min_pixels) {
-        double beta = sqrt((double)b.min_pixels / (frames * height * width));
-        fit_h = ceil(height * beta / f) * f;
-        fit_w = ceil(width * beta / f) * f;
-    }
-    *w = (int)fit_w;
-    *h = (int)fit_h;
-    return SAC_OK;
-}
-
-/* Squares that no picture has more of: the bound itself, a strip of one square's height, which is not cut below
- * that, and what rounding up adds to the lower bound. */
-static int64_t most_squares(const settings *own, bounds b) {
-    double f = own->square, low = (double)b.min_pixels / (f * f);
-    double most = (double)b.max_pixels / (f * f);
-    most = fmax(most, sqrt(MAX_RATIO * (double)b.max_pixels) / f + 1);
-    return (int64_t)fmax(most, low + sqrt(low) * (sqrt(MAX_RATIO) + 1 / sqrt(MAX_RATIO)) + 1);
-}
-
-static void describe(const sac_processor_config *c, int w, int h, sac_visual_plan *p) {
-    const settings *own = c->own;
-    p->n_tiles = p->tiles_w = p->tiles_h = 1;
-    p->tile_w = w;
-    p->tile_h = h;
-    p->patch = c->patch_size;
-    p->frames = own->frames;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, h / c->patch_size, w / c->patch_size};
-    p->pool = 1;
-    p->tokens = (sac_grid){1, h / own->square, w / own->square};
-    p->tokens_per_tile = (int)sac_grid_cells(p->tokens);
-    p->n_tokens = p->tokens_per_tile;
-}
-
-static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    const settings *own = c->own;
-    int w = 0, h = 0;
-    SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, 1, 1, p->width, p->height, &w, &h, err));
-    describe(c, w, h, p);
-    return SAC_OK;
-}
-
-/* Frames are made as large as a square at least, then fitted by their volume, whose frames are counted in whole patches,
- * halves to even. */
-static sac_status plan_volume(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
-    const settings *own = c->own;
-    const double f = own->square,
-                 frames = p->n_frames ? fmax((double)p->n_frames, own->frames) : USUAL_FRAMES;
-    int width = p->width, height = p->height, w = 0, h = 0;
-    if (!p->is_video_frame) return plan(c, p, err);
-    if (height < own->square || width < own->square) {
-        double scale = fmax(f / height, f / width);
-        if (width * scale > INT32_MAX || height * scale > INT32_MAX) scale = 1; /* refused for its shape */
-        height = (int)(height * scale);
-        width = (int)(width * scale);
-    }
-    SAC_TRY(
-        fit(own, own->frame, frames, rint(frames / own->frames) * own->frames, width, height, &w, &h, err));
-    describe(c, w, h, p);
-    return SAC_OK;
-}
-
-static void largest(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p) {
-    const settings *own = c->own;
-    bounds frame = own->frame;
-    if (c->dialect->counts_frames) frame.max_pixels /= own->frames, frame.min_pixels /= own->frames;
-    int64_t n = most_squares(own, own->picture), of_frame = most_squares(own, frame);
-    if (is_video_frame)
-        n = of_frame < USUAL_FRAME_SQUARES ? of_frame : USUAL_FRAME_SQUARES;
-    else if (of_frame > n)
-        n = of_frame;
-    describe(c, (int)n * own->square, own->square, p);
-}
-
-/* ---------------------------------------------------------------- pixels */
-
-/* Pictures are resized as the checkpoint's were, with Pillow; for frames of videos there is torchvision alone. */
-static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
-                      uint8_t *rows, sac_error *err) {
-    const sac_patch_order order = sac_visual_order(p);
-    sac_resize_arithmetic arithmetic = p->is_video_frame ? SAC_RESIZE_TORCHVISION : c->arithmetic;
-    uint8_t *pixels = malloc((size_t)p->tile_w * (size_t)p->tile_h * 3);
-    if (!pixels)
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for a picture of %d x %d pixels", p->tile_w,
-                        p->tile_h);
-    sac_status st = sac_resize(pixels, p->tile_w, p->tile_h, image->rgb, image->width, image->height,
-                               c->filter, arithmetic, err);
-    if (st == SAC_OK) sac_patches_cut(rows, &order, 0, pixels, p->tile_w);
-    free(pixels);
-    return st;
-}
-
-static int most_tiles(const sac_processor_config *c) {
-    (void)c;
-    return 1;
-}
-
-/* ---------------------------------------------------------------- settings */
-
-/* "size" {shortest_edge, longest_edge}, both numbers of pixels of a whole picture, or the older min_pixels and
- * max_pixels, which stand before it. */
-static sac_status read_bounds(bounds *b, const json_t *object, const settings *own, sac_error *err) {
-    const json_t *size = NULL;
-    const int64_t square = (int64_t)own->square * own->square, most = square * MAX_SQUARES;
-    SAC_TRY(sac_json_get_object(object, "size", &size, err));
-    SAC_TRY(sac_json_get_int(size, "shortest_edge", 1, most, &b->min_pixels, err));
-    SAC_TRY(sac_json_get_int(size, "longest_edge", 1, most, &b->max_pixels, err));
-    SAC_TRY(sac_json_get_int(object, "min_pixels", 1, most, &b->min_pixels, err));
-    SAC_TRY(sac_json_get_int(object, "max_pixels", 1, most, &b->max_pixels, err));
-    if (b->max_pixels >= b->min_pixels) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"max_pixels\" %lld is below \"min_pixels\" %lld",
-                    (long long)b->max_pixels, (long long)b->min_pixels);
-}
-
-static sac_status expect(const json_t *object, const char *key, int64_t want, sac_error *err) {
-    int64_t value = want;
-    SAC_TRY(sac_json_get_int(object, key, 1, 1 << 16, &value, err));
-    if (value == want) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %lld, but the vision tower's is %lld", key,
-                    (long long)value, (long long)want);
-}
-
-static sac_status read_file(const sac_processor_config *c, const json_t *object, bounds *b, sac_error *err) {
-    const settings *own = c->own;
-    bool resize = true, cap = false;
-    SAC_TRY(expect(object, "patch_size", c->patch_size, err));
-    SAC_TRY(expect(object, "merge_size", own->merge, err));
-    SAC_TRY(expect(object, "temporal_patch_size", own->frames, err));
-    SAC_TRY(sac_json_get_bool(object, "do_resize", &resize, err));
-    SAC_TRY(sac_json_get_bool(object, "cap_pixels_per_frame", &cap, err));
-    if (!resize)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"do_resize\" false: pictures are resized to whole patches");
-    if (cap)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "\"cap_pixels_per_frame\" is not supported: set \"max_pixels\"");
-    return read_bounds(b, object, own, err);
-}
+ * patches. See dialect.h. */
+#include "squares.h"
 
 static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err) {
-    settings *own = c->own;
-    own->frames = model->temporal_patch_size;
-    own->merge = model->merge_size;
-    own->square = c->patch_size * own->merge;
-    const int64_t square = (int64_t)own->square * own->square;
-    own->picture = (bounds){56 * 56, square * 1280};
-    own->frame = (bounds){128 * square, 768 * square};
-    SAC_TRY(read_file(c, preprocessor, &own->picture, err));
-    if (model->video) {
-        sac_status st = read_file(c, model->video, &own->frame, err);
-        return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");
-    }
-    return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */
+    const int side = c->patch_size * model->merge_size;
+    const int64_t square = (int64_t)side * side;
+    *(sac_squares *)c->own = (sac_squares){.square = side,
+                                           .frames = model->temporal_patch_size,
+                                           .merge = model->merge_size,
+                                           .picture = {56 * 56, square * 1280},
+                                           .frame = {128 * square, 768 * square},
+                                           .old_bounds = true};
+    return sac_squares_read(c, model, preprocessor, err);
 }
 
-static sac_status set_bounds(const settings *own, bounds *b, int64_t min_pixels, int64_t max_pixels,
-                             sac_error *err) {
-    const int64_t square = (int64_t)own->square * own->square;
-    if (min_pixels) b->min_pixels = min_pixels;
-    if (max_pixels) b->max_pixels = max_pixels;
-    if (max_pixels && !min_pixels && b->min_pixels > max_pixels)
-        b->min_pixels = max_pixels; /* the one that was asked */
-    if (b->min_pixels < 1 || b->max_pixels > square * MAX_SQUARES || b->max_pixels < b->min_pixels)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%lld to %lld pixels a picture: give a range within 1 to %lld",
-                        (long long)b->min_pixels, (long long)b->max_pixels,
-                        (long long)(square * MAX_SQUARES));
-    return SAC_OK;
-}
-
-static sac_status limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
-    settings *own = c->own;
-    SAC_TRY(set_bounds(own, &own->picture, min_pixels, max_pixels, err));
-    return set_bounds(own, &own->frame, min_pixels, max_pixels, err);
+static sac_status plan_volume(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+    return p->is_video_frame ? sac_squares_plan_volume(c, p->n_frames, p, err) : sac_squares_plan(c, p, err);
 }
 
 static const char *const classes[] = {"Qwen2VLImageProcessor", "Qwen2_5_VLImageProcessor", NULL};
 
-#define COMMON                                                                                               \
-    .classes = classes, .own_bytes = sizeof(settings), .read = read, .cut = cut, .layout = sac_tile_layout,  \
-    .most_tiles = most_tiles, .limit = limit, .largest = largest
-
-const sac_dialect sac_dialect_qwen2vl = {.name = "qwen2vl", .plan = plan, COMMON};
-const sac_dialect sac_dialect_qwen3vl = {
-    .name = "qwen3vl", .plan = plan_volume, .counts_frames = true, COMMON};
+const sac_dialect sac_dialect_qwen2vl = {
+    .name = "qwen2vl", .classes = classes, .read = read, .plan = sac_squares_plan, SAC_SQUARES_DIALECT};
+const sac_dialect sac_dialect_qwen3vl = {.name = "qwen3vl",
+                                         .classes = classes,
+                                         .read = read,
+                                         .plan = plan_volume,
+                                         .counts_frames = true,
+                                         SAC_SQUARES_DIALECT};

@@ -20,8 +20,8 @@ typedef struct sac_dialect sac_dialect;
 /* How the model's own code chooses a video's frames where nothing is asked; zeros: its files do not say. See
  * sac_frame_request. */
 typedef struct sac_processor_sampling {
-    double fps, skip_s;
-    int most_frames;
+    double fps, skip_s, most_s;
+    int most_frames, pace;
 } sac_processor_sampling;
 
 typedef struct sac_processor_config {

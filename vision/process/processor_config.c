@@ -183,9 +183,18 @@ static sac_status read_own(sac_processor_config *c, const sac_processor_model *m
     return st;
 }
 
+/* The dialect itself, or the one of its kin whose classes have the image processor's. */
+static const sac_dialect *spoken(const sac_dialect *d, const json_t *json) {
+    const char *type = json_string_value(json_object_get(json, "image_processor_type"));
+    for (const sac_dialect *k = d; type && k; k = k->kin)
+        for (size_t i = 0; k->classes && k->classes[i]; i++)
+            if (is_class(type, k->classes[i])) return k;
+    return d;
+}
+
 sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocessor,
                               const sac_processor_model *model, sac_error *err) {
-    *c = (sac_processor_config){.dialect = model->dialect,
+    *c = (sac_processor_config){.dialect = spoken(model->dialect, preprocessor),
                                 .arithmetic = SAC_RESIZE_PILLOW,
                                 .tile_size = model->image_size,
                                 .patch_size = model->patch_size,

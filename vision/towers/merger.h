@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(mistral3)
+#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(glm) X(mistral3)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 
@@ -17,6 +17,7 @@ typedef struct sac_merger_kind sac_merger_kind;
 typedef struct sac_merger {
     const sac_merger_kind *kind;
     int in, hidden, out;
+    int width; /* of the MLP that ends it (GLM-4.1V); 0: it has none */
     sac_activation act;
     int joins; /* features that make one row of y; 1 unless the kind says otherwise */
     bool pools_first; /* features are averaged over squares before the projector, not what comes of it (mlp) */

@@ -39,15 +39,18 @@ static sac_status reorder(const run *r, sac_mat y, sac_mat x, const int32_t *sou
 
 static sac_status add_positions(const run *r, sac_mat x, const float *table) {
     const sac_qwen2vl_tables *t = &r->tables;
-    const int64_t table_rows = (int64_t)r->c->table_side * r->c->table_side;
-    return r->ops->blend_rows(
-        r->stream, &(sac_blend_rows_args){.y = x,
-                                          .x = sac_mat_f32((void *)(uintptr_t)table, table_rows, x.cols),
-                                          .source = t->taps,
-                                          .weight = t->tap_weight,
-                                          .n_tiles = t->n_tiles,
-                                          .shared = true,
-                                          .accumulate = true});
+    const int64_t table_rows = (int64_t)r->c->table_side * r->c->table_side,
+                  n_taps = x.rows / t->n_tiles * SAC_BLEND_TAPS;
+    for (int i = 0; i < sac_qwen2vl_blends(r->c); i++)
+        SAC_TRY(r->ops->blend_rows(
+            r->stream, &(sac_blend_rows_args){.y = x,
+                                              .x = sac_mat_f32((void *)(uintptr_t)table, table_rows, x.cols),
+                                              .source = t->taps + i * n_taps,
+                                              .weight = t->tap_weight + i * n_taps,
+                                              .n_tiles = t->n_tiles,
+                                              .shared = true,
+                                              .accumulate = true}));
+    return SAC_OK;
 }
 
 /* h = the embedded patches, window by window. */
@@ -61,6 +64,7 @@ static sac_status embed(const run *r) {
                                                              .mean = {in->mean[0], in->mean[1], in->mean[2]},
                                                              .std = {in->std[0], in->std[1], in->std[2]}}));
     SAC_TRY(linear(r, n, patches, &w->patch_embed, w->patch_bias, SAC_ACT_NONE, false));
+    if (w->patch_norm) SAC_TRY(norm(r, n, n, w->patch_norm, NULL));
     if (w->positions) SAC_TRY(add_positions(r, n, w->positions));
     if (w->pre_norm) SAC_TRY(norm(r, n, n, w->pre_norm, NULL));
     return reorder(r, h, n, r->tables.order);
@@ -144,14 +148,15 @@ static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
 /* What the layers that are read have made, one matrix behind another or side by side; state i is that after i layers. */
 static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_tower_config *c = r->c;
+    const sac_qwen2vl_weights *w = r->t->weights;
     const bool apart = c->kind->features_apart;
     for (int k = 0; k < c->n_feature_layers; k++) {
-        size_t before =
-            (size_t)k * (size_t)(apart ? r->rows : 1) * sac_dtype_row_bytes(features.dtype, c->hidden);
+        size_t before = (size_t)k * (size_t)(apart ? r->rows : 1) * sac_dtype_row_bytes(features.dtype, c->hidden);
         sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden,
                       apart ? c->hidden : features.stride, features.dtype};
-        if (c->feature_layer[k] == state)
-            SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
+        if (c->feature_layer[k] != state) continue;
+        SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
+        if (w->final_norm) SAC_TRY(norm(r, to, to, w->final_norm, NULL));
     }
     return SAC_OK;
 }
@@ -195,7 +200,9 @@ sac_status sac_qwen2vl_place(sac_tower *t, sac_placer *p) {
     sac_qwen2vl_layer *layers = t->layers;
     SAC_TRY(sac_place_rounded(p, &w->patch_embed));
     SAC_TRY(sac_place_vector(p, &w->patch_bias, t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->patch_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->pre_norm, t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->final_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->positions,
                              (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));
     for (int i = 0; i < t->config.n_layers; i++) SAC_TRY(place_layer(p, &t->config, &layers[i]));
@@ -227,15 +234,14 @@ sac_status sac_qwen2vl_plan(const sac_tower_config *c, int width, int height, in
 int sac_qwen2vl_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]) {
     const sac_shape_symbol all[] = {{"t_hidden", c->hidden},  {"t_intermediate", c->intermediate},
                                     {"channels", 3},          {"frames", c->temporal_patch_size},
-                                    {"patch", c->patch_size}, {"table", c->table_side}};
+                                    {"patch", c->patch_size}, {"table", c->table_side},
+                                    {"merge", c->merge_size}};
     memcpy(out, all, sizeof all);
     return (int)SAC_COUNT(all);
 }
 
-#define PATCH_EMBED                                                                                          \
-    { "tower.patch_embed", false, true, offsetof(sac_qwen2vl_weights, patch_embed) }
-#define LAYER(field, matrix)                                                                                 \
-    { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
+#define PATCH_EMBED SAC_QWEN2VL_PART(patch_embed, true)
+#define LAYER       SAC_QWEN2VL_LAYER
 static const sac_weight_slot qwen2vl_slots[] = {
     PATCH_EMBED,
     LAYER(norm1_w, false),
@@ -268,8 +274,8 @@ static const sac_weight_slot qwen2_5vl_slots[] = {
 };
 static const sac_weight_slot qwen3vl_slots[] = {
     PATCH_EMBED,
-    {"tower.patch_bias", false, false, offsetof(sac_qwen2vl_weights, patch_bias)},
-    {"tower.positions", false, false, offsetof(sac_qwen2vl_weights, positions)},
+    SAC_QWEN2VL_PART(patch_bias, false),
+    SAC_QWEN2VL_PART(positions, false),
     LAYER(norm1_w, false),
     LAYER(norm1_b, false),
     LAYER(qkv, true),
@@ -286,23 +292,18 @@ static const sac_weight_slot qwen3vl_slots[] = {
 #undef PATCH_EMBED
 #undef LAYER
 
-#define COMMON                                                                                               \
-    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer),                  \
-    .plan = sac_qwen2vl_plan, .features_apart = true, .symbols = sac_qwen2vl_symbols,                        \
-    .place = sac_qwen2vl_place, .take = sac_qwen2vl_take, .encode = sac_qwen2vl_encode
-
 const sac_tower_kind sac_tower_qwen2vl = {.name = "qwen2vl",
                                           .model_type = "qwen2_vl_vision",
                                           .slots = qwen2vl_slots,
                                           .n_slots = (int)SAC_COUNT(qwen2vl_slots),
-                                          COMMON};
+                                          SAC_QWEN2VL_KIND};
 const sac_tower_kind sac_tower_qwen2_5vl = {.name = "qwen2_5vl",
                                             .model_type = "qwen2_5_vl_vision",
                                             .slots = qwen2_5vl_slots,
                                             .n_slots = (int)SAC_COUNT(qwen2_5vl_slots),
-                                            COMMON};
+                                            SAC_QWEN2VL_KIND};
 const sac_tower_kind sac_tower_qwen3vl = {.name = "qwen3vl",
                                           .model_type = "qwen3_vl_vision",
                                           .slots = qwen3vl_slots,
                                           .n_slots = (int)SAC_COUNT(qwen3vl_slots),
-                                          COMMON};
+                                          SAC_QWEN2VL_KIND};

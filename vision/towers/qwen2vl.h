@@ -12,7 +12,8 @@
  * windows of window_size pixels: rows then stand window by window inside the tower. Qwen3-VL has layer norms and a
  * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
  * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out.
- * Pixtral has a norm before the layers, queries, keys and values apart, and no biases. */
+ * GLM-4.1V's (glmvit.c) goes the same way too. Pixtral's has a norm before the layers, queries, keys and values apart, and
+ * no biases. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -31,6 +32,7 @@ typedef struct sac_qwen2vl_layer {
 typedef struct sac_qwen2vl_weights {
     sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
     const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
+    const float *patch_norm, *final_norm; /* RMS norms [hidden] of embedded patches, before positions, and of the features */
     const float *pre_norm;               /* [hidden] of an RMS norm before the layers; NULL where absent */
 } sac_qwen2vl_weights;
 
@@ -55,9 +57,10 @@ typedef struct sac_qwen2vl_tables {
     int32_t *back;     /* [max_rows] row that a patch is in */
     int32_t *rotation; /* [max_rows] row of cos_sin */
     float *cos_sin;    /* [max_rows][head_dim / 2][2] of the rows of a tile */
-    int32_t *
-        taps; /* [max_rows][SAC_BLEND_TAPS] rows of the table of positions, of a tile's patches, and how much */
-    float *tap_weight; /* of each; NULL without a table */
+    /* [sac_qwen2vl_blends][rows of a tile][SAC_BLEND_TAPS]: rows of the table of positions, of a tile's patches, and how
+     * much of each; NULL without a table. What several blends give is added up. */
+    int32_t *taps;
+    float *tap_weight;
     int32_t *window;   /* [max_rows / merge^2 + 1] first rows of the windows; the host's only */
 } sac_qwen2vl_tables;
 
@@ -65,12 +68,25 @@ static inline int64_t sac_qwen2vl_max_rows(const sac_tower_state *s, const sac_t
     return (int64_t)s->max_segments * c->merge_size * c->merge_size;
 }
 
-/* qwen2vl.c: of the tables of these towers. */
-sac_status sac_qwen2vl_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
-                            sac_error *err);
+/* Blends that resample the table of positions. */
+static inline int sac_qwen2vl_blends(const sac_tower_config *c) {
+    return !c->table_side ? 0 : c->table_is_cubic ? 4 : 1;
+}
+
+/* What all kinds of these towers share. */
+sac_status sac_qwen2vl_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p, sac_error *err);
 int sac_qwen2vl_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
 sac_status sac_qwen2vl_place(sac_tower *t, sac_placer *p);
 sac_status sac_qwen2vl_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features);
+#define SAC_QWEN2VL_KIND                                                                                     \
+    .weights_bytes = sizeof(sac_qwen2vl_weights), .layer_bytes = sizeof(sac_qwen2vl_layer),                  \
+    .plan = sac_qwen2vl_plan, .features_apart = true, .symbols = sac_qwen2vl_symbols,                        \
+    .place = sac_qwen2vl_place, .take = sac_qwen2vl_take, .encode = sac_qwen2vl_encode
+
+#define SAC_QWEN2VL_PART(field, matrix)                                                                      \
+    { "tower." #field, false, matrix, offsetof(sac_qwen2vl_weights, field) }
+#define SAC_QWEN2VL_LAYER(field, matrix)                                                                     \
+    { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
 
 /* qwen2vl_tables.c */
 sac_status sac_qwen2vl_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,

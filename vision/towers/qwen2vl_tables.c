@@ -32,8 +32,8 @@ static size_t rotation_bytes(const sac_tower_config *c, int64_t rows) {
     return (size_t)rows * (size_t)(c->hidden / c->n_heads) * sizeof(float);
 }
 
-static size_t tap_bytes(int64_t rows) { /* of either table: both are of four bytes */
-    return (size_t)rows * SAC_BLEND_TAPS * sizeof(float);
+static size_t tap_bytes(const sac_tower_config *c, int64_t rows) { /* of either table: both are of four bytes */
+    return (size_t)rows * (size_t)sac_qwen2vl_blends(c) * SAC_BLEND_TAPS * sizeof(float);
 }
 
 static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac_arena *arena,
@@ -43,8 +43,8 @@ static bool take_tables(const sac_tower_state *s, const sac_tower_config *c, sac
     t->rotation = sac_arena_take(arena, row_table_bytes(s, c));
     t->cos_sin = sac_arena_take(arena, rotation_bytes(c, sac_qwen2vl_max_rows(s, c)));
     if (!c->table_side) return t->cos_sin != NULL;
-    t->taps = sac_arena_take(arena, tap_bytes(sac_qwen2vl_max_rows(s, c)));
-    t->tap_weight = sac_arena_take(arena, tap_bytes(sac_qwen2vl_max_rows(s, c)));
+    t->taps = sac_arena_take(arena, tap_bytes(c, sac_qwen2vl_max_rows(s, c)));
+    t->tap_weight = sac_arena_take(arena, tap_bytes(c, sac_qwen2vl_max_rows(s, c)));
     return t->tap_weight != NULL;
 }
 
@@ -151,6 +151,33 @@ static void tap_patch(const sac_tower_config *c, const squares *s, int patch, in
     }
 }
 
+/* Place i of n, cell to cell: the four rows around it, the outermost again beyond the ends, by Keys' cubic with a = -0.75
+ * (torch's grid_sample). */
+static void cubic_taps(int i, int n, int side, int tap[4], float weight[4]) {
+    const float a = -0.75f, at = ((float)i + 0.5f) / (float)n * (float)side - 0.5f, low = floorf(at), t = at - low;
+    for (int k = 0; k < 4; k++) {
+        const int row = (int)low + k - 1;
+        const float d = fabsf(t - (float)(k - 1));
+        tap[k] = row < 0 ? 0 : row < side ? row : side - 1;
+        weight[k] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+    }
+}
+
+/* One blend for each of the four rows of the table. */
+static void tap_patch_cubic(const sac_tower_config *c, const squares *s, int patch, sac_qwen2vl_tables *t) {
+    int rows[4], columns[4];
+    float of_row[4], of_column[4];
+    const size_t n_taps = (size_t)(s->h * s->w * s->merge * s->merge) * SAC_BLEND_TAPS;
+    cubic_taps(row_of(s, patch), s->h * s->merge, c->table_side, rows, of_row);
+    cubic_taps(column_of(s, patch), s->w * s->merge, c->table_side, columns, of_column);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < SAC_BLEND_TAPS; k++) {
+            const size_t at = (size_t)i * n_taps + SAC_BLEND_TAPS * (size_t)patch + (size_t)k;
+            t->taps[at] = rows[i] * c->table_side + columns[k];
+            t->tap_weight[at] = of_row[i] * of_column[k];
+        }
+}
+
 /* The tables of further tiles are those of the first, moved on. */
 static void repeat_tile(sac_qwen2vl_tables *t, int rows, int n_tiles) {
     int windows = t->n_windows;
@@ -172,7 +199,9 @@ static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, i
     for (int i = 0; i < rows; i++) {
         t->rotation[i] = i;
         rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
-        if (c->table_side)
+        if (c->table_is_cubic)
+            tap_patch_cubic(c, &s, i, t);
+        else if (c->table_side)
             tap_patch(c, &s, i, t->taps + SAC_BLEND_TAPS * (size_t)i,
                       t->tap_weight + SAC_BLEND_TAPS * (size_t)i);
     }
@@ -190,8 +219,8 @@ static sac_status upload(const sac_tower_run *r, const sac_qwen2vl_tables *from,
     SAC_TRY(d->upload(r->stream, to->order, from->order, n_bytes));
     SAC_TRY(d->upload(r->stream, to->back, from->back, n_bytes));
     SAC_TRY(d->upload(r->stream, to->rotation, from->rotation, n_bytes));
-    if (c->table_side) SAC_TRY(d->upload(r->stream, to->taps, from->taps, tap_bytes(tile)));
-    if (c->table_side) SAC_TRY(d->upload(r->stream, to->tap_weight, from->tap_weight, tap_bytes(tile)));
+    if (c->table_side) SAC_TRY(d->upload(r->stream, to->taps, from->taps, tap_bytes(c, tile)));
+    if (c->table_side) SAC_TRY(d->upload(r->stream, to->tap_weight, from->tap_weight, tap_bytes(c, tile)));
     return d->upload(r->stream, to->cos_sin, from->cos_sin, rotation_bytes(c, tile));
 }
 

@@ -12,7 +12,8 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl) X(pixtral)
+#define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl) \
+    X(glmvit) X(pixtral)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -33,6 +34,7 @@ typedef struct sac_tower_config {
     int temporal_patch_size;                         /* frames that share a patch */
     int merge_size;                                  /* patches stand in squares of so many a side */
     int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
+    bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V); else linearly, corner to corner (Qwen3-VL) */
     int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
     float rope_theta; /* of rotations by rows and columns; 0: 10000 */
     int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */

@@ -1,5 +1,7 @@
 #include "sampling.h"
 
+#include "pace.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +44,9 @@ sac_status sac_sampling_check(const sac_frame_request *request, sac_error *err) 
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "max_frames: a limit of %" PRId64 " leaves nothing: give at least 1",
                         request->max_frames);
+    if (request->pace == SAC_PACE_SECONDS && !(request->most_s >= 1 && request->most_s <= SAC_PACE_MOST_S))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "most_s: %g seconds cannot be sampled: give 1 to %d", request->most_s,
+                        SAC_PACE_MOST_S);
     if (request->has_max_pixels && request->max_pixels < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "max_pixels: a limit of %" PRId64 " leaves nothing: give at least 1",
@@ -51,6 +56,7 @@ sac_status sac_sampling_check(const sac_frame_request *request, sac_error *err) 
 
 /* In the order that vLLM and transformers compute it, so that rounding falls the same way for every input. */
 static int64_t frames_at(const sac_frame_request *request, const sac_sampling_source *source) {
+    if (request->pace != SAC_PACE_EVEN) return sac_pace_choose(request, source->total_frames, source->fps, NULL);
     double n = (double)source->total_frames / source->fps * request->fps;
     n = request->skip_s > 0 ? rint(n) : floor(n); /* halves to even */
     if (n >= (double)source->total_frames) return source->total_frames;
@@ -69,7 +75,10 @@ static int list_candidates(candidate *list, const sac_frame_request *request,
     if (request->has_fps) {
         candidate *c = &list[n++];
         *c = (candidate){SAC_SAMPLED_BY_FPS, frames_at(request, source), ""};
-        snprintf(c->asked, sizeof c->asked, "fps %g", request->fps);
+        if (request->pace == SAC_PACE_LENGTH)
+            snprintf(c->asked, sizeof c->asked, "fps for its length");
+        else
+            snprintf(c->asked, sizeof c->asked, "fps %g", request->fps);
     }
     if (request->has_max_frames) {
         candidate *c = &list[n++];
@@ -145,8 +154,10 @@ static sac_status fill(sac_frame_plan *plan, const sac_frame_request *request, s
         sac_frame_plan_free(plan);
         return sac_fail(err, SAC_NO_MEMORY, "no memory for a list of %zu frames: lower num_frames or fps", n);
     }
+    const bool has_pace = request->pace != SAC_PACE_EVEN && plan->rule == SAC_SAMPLED_BY_FPS;
+    if (has_pace) sac_pace_choose(request, plan->total_frames, plan->source_fps, plan->index);
     for (int64_t i = 0; i < plan->n_frames; i++) {
-        plan->index[i] = spread(first, last, plan->n_frames, i);
+        if (!has_pace) plan->index[i] = spread(first, last, plan->n_frames, i);
         plan->time_s[i] = plan->source_fps > 0 ? (double)plan->index[i] / plan->source_fps : 0;
     }
     return SAC_OK;

@@ -25,6 +25,15 @@
 
 #define SAC_SAMPLING_MAX_FPS 1000.0
 
+/* How the frames that are asked for by fps lie. */
+typedef enum sac_frame_pace {
+    SAC_PACE_EVEN,    /* spread evenly, as said above */
+    SAC_PACE_SECONDS, /* by seconds (pace.h): GLM-4.1V */
+    SAC_PACE_LENGTH,  /* the same, their number by the video's length instead of fps: GLM-4.6V */
+} sac_frame_pace;
+
+enum { SAC_PACE_MOST_S = 36000 };
+
 /* A zeroed struct asks for every frame. (The public sac_sampling is about choosing tokens;
  * hence this name.) */
 typedef struct sac_frame_request {
@@ -38,6 +47,8 @@ typedef struct sac_frame_request {
      * than skip_most frames at fps and twice skip_s, so many seconds at both ends are left out. */
     double skip_s;
     int64_t skip_most;
+    sac_frame_pace pace;
+    double most_s; /* of SAC_PACE_SECONDS: a longer video gets no more frames than one of so many seconds */
     int64_t max_pixels; /* of all chosen frames together */
     int64_t
         frame_pixels; /* what one frame costs of max_pixels, after the model's resize; 0 = as in the source */
