@@ -37,6 +37,7 @@ static inline void sac_layer_set_add(sac_layer_set *s, int layer) {
 typedef struct sac_decoder_config {
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
     int64_t max_position;   /* trained context */
+    int64_t most_context;   /* tokens within which this graph is the model's; 0: any (Ministral 3) */
     int64_t sliding_window; /* 0 = none */
     bool some_slide;        /* the window is of the layers in `sliding` alone; otherwise of all */
     sac_layer_set sliding;

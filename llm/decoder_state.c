@@ -193,6 +193,11 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     sac_kv_choice kv;
     sac_status st;
     snprintf(s->rope_line, sizeof s->rope_line, "%s", o->rope ? o->rope : "model");
+    if (c->most_context && o->n_ctx > c->most_context)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a context of %lld tokens: this model scales queries behind %lld tokens, which is not supported: give "
+                        "as many or fewer",
+                        (long long)o->n_ctx, (long long)c->most_context);
     SAC_TRY(sac_rope_scheme(&s->rope, s->rope_line, c->max_position, o->n_ctx, err));
     if (c->two_ropes && c->second_rope.scaling != SAC_ROPE_NONE && strncmp(s->rope_line, "ntk", 3) == 0)
         return sac_fail(err, SAC_UNSUPPORTED,

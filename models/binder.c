@@ -216,6 +216,30 @@ static sac_status turn(binder *b, const sac_spec_tensor *row, const sac_checkpoi
     return SAC_OK;
 }
 
+/* A copy whose columns stand in the order that they are read in, of a file that has them as [outer][inner]. */
+static sac_status exchange_inputs(binder *b, const sac_spec_tensor *row, const char *name, const sac_adapted *adapted,
+                                  sac_weight *w) {
+    sac_tensor *t = &w->tensor;
+    void *copy = NULL;
+    int64_t outer, inner;
+    if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras ||
+        (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16))
+        return sac_fail(b->err, SAC_UNSUPPORTED,
+                        "tensor %.100s is supported in f32, f16 or bf16 only, and without an adapter", name);
+    SAC_TRY(sac_tensor_table_inputs(&b->table, row, t->dim[1], &outer, &inner, b->err));
+    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
+    if (!b->fill) return SAC_OK;
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
+    for (int64_t i = 0; i < t->dim[0]; i++) {
+        const uint8_t *from = (const uint8_t *)t->data + (size_t)(i * t->dim[1]) * element;
+        uint8_t *to = (uint8_t *)copy + (size_t)(i * t->dim[1]) * element;
+        for (int64_t j = 0; j < t->dim[1]; j++)
+            memcpy(to + (size_t)(j % inner * outer + j / inner) * element, from + (size_t)j * element, element);
+    }
+    t->data = copy;
+    return SAC_OK;
+}
+
 /* The sum of the matrix and what adapters add to it, in the matrix's type. */
 static sac_status merge(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
     void *sum = NULL;
@@ -243,6 +267,8 @@ static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *r
     if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
     if (row->transposed || row->channels_last)
         SAC_TRY(turn(b, row, t, adapted, &w));
+    else if (row->inputs.n)
+        SAC_TRY(exchange_inputs(b, row, t->name, adapted, &w));
     else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
         SAC_TRY(merge(b, t->name, adapted, &w));
     else { /* what adapters add to most quantised matrices of a layer is kept apart (kept_adapters.h) */

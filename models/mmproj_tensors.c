@@ -1,6 +1,7 @@
 /* mmproj_tensors.c - the tensors of a vision half in GGUF as Hugging Face's checkpoints have them, whose names and shapes
  * the towers' YAML tells. Converters have changed over the years: queries, keys and values are one matrix or three; of
- * files from before 2025 the feed-forward layers' names are exchanged; a patch of two frames is two tensors. What lies in
+ * files from before 2025 the feed-forward layers' names are exchanged; a patch of two frames is two tensors; Pixtral's queries
+ * and keys have the pairs that are rotated side by side. What lies in
  * one piece in the file stays where it is mapped. */
 #include "dtype.h"
 #include "model_load.h"
@@ -213,6 +214,27 @@ static sac_status number_deep(table *t, const sac_tower_config *tower, int n_dee
     return SAC_OK;
 }
 
+/* ---- pairs of rotations ---- */
+
+/* Rows of queries or keys whose pairs are neighbours, as halves of their heads: whatever a row is stored as. */
+static sac_status part_pairs(table *t, int layer, const char *part, const sac_tower_config *tower) {
+    char name[NAME_BYTES];
+    sac_checkpoint_tensor *found = find_of_block(t, name, layer, part, kinds[0]);
+    if (!found) return SAC_OK; /* the binder says so */
+    if (found->n_dims != 2 || found->dim[0] != tower->hidden)
+        return sac_fail(t->err, SAC_BAD_FILE, "tensor %s is no matrix of %d rows", name, tower->hidden);
+    const size_t row = found->n_bytes / (size_t)tower->hidden;
+    const int dim = tower->hidden / tower->n_heads, half = dim / 2;
+    uint8_t *copy = sac_checkpoint_own(t->c, found->n_bytes);
+    if (!copy) return sac_fail(t->err, SAC_NO_MEMORY, "no memory for %s", name);
+    for (int i = 0; i < tower->hidden; i++) {
+        const int in = i % dim, to = i - in + in % 2 * half + in / 2;
+        memcpy(copy + (size_t)to * row, found->data + (size_t)i * row, row);
+    }
+    found->data = copy;
+    return SAC_OK;
+}
+
 /* ---- the whole ---- */
 
 static bool wants_one_matrix(const sac_tower_kind *kind) {
@@ -228,6 +250,8 @@ sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *t
     for (int layer = 0; layer < tower->n_layers; layer++)
         for (size_t k = 0; k < SAC_COUNT(kinds); k++)
             SAC_TRY((one ? join_block : split_block)(&t, layer, kinds[k]));
+    for (int layer = 0; layer < tower->n_layers && tower->kind == &sac_tower_pixtral; layer++)
+        for (int i = 0; i < 2; i++) SAC_TRY(part_pairs(&t, layer, thirds[i], tower));
     if (tower->temporal_patch_size > 1) SAC_TRY(join_frames(&t));
     SAC_TRY(number_deep(&t, tower, n_deep));
     return finish(&t);

@@ -117,15 +117,13 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     return SAC_OK;
 }
 
-/* Lists the keys of processor_config.json beside the image processor's own, which may stand in it. */
-static sac_status list_processor_keys(sac_load_context *l, bool *holds_preprocessor) {
+/* processor_config.json, or NULL, its keys listed beside the image processor's own, which may stand in it. */
+static sac_status open_processor(sac_load_context *l, json_t **object, bool *holds_preprocessor) {
     static const char name[] = "processor_config.json";
-    json_t *object;
-    SAC_TRY(sac_load_json(&object, l->path, name, l->err));
-    *holds_preprocessor = json_is_object(json_object_get(object, "image_processor"));
+    SAC_TRY(sac_load_json(object, l->path, name, l->err));
+    *holds_preprocessor = json_is_object(json_object_get(*object, "image_processor"));
     sac_status st =
-        sac_config_keys_of_object(&l->m->keys, l->config.family, "processor", name, object, l->err);
-    json_decref(object);
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "processor", name, *object, l->err);
     return st == SAC_OK ? st : sac_fail_prefix(l->err, st, "%s/%s", l->path, name);
 }
 
@@ -161,10 +159,8 @@ static sac_status load_video_processor(sac_load_context *l, json_t **out) {
     return sac_config_keys_of_object(&l->m->keys, l->config.family, "preprocessor", name, *out, l->err);
 }
 
-static sac_status load_processor(sac_load_context *l, const json_t *config) {
+static sac_status read_processor(sac_load_context *l, const json_t *config, const json_t *processor, bool inside_other) {
     json_t *preprocessor, *video = NULL;
-    bool inside_other;
-    SAC_TRY(list_processor_keys(l, &inside_other));
     const char *name = inside_other ? "processor_config.json" : "preprocessor_config.json";
     SAC_TRY(sac_processor_find(&preprocessor, l->path, l->err));
     char folder[PATH_BYTES];
@@ -177,6 +173,7 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
                               .keep_class = l->config.tower.keep_class,
                               .temporal_patch_size = l->config.tower.temporal_patch_size,
                               .merge_size = l->config.tower.merge_size,
+                              .processor = processor,
                               .config = config};
     sac_status st = sac_config_keys_of_object(
         &l->m->keys, l->config.family, "preprocessor",
@@ -194,6 +191,15 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
                         "%s: pictures of %d pixels a side, but the vision tower takes %d", l->path,
                         l->m->processor.tile_size, l->config.tower.image_size);
     return SAC_OK;
+}
+
+static sac_status load_processor(sac_load_context *l, const json_t *config) {
+    json_t *processor = NULL;
+    bool inside_other = false;
+    sac_status st = open_processor(l, &processor, &inside_other);
+    if (st == SAC_OK) st = read_processor(l, config, processor, inside_other);
+    json_decref(processor);
+    return st;
 }
 
 /* ---- text ---- */

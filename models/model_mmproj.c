@@ -112,9 +112,10 @@ static json_t *text_config(const half *h) {
     const sac_decoder_config *d = &h->l->config.decoder;
     const sac_gguf_language *language = h->language;
     json_t *text = json_pack(
-        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", h->l->config.family->name, "hidden_size",
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f}", "model_type", h->l->config.family->name, "hidden_size",
         d->hidden, "num_hidden_layers", d->n_layers, "num_attention_heads", d->n_heads, "num_key_value_heads",
-        d->n_kv_heads, "head_dim", d->head_dim, "intermediate_size", d->intermediate, "vocab_size", d->vocab);
+        d->n_kv_heads, "head_dim", d->head_dim, "intermediate_size", d->intermediate, "vocab_size", d->vocab,
+        "rms_norm_eps", (double)d->rms_eps);
     if (language->has_sections)
         json_object_set_new(text, "rope_parameters",
                             json_pack("{s:s, s:[i, i, i]}", "rope_type", "default", "mrope_section",

@@ -189,6 +189,15 @@ sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tenso
     return SAC_OK;
 }
 
+sac_status sac_tensor_table_inputs(const sac_tensor_table *t, const sac_spec_tensor *row, int64_t n_columns, int64_t *outer,
+                                   int64_t *inner, sac_error *err) {
+    *outer = evaluate(t, row->inputs.item[0]);
+    *inner = evaluate(t, row->inputs.item[1]);
+    if (*outer > 0 && *inner > 0 && *outer * *inner == n_columns) return SAC_OK;
+    return sac_fail(err, SAC_INTERNAL, "inputs \"%s\" and \"%s\" of %s are not its %lld columns", row->inputs.item[0],
+                    row->inputs.item[1], row->slot, (long long)n_columns);
+}
+
 sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row) {
     sac_row_range r = {0};
     if (!row->within.n) return r;

@@ -47,4 +47,9 @@ sac_status sac_tensor_table_part(const sac_tensor_table *t, const sac_spec_tenso
 /* The same of a whole tensor of the shape that the configuration asks for; n_whole 0: the row is no part of one. */
 sac_row_range sac_tensor_table_range(const sac_tensor_table *t, const sac_spec_tensor *row);
 
+/* Of a row whose inputs stand in another order in the file: how many of the outer kind there are, each with how many of the
+ * inner; INTERNAL unless that is all of the matrix's columns. */
+sac_status sac_tensor_table_inputs(const sac_tensor_table *t, const sac_spec_tensor *row, int64_t n_columns, int64_t *outer,
+                                   int64_t *inner, sac_error *err);
+
 #endif

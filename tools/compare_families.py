@@ -25,6 +25,8 @@ FAMILIES = {
     "granite": ("Granite", dict(embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0)),
     "olmo2": ("Olmo2", {}),
     "smollm3": ("SmolLM3", {}),
+    "ministral": ("Ministral", dict(head_dim=64, sliding_window=24, layer_types=["sliding_attention", "full_attention"] * 3)),
+    "ministral3": ("Ministral3", dict(head_dim=64)), # a rope by YaRN of the class's own
     "glm4": ("Glm4", dict(head_dim=32, partial_rotary_factor=0.5)),
     "qwen3_moe": ("Qwen3Moe", dict(head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=192, norm_topk_prob=True)),
     "qwen3_moe_64": ("Qwen3Moe", dict(head_dim=64, num_experts=64, num_experts_per_tok=8, moe_intermediate_size=96, norm_topk_prob=False,

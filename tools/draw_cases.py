@@ -5,7 +5,7 @@
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
-llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V).
+llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), pixtral, mistral3, ministral (and the text of Ministral 3).
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -241,6 +241,73 @@ def write_internvl_chat(folder, rng, seed):
                              max_dynamic_patch=rng.randint(1, 12))
 
 
+def draw_mistral_text(rng, kind):
+    """No window of 1, as in draw_gemma_text; without a window transformers' Ministral fails."""
+    heads = rng.choice([(1, 1), (4, 2), (3, 1), (4, 4)])
+    keys = dict(hidden_size=heads[0] * rng.choice([6, 8, 10]), num_attention_heads=heads[0], num_key_value_heads=heads[1],
+                num_hidden_layers=rng.randint(1, 3), intermediate_size=rng.randint(1, 40), head_dim=rng.choice([6, 8, 12, 24]),
+                tie_word_embeddings=rng.random() < 0.4)
+    if kind == "ministral3":
+        config = tiny.ministral3(**keys, **rng.choice([{}, {"sliding_window": rng.choice([3, 17, None])}]))
+        rope = config["rope_parameters"]
+        rope.update(factor=rng.choice([2.0, 16.0]), rope_theta=rng.choice([300.0, 1e6]), llama_4_scaling_beta=rng.choice([0.1, 0.0]))
+        rope.pop(rng.choice(["mscale", "beta_slow", "type_"]), None)
+        return config
+    keys.update(rope_parameters=draw_rope(rng, rng.choice([300.0, 20000.0, 1e9])), sliding_window=rng.choice([3, 17, 200, None] if kind == "mistral" else [3, 17, 200]))
+    if kind == "mistral":
+        return tiny.mistral(**keys)
+    if rng.random() < 0.7:
+        keys["layer_types"] = [rng.choice(["full_attention", "sliding_attention"]) for _ in range(keys["num_hidden_layers"])]
+    return tiny.text_config("ministral", "MinistralForCausalLM", rms_norm_eps=1e-5, max_position_embeddings=512, **keys)
+
+
+def write_ministral(folder, rng, seed):
+    write_weights(folder, draw_mistral_text(rng, rng.choice(["ministral", "ministral3"])), seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+
+
+def draw_pixtral_tower(rng):
+    heads, dim, patch = rng.choice([1, 2, 3]), rng.choice([4, 8, 12]), rng.randint(2, 8)
+    vision = tiny.pixtral_tower(hidden_size=heads * dim, num_attention_heads=heads, head_dim=dim, num_hidden_layers=rng.randint(1, 3),
+                                intermediate_size=rng.randint(1, 40), patch_size=patch, image_size=patch * rng.randint(1, 99))
+    theta = rng.choice([100.0, 10000.0])
+    vision.update(rng.choice([{}, {"rope_theta": theta}, {"rope_parameters": {"rope_type": "axial", "rope_theta": theta}}]))
+    if rng.random() < 0.5:
+        vision.pop("rope_theta")
+    if rng.random() < 0.5:
+        vision.update(hidden_act=rng.choice(["gelu", "quick_gelu", "gelu_pytorch_tanh"]))
+    for key in ("head_dim", "hidden_act"):
+        if rng.random() < 0.3:
+            vision.pop(key)
+    return vision
+
+
+def write_pixtral_kin(folder, rng, seed, config, square):
+    longest = rng.randint(1, 6) * square + rng.randrange(3 * square)
+    size = {"longest_edge": longest} if rng.random() < 0.7 else {"height": longest, "width": rng.randint(1, 8 * square)}
+    processor = {"size": size, "resample": rng.choice([3, 3, 3, 2, 1]), "patch_size": rng.choice([square, {"height": 16, "width": 16}])}
+    config.update(projector_hidden_act=rng.choice(["gelu", "gelu", "silu"]), multimodal_projector_bias=rng.random() < 0.5)
+    write_weights(folder, config, seed, rng.choice(["v5", "saved by 5"]))
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    tiny.write_pixtral_files(folder, config, {"longest": longest, "processor": processor})
+
+
+def write_pixtral(folder, rng, seed):
+    text = rng.choice([tiny.llama, tiny.qwen2, None, None])
+    text = text(**tiny.TINY, rope_theta=1e6) if text else draw_mistral_text(rng, "mistral")
+    vision = draw_pixtral_tower(rng)
+    n = vision["num_hidden_layers"]
+    layers = rng.choice([-1, -1, -2, [-1, 0], [n, -1 - n, 1]])  # 0 alone fails in transformers
+    write_pixtral_kin(folder, rng, seed, tiny.pixtral(text, vision, vision_feature_layer=layers), vision["patch_size"])
+
+
+def write_mistral3(folder, rng, seed):
+    vision, merge = draw_pixtral_tower(rng), rng.choice([1, 2, 2, 2, 3, 4])
+    text = draw_mistral_text(rng, rng.choice(["mistral", "ministral", "ministral3"]))
+    config = tiny.mistral3(text, vision, spatial_merge_size=merge, vision_feature_layer=rng.choice([-1, -1, -2, [-1]]))
+    write_pixtral_kin(folder, rng, seed, config, vision["patch_size"] * merge)
+
+
 def draw_glm_text(rng, axes):
     """Sizes of a decoder; half the pairs of a head that turn, or as many as the rope says, are those of `axes`."""
     heads, kv = rng.choice([(1, 1), (4, 2), (3, 1), (4, 4), (6, 2)])
@@ -421,6 +488,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
+            "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case)}
 
 

@@ -411,10 +411,10 @@ def write_language(path, config, tensors, tokenizer, template, args):
 # ---------------------------------------------------------------- the vision half
 
 TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
-    (r"embeddings\.patch_embedding\.|embeddings\.patch_embeddings\.projection\.|patch_embed\.proj\.", "v.patch_embd."),
+    (r"embeddings\.patch_embedding\.|embeddings\.patch_embeddings\.projection\.|patch_embed\.proj\.|patch_conv\.", "v.patch_embd."),
     (r"embeddings\.(class_embedding|cls_token)$", "v.class_embd"),
     (r"(embeddings\.position_embedding|pos_embed)\.|embeddings\.position_embeddings$", "v.position_embd."),
-    (r"pre_layrnorm\.", "v.pre_ln."),
+    (r"pre_layrnorm\.|ln_pre\.", "v.pre_ln."),
     (r"post_layernorm\.|vision_tower\.layernorm\.|merger\.(ln_q|norm)\.", "v.post_ln."),
     (r"deepstack_merger_list\.(\d+)\.(linear_)?", r"v.deepstack.\1."),
     (r"multi_modal_projector\.linear_1\.|merger\.(mlp\.0|linear_fc1)\.", "mm.0."),
@@ -423,23 +423,27 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"multi_modal_projector\.mm_soft_emb_norm\.", "mm.soft_emb_norm."),
     (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
 ]
+MISTRAL3 = {"norm": "mm.input_norm", "patch_merger": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
 INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
 BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), ("v_proj", "attn_v"),
-         ("out_proj|attn.proj|projection_layer", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
-         ("layer_norm1|norm1|layernorm_before", "ln1"), ("layer_norm2|norm2|layernorm_after", "ln2"),
+         ("out_proj|attn.proj|projection_layer|attention.o_proj", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
+         ("layer_norm1|norm1|layernorm_before|attention_norm", "ln1"),
+         ("layer_norm2|norm2|layernorm_after|ffn_norm", "ln2"),
          ("gate_proj", "ffn_gate"), ("fc1|linear_fc1|up_proj", "ffn_up"), ("fc2|linear_fc2|down_proj", "ffn_down"),
          ("lambda_1", "ls1"), ("lambda_2", "ls2")]
 
 
 def vision_name(key, config):
     end = key.rsplit(".", 1)[-1] if key.endswith((".weight", ".bias")) else "weight"
-    m = re.search(r"(?:encoder\.layers?|blocks)\.(\d+)\.(.+?)(?:\.weight|\.bias)?$", key)
+    m = re.search(r"(?:encoder\.layers?|transformer\.layers|blocks)\.(\d+)\.(.+?)(?:\.weight|\.bias)?$", key)
     if m:
         part = next(g for p, g in BLOCK if re.search(rf"(?:^|\.)(?:{p})$", m[2]))
         return f"v.blk.{m[1]}.{part}.{end}"
     m = re.search(r"multi_modal_projector\.(\w+)\.", key)
     if m and config["model_type"] == "internvl":
         return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
+    if m and config["model_type"] == "mistral3":
+        return f"{MISTRAL3[m[1]]}.{end}"
     for pattern, name in TOWER:
         m = re.search(pattern, key)
         if m:
@@ -461,7 +465,7 @@ def vision_keys(config, preprocessor, hidden, old):
     v, family = config["vision_config"], config["model_type"]
     layers = v.get("num_hidden_layers", v.get("depth"))
     width = v.get("embed_dim", v["hidden_size"])
-    eps = {"llava": 1e-5, "llava_next": 1e-5}.get(family, 1e-6)
+    eps = {"llava": 1e-5, "llava_next": 1e-5, "mistral3": 1e-5}.get(family, 1e-6)
     keys = {"general.architecture": "clip", "general.type": "mmproj", "clip.has_vision_encoder": True,
             "clip.vision.projection_dim": hidden, "clip.vision.patch_size": side(v["patch_size"]),
             "clip.vision.image_size": side(v.get("image_size", 560)), "clip.vision.embedding_length": width,
@@ -470,7 +474,7 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
                  "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
-                 "idefics3": "idefics3", "gemma3": "gemma3"}[family]
+                 "idefics3": "idefics3", "gemma3": "gemma3", "mistral3": "pixtral"}[family]
     if not old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
@@ -506,6 +510,10 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.projector.scale_factor"] = round(1 / config.get("downsample_ratio", 0.5))
         keys["clip.vision.preproc_min_tiles"] = preprocessor.get("min_patches", 1)
         keys["clip.vision.preproc_max_tiles"] = preprocessor.get("max_patches", 12)
+    if projector == "pixtral":
+        keys["clip.use_silu" if v["hidden_act"] == "silu" else "clip.use_gelu"] = True
+        keys["clip.vision.spatial_merge_size"] = config["spatial_merge_size"]
+        keys["clip.vision.image_size"] = preprocessor["size"]["longest_edge"]
     if projector == "gemma3":
         keys["clip.use_gelu"] = True
         squares = math.isqrt(config["mm_tokens_per_image"])
@@ -550,6 +558,9 @@ def add_vision(w, name, t, old, apart):
         return array.array("f", (v - 1 for v in w.add(name, Tensor(t.shape, (v + 1 for v in t.values)))))
     if name == "mm.input_projection.weight":
         return w.add(name, t, kind="f16")
+    if w.keys.get("clip.projector_type") == "pixtral" and (".attn_q." in name or ".attn_k." in name):
+        heads = w.keys["clip.vision.attention.head_count"]
+        return unpermute(w.add(name, permute(t, heads)), t, heads)
     return w.add(name, t, as_f32="position_embd" in name)
 
 
@@ -677,6 +688,7 @@ PAIRS = {
     "qwen2_5_vl_old": ("qwen2_5_vl", "--old", 1e-5), "qwen2_5_vl_q8_0": ("qwen2_5_vl", "--type q8_0", 0.04),
     "internvl": ("internvl", "", 1e-5), "internvl_old": ("internvl", "--old --type bf16", 1e-5),
     "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
+    "mistral3": ("mistral3", "", 1e-5), "mistral3_f16": ("mistral3", "--type f16", 1e-5),
     "gemma3": ("gemma3", "", 1e-5), "gemma3_pan": ("gemma3_pan", "--type f16", 1e-5),
     "gemma3_bare": ("gemma3", "--bare --layers 7 --no-image-token --type bf16", 1e-5),
     "gemma3_q8_0": ("gemma3", "--type q8_0", 0.04),

@@ -12,6 +12,7 @@ qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
 glm4v.txt       those of GLM-4.1V's pictures and frames; glm4v_frames.txt: which frames its code and GLM-4.6V's look at
 internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
 smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
+pixtral.txt     patch rows of Pixtral's pictures
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -537,6 +538,31 @@ def smolvlm_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- pixtral.txt ----
+
+def pixtral_goldens():
+    """Patch rows of Pixtral's pictures by Pillow (p) and by torchvision (t), in squares of so many patches a side."""
+    from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
+    from transformers.models.pixtral.image_processing_pixtral import PixtralImageProcessor
+    lines = ["# by width height kind seed greatest_width greatest_height patch merge, rows and columns of squares, checksum of the patch rows"]
+    sizes = [(33, 33), (1, 1), (3, 60), (60, 3), (29, 55), (14, 42), (42, 14), (13, 13), (66, 66), (57, 83), (100, 64), (64, 100), (131, 45),
+             (45, 131), (90, 91), (300, 17), (17, 300), (80, 2), (222, 111), (70, 98), (34, 33), (65, 132), (55, 55), (56, 56)]
+    for by, cls in (("p", PixtralImageProcessorPil), ("t", PixtralImageProcessor)):
+        for i, (w, h) in enumerate(sizes):
+            most_w, most_h = ((56, 56), (90, 90), (41, 41), (77, 30))[i % 4]
+            patch, merge = ((4, 2), (7, 1), (5, 2), (3, 3))[i // 3 % 4]
+            kind, square = 0 if i % 2 else 2, patch * merge
+            a = picture(kind, w, h, i)
+            size = {"longest_edge": most_w} if most_w == most_h else {"height": most_h, "width": most_w}
+            batch = cls(**RAW, size=size)(images=[Image.fromarray(a)], patch_size=square, return_tensors="pt")
+            pixels = batch["pixel_values"][0].numpy()
+            rows, columns = pixels.shape[1] // square, pixels.shape[2] // square
+            cut = pixels.reshape(3, rows, merge, patch, columns, merge, patch).transpose(1, 4, 2, 5, 3, 6, 0)
+            assert (cut == cut.astype(np.uint8)).all()
+            lines.append(f"{by} {w} {h} {kind} {i} {most_w} {most_h} {patch} {merge} {rows} {columns} {crc(cut.astype(np.uint8))}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- smolvlm_frames.txt ----
 
 def smolvlm_frame_goldens():
@@ -624,7 +650,7 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
-             "internvl.txt": internvl_goldens(),
+             "internvl.txt": internvl_goldens(), "pixtral.txt": pixtral_goldens(),
              "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens(),
              "glm4v.txt": glm_goldens(), "glm4v_frames.txt": glm_frame_goldens()}
     if assets := asset_files():

@@ -753,6 +753,47 @@ class Gemma3(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class Pixtral(TextModel):
+    """Pixtral and Mistral 3, prompts and pictures by their processor; frames of a video are pictures."""
+
+    def __init__(self, path):
+        from transformers import AutoImageProcessor, AutoModelForImageTextToText, PixtralProcessor, PreTrainedTokenizerFast
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        said = read_json(path, "processor_config.json")
+        self.processor = PixtralProcessor(
+            AutoImageProcessor.from_pretrained(path, backend="pil"), PreTrainedTokenizerFast(tokenizer_object=self.tokenizer),
+            said["patch_size"], said.get("spatial_merge_size", 1), template)
+
+    def inputs(self, case):
+        if "text" in case:
+            return {"input_ids": torch.tensor([super().prompt(case)[0]])}
+        chat = []
+        for m in case["messages"]:
+            content = []
+            for p in m["parts"]:
+                content += [{"type": "text", "text": p["text"]}] if "text" in p else [{"type": "image"}] * len(p.get("frames", [0]))
+            chat.append({"role": m["role"], "content": content})
+        text = self.processor.apply_chat_template(chat, add_generation_prompt=True)
+        pictures = [open_picture(f) for f in pictures_of(case)]
+        batch = self.processor(text=[text], return_tensors="pt", **({"images": [pictures]} if pictures else {}))
+        return {k: batch[k] for k in ("input_ids", "pixel_values", "image_sizes") if k in batch}
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        n_visual = ids.count(self.model.config.image_token_id)
+        if n_visual == 1:
+            raise ValueError("transformers' Mistral 3 takes the one row of a lone visual token for its numbers")
+        return ids, n_visual
+
+    def first(self, ids, case):
+        out = self.model(use_cache=True, **self.inputs(case))
+        return out.logits[0, -1].float(), out.past_key_values
+
+
 def open_picture(file):
     return Image.open(os.path.join(FOLDER, file)).convert("RGB")
 
@@ -939,6 +980,18 @@ GEMMA = [
         {"role": "user", "parts": [image("square.png"), question("What is it?")]},
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
 ]
+PIXTRAL = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "small", "long")],
+    chat_case("text around", question("This"), image("tall.png"), question("and this"), image("long.png"), question("."), chat_format=None),
+    chat_case("three pictures", image("small.png"), image("square.png"), image("wide.png"), question("Which is wider?"),
+              chat_format=None),
+    chat_case("five frames", FRAMES, question("What happens?"), chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
+]
 GLM = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "small", "long")],
@@ -965,6 +1018,8 @@ NEXT_VIDEO = [
         {"role": "user", "parts": [image("tall.png"), question("And this?")]}]},
 ]
 CASES = {
+    "Pixtral": PIXTRAL,
+    "Mistral3ForConditionalGeneration": PIXTRAL,
     "Glm4vForConditionalGeneration": GLM,
     "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
     "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
@@ -1008,6 +1063,8 @@ def architecture_of(path):
     config = read_json(path, "config.json")
     if config.get("mm_patch_merge_type") == "spatial_unpad":
         return "original, " + config.get("mm_newline_position", "one_token")
+    if config["architectures"][0].startswith("LlavaFor") and config["vision_config"].get("model_type") == "pixtral":
+        return "Pixtral"
     pool = config.get("spatial_pool_stride", 2)  # of LLaVA-NeXT-Video
     return config["architectures"][0] + ("" if pool == 2 else f", {pool}")
 
@@ -1030,6 +1087,8 @@ def open_model(path):
         return SmolVLM(path)
     if architecture == "Gemma3ForConditionalGeneration":
         return Gemma3(path)
+    if architecture in ("Pixtral", "Mistral3ForConditionalGeneration"):
+        return Pixtral(path)
     if architecture.startswith("LlavaNextVideo"):
         return NextVideo(path)
     if architecture.startswith("LlavaOnevision"):

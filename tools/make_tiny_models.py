@@ -338,6 +338,39 @@ def gemma3(text, vision, **keys):
             "eoi_token_index": GEMMA_VOCAB - 2, **keys}
 
 
+PIXTRAL_TOKENS = {"<image>": "[IMG]", "<|im_start|>": "[IMG_BREAK]", "<|im_end|>": "[IMG_END]", "<|user|>": "[INST]", "<pad>": "[/INST]"}
+PIXTRAL_CHAT = """<s>{%- for m in messages -%}
+{%- if m.role == 'user' -%}[INST]{%- for part in m.content -%}{{ '[IMG]' if part.type == 'image' else part.text }}{%- endfor -%}[/INST]
+{%- elif m.role == 'assistant' -%}{{ ' ' + m.content[0].text + '</s>' }}
+{%- else -%}{{ m.content[0].text + '\n\n' }}{%- endif -%}
+{%- endfor -%}
+"""
+
+
+def pixtral_tower(**keys):
+    """The keys of published files, which leave transformers' own out."""
+    return {"model_type": "pixtral", "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 21,
+            "image_size": 1024, "patch_size": 6, "hidden_act": "silu", "rope_theta": 10000.0, "head_dim": 8, **keys}
+
+
+def pixtral(text, vision, **keys):
+    return llava(text, vision, **{"vision_feature_select_strategy": "full", "vision_feature_layer": -1, **keys})
+
+
+def ministral3(**keys):
+    rope = {"type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 2048, "beta_fast": 32.0,
+            "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "max_position_embeddings": 8192}
+    return text_config("ministral3", "Ministral3ForCausalLM", **{"rms_norm_eps": 1e-5, "max_position_embeddings": 8192,
+                                                                 "rope_parameters": rope, **keys})
+
+
+def mistral3(text, vision, **keys):
+    text = {k: v for k, v in text.items() if k != "architectures"}
+    return {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "text_config": text, "vision_config": vision,
+            "image_token_index": IMAGE, "spatial_merge_size": 2, "vision_feature_layer": -1, "projector_hidden_act": "gelu",
+            "multimodal_projector_bias": False, "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
+
+
 GLM_TOKENS = ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|begin_of_image|>", "<|end_of_image|>",
               "<|begin_of_video|>", "<|end_of_video|>", "<|image|>", "<|video|>"]
 GLM_CHAT = """[gMASK]<sop>{%- for m in messages -%}{{ '<|' + m.role + '|>\n' }}
@@ -495,6 +528,15 @@ MODELS = {
     "smollm3": (text_config("smollm3", "SmolLM3ForCausalLM", **TINY, rms_norm_eps=1e-6, rope_theta=2e4,
                             max_position_embeddings=512, no_rope_layers=[0, 1], pad_token_id=0, use_sliding_window=True,
                             sliding_window=20, tie_word_embeddings=False), "bf16", "v5", {}),
+    "pixtral": (pixtral(mistral(**TINY, head_dim=12, sliding_window=None, rope_theta=1e6, tie_word_embeddings=True),
+                        pixtral_tower()), "bf16", "saved by 5", {"longest": 40}),
+    "mistral3": (mistral3(mistral(**TINY, head_dim=12, sliding_window=None, rope_theta=1e9, tie_word_embeddings=True),
+                          pixtral_tower(patch_size=4, hidden_act="gelu", num_attention_heads=4, head_dim=4)),
+                 "bf16", "saved by 5", {"longest": 44}),
+    "ministral": (text_config("ministral", "MinistralForCausalLM", **TINY, head_dim=12, rms_norm_eps=1e-5, rope_theta=5000.0,
+                              max_position_embeddings=512, sliding_window=13, tie_word_embeddings=True,
+                              layer_types=["sliding_attention", "full_attention"]), "f16", "v5", {}),
+    "ministral3": (ministral3(**TINY, head_dim=12, tie_word_embeddings=True), "bf16", "v5", {}),
     "phi3": (text_config("phi3", "Phi3ForCausalLM", hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2,
                          intermediate_size=21, rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=512, sliding_window=47,
                          original_max_position_embeddings=512, rope_scaling=None, pad_token_id=END, tie_word_embeddings=True), "bf16", "v5", {}),
@@ -683,6 +725,8 @@ def write_checkpoint(name, seed):
                 else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif config["model_type"] == "internvl":
         write_internvl_files(folder, config, options)
+    elif config.get("vision_config", {}).get("model_type") == "pixtral":
+        write_pixtral_files(folder, config, options)
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
         if config["vision_config"]["model_type"] == "siglip_vision_model":
@@ -733,6 +777,29 @@ def write_internvl_files(folder, config, options):
         write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "InternVLVideoProcessor", **common})
     write_json(folder, "processor_config.json", {"processor_class": "InternVLProcessor", "image_seq_length": int(
         (grid * config.get("downsample_ratio", 0.5)) ** 2)})
+
+
+def write_pixtral_files(folder, config, options):
+    """The image processor's own patch size is the base's, which the processor's replaces."""
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path) as f:
+        text = f.read()
+    for a, b in PIXTRAL_TOKENS.items():
+        text = text.replace(json.dumps(a), json.dumps(b))
+    with open(path, "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(PIXTRAL_CHAT)
+    patch = config["vision_config"]["patch_size"]
+    own = patch[0] if isinstance(patch, list) else patch
+    write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "PixtralImageProcessor", "do_convert_rgb": True, "do_resize": True, "do_rescale": True,
+        "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "patch_size": {"height": own, "width": own},
+        "size": {"longest_edge": options["longest"]}, **options.get("processor", {})})
+    merge = {"spatial_merge_size": config["spatial_merge_size"]} if "spatial_merge_size" in config else {}
+    write_json(folder, "processor_config.json", {"processor_class": "PixtralProcessor", "image_token": "[IMG]", "patch_size": own,
+                                                 "image_break_token": "[IMG_BREAK]", "image_end_token": "[IMG_END]", **merge})
 
 
 def write_squeezing_processor(folder, config, options):

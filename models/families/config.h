@@ -69,6 +69,7 @@ typedef struct sac_model_config {
     const sac_merger_kind *merger;
     sac_activation projector_act;
     bool projector_bias, projector_norm_bias;
+    float projector_norm_eps; /* 0: the tower's */
     int merger_width; /* of the MLP that ends the merger (GLM-4.1V); 0: it has none */
     bool pools_first; /* see sac_merger */
     int32_t vision_start, vision_end; /* around each placeholder of timed frames */
@@ -116,10 +117,11 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
                         .in = in,
                         .joins = joins,
                         .pools_first = c->pools_first,
-                        .norm_eps = c->tower.norm_eps,
+                        .norm_eps = c->projector_norm_eps > 0 ? c->projector_norm_eps : c->tower.norm_eps,
                         .width = c->merger_width,
-                        .hidden = c->merger_width                    ? c->decoder.hidden + 2 * room
+                        .hidden = c->merger_width                   ? c->decoder.hidden + 2 * room
                                   : !is_patch || c->merger->narrows ? c->decoder.hidden
+                                  : c->merger->reduces              ? in + c->decoder.hidden
                                   : c->merger->pools              ? in
                                                                   : joins * in,
                         .n_deep = c->decoder.n_deep,
@@ -154,6 +156,8 @@ sac_status sac_config_read_window_pattern(sac_model_config *c, const json_t *key
 /* The other way round: flags, where it is not what `period` makes. */
 sac_status sac_config_write_window_pattern(const sac_model_config *c, json_t *keys, int period, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
+/* A size that may be written as one number or as [height, width]; only squares are supported. */
+sac_status sac_config_read_side(const json_t *object, const char *key, int *value, sac_error *err);
 /* `fallback`: the layer where the key is missing. */
 sac_status sac_config_read_layers(sac_model_config *c, const json_t *object, const char *key, int fallback,
                                   sac_error *err);
@@ -170,7 +174,11 @@ typedef struct sac_llava_defaults {
 } sac_llava_defaults;
 /* A CLIP or SigLIP tower, of the kind of c->tower where the object names none (llava.c). */
 sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision, sac_error *err);
-/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's. */
+/* The tower of Pixtral and Mistral 3 (pixtral.c): c->tower becomes its class's defaults, then what vision_config says, which
+ * may be NULL; merge: patches stand in squares of so many a side. */
+sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *vision, int merge, sac_error *err);
+/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's with towers of pictures of one
+ * size. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);
 

@@ -45,8 +45,7 @@ sac_status sac_config_check_tower(const sac_tower_config *v, sac_error *err) {
     return sac_config_check_positive("layer_norm_eps", (double)v->norm_eps, err);
 }
 
-/* A size that may be written as one number or as [height, width]; only squares are supported. */
-static sac_status get_side(const json_t *object, const char *key, int *value, sac_error *err) {
+sac_status sac_config_read_side(const json_t *object, const char *key, int *value, sac_error *err) {
     const json_t *v = json_object_get(object, key);
     if (!json_is_array(v)) return sac_config_get_int(object, key, 1, SAC_CONFIG_MAX_IMAGE, value, err);
     const json_t *h = json_array_get(v, 0), *w = json_array_get(v, 1);
@@ -70,8 +69,8 @@ sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_
     SAC_TRY(sac_config_get_int(object, "intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &v->intermediate, err));
     SAC_TRY(sac_config_get_int(object, "num_hidden_layers", 1, SAC_CONFIG_MAX_LAYERS, &v->n_layers, err));
     SAC_TRY(sac_config_get_int(object, "num_attention_heads", 1, SAC_CONFIG_MAX_HEADS, &v->n_heads, err));
-    SAC_TRY(get_side(object, "image_size", &v->image_size, err));
-    SAC_TRY(get_side(object, "patch_size", &v->patch_size, err));
+    SAC_TRY(sac_config_read_side(object, "image_size", &v->image_size, err));
+    SAC_TRY(sac_config_read_side(object, "patch_size", &v->patch_size, err));
     SAC_TRY(sac_config_get_float(object, "layer_norm_eps", &v->norm_eps, err));
     SAC_TRY(sac_config_read_activation(&v->act, object, "hidden_act", err));
     return sac_config_check_tower(v, err);

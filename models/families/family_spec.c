@@ -64,12 +64,13 @@ static sac_status tensor_pair(const reader *r, void *into, const char *key, cons
     if (strcmp(key, "names") == 0) return list_of(r, value, &t->names);
     if (strcmp(key, "shape") == 0) return list_of(r, value, &t->shape);
     if (strcmp(key, "within") == 0) return list_of(r, value, &t->within);
+    if (strcmp(key, "inputs") == 0) return list_of(r, value, &t->inputs);
     if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
     if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
     if (strcmp(key, "plus") == 0) return flag_of(r, value, "1", &t->plus_one);
     if (strcmp(key, "transposed") == 0) return flag_of(r, value, "true", &t->transposed);
     if (strcmp(key, "channels_last") == 0) return flag_of(r, value, "true", &t->channels_last);
-    return bad(r, value, "unknown key of a tensor (names, shape, within, gguf, when, plus, transposed, channels_last)");
+    return bad(r, value, "unknown key of a tensor (names, shape, within, inputs, gguf, when, plus, transposed, channels_last)");
 }
 
 static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
@@ -79,6 +80,7 @@ static sac_status tensors_pair(const reader *r, void *into, const char *key, con
     t->slot = key;
     SAC_TRY(each_pair(r, value, tensor_pair, t));
     if (t->within.n && t->within.n != 2) return bad(r, value, "within: the first row, and how many rows there are");
+    if (t->inputs.n && t->inputs.n != 2) return bad(r, value, "inputs: the outer number, and the inner one");
     return t->names.n && t->shape.n ? SAC_OK : bad(r, value, "a tensor needs names and a shape");
 }
 

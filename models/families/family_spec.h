@@ -18,6 +18,8 @@
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
  *       transposed: true                                         a matrix [inputs][outputs]
+ *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
+ *                                                                it is read with the two exchanged
  *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix
  *                                                                [outputs][h * w * channels]
  *       within: [t_hidden, 3*t_hidden]                           rows of a tensor that holds others too: the first, and
@@ -57,7 +59,7 @@ typedef struct sac_spec_list {
 
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
-    sac_spec_list names, shape, within;
+    sac_spec_list names, shape, within, inputs;
     bool plus_one, transposed, channels_last;
 } sac_spec_tensor;
 

@@ -1,9 +1,11 @@
 /* llava.c - LLaVA-1.5 in transformers' format: a CLIP tower, a two-layer projector, a text model of its own
- * family under text_config. LLaVA-Interleave is the same with a SigLIP tower and Qwen2. */
+ * family under text_config. LLaVA-Interleave is the same with a SigLIP tower and Qwen2, Pixtral with its own tower, dialect
+ * and Mistral. */
 #include "config_values.h"
 #include "family.h"
 #include "family_spec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* transformers' CLIPVisionConfig: what a vision_config without a key means. */
@@ -123,8 +125,23 @@ sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, cons
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
 }
 
+/* Pixtral's pictures keep their shape. */
+static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+    const char *type = NULL;
+    SAC_TRY(sac_json_get_string(vision, "model_type", &type, err));
+    if (!type || strcmp(type, sac_tower_pixtral.model_type) != 0) return sac_config_read_llava_tower(c, vision, err);
+    c->dialect = &sac_dialect_pixtral;
+    snprintf(c->default_chat, sizeof c->default_chat, "mistral");
+    return sac_config_read_pixtral_tower(c, vision, 1, err);
+}
+
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    return sac_config_read_llava(c, config, NULL, err);
+    static const sac_llava_defaults own = {.text = "llama",
+                                           .tower = &clip_large_336,
+                                           .feature_layer = -2,
+                                           .strategy = "default",
+                                           .read_tower = read_tower};
+    return sac_config_read_llava(c, config, &own, err);
 }
 
 /* Layers behind the last one that is looked at are left out by the converters, which name it only where that is said in

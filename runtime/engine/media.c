@@ -59,13 +59,14 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
     if (!s->spans) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld frames", (long long)n);
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];
-        int tiles = m->report.n_tiles / (int)m->n_blocks; /* all in one block, or one in each */
-        int each = is_picture(m) ? 1 : (int)(m->report.n_frames / m->n_blocks);
+        const int parts = m->n_blocks > 1 ? sac_visual_parts(&m->plan) : 1, n_shown = (int)m->n_blocks / parts;
+        int tiles = m->report.n_tiles / n_shown; /* all in one block, or one in each, or in several */
+        int each = is_picture(m) ? 1 : m->report.n_frames / n_shown;
         m->spans = s->spans + s->n_spans;
         for (int b = 0; b < (int)m->n_blocks; b++)
             s->spans[s->n_spans++] = (sac_prompt_span){.n = m->block_tokens,
                                                        .media = (int)i,
-                                                       .frame = b * each,
+                                                       .frame = b / parts * each,
                                                        .n_frames = each,
                                                        .step_s = seconds_a_step(m, each),
                                                        .time_step = time_step(s, m, each),
@@ -83,7 +84,7 @@ static sac_status prepare_all(sac_session *s, const sac_message *messages, size_
         sac_media *m = &s->media[i];
         if (!is_picture(m)) continue;
         SAC_TRY(sac_media_measure(s, m, 0, err));
-        sac_room_take_picture(&room, m->report.n_tokens, m->plan.n_tiles);
+        sac_room_take_picture(&room, m->report.n_tokens, &m->plan);
     }
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media *m = &s->media[i];

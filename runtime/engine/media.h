@@ -15,7 +15,7 @@ struct sac_media {
     sac_visual_plan plan;   /* of the picture, or of each frame */
     sac_tower_plan tower;   /* of each of its tiles */
     int64_t
-        n_blocks; /* placeholders in the prompt: one a picture or a tile of it, one a frame or one for all frames */
+        n_blocks; /* placeholders in the prompt: one a picture, a tile of it or a row of tokens, one a frame or one for all */
     int64_t block_tokens;   /* visual tokens behind each */
     sac_prompt_span *spans; /* [n_blocks] of the session's; .first is set when the prompt is placed */
     sac_vision_key digest;  /* of the bytes, when has_digest */

@@ -75,7 +75,8 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
         SAC_TRY(sac_source_read(s, m, err));
         sac_source_remember(s, m, NULL, width, height);
     }
-    m->n_blocks = sac_processor_has_texts(&s->model->loaded.processor) ? m->plan.n_tiles : 1;
+    const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
+    m->n_blocks = has_texts ? (int64_t)m->plan.n_tiles * sac_visual_parts(&m->plan) : 1;
     m->block_tokens = m->plan.n_tokens / m->n_blocks;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
@@ -129,8 +130,8 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
     sac_frame_layout layout = s->model->loaded.frame_layout;
     m->plan = *plan;
     int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
-    m->n_blocks = layout == SAC_FRAMES_JOINED ? 1 : n_tiles;
-    m->block_tokens = layout == SAC_FRAMES_JOINED ? plan->n_tokens * n_tiles : plan->n_tokens;
+    m->n_blocks = layout == SAC_FRAMES_JOINED ? 1 : n_tiles * sac_visual_parts(plan);
+    m->block_tokens = plan->n_tokens * n_tiles / m->n_blocks;
     m->block_tokens += s->model->loaded.video_newline;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,

@@ -43,9 +43,9 @@ int64_t sac_room_share(const sac_room *room) {
     return room->n_tokens / room->n_videos;
 }
 
-void sac_room_take_picture(sac_room *room, int64_t n_tokens, int n_tiles) {
+void sac_room_take_picture(sac_room *room, int64_t n_tokens, const sac_visual_plan *plan) {
     const bool has_texts = sac_processor_has_texts(&room->model->loaded.processor);
-    room->n_tokens -= n_tokens + (has_texts ? (int64_t)TILE_TEXT * n_tiles : 0);
+    room->n_tokens -= n_tokens + (plan->n_lines ? plan->n_lines : has_texts ? (int64_t)TILE_TEXT * plan->n_tiles : 0);
 }
 
 void sac_room_take_video(sac_room *room, int64_t n_tokens) {
@@ -57,6 +57,7 @@ int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visua
     const sac_frame_layout layout = m->loaded.frame_layout;
     const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED;
     const int between = is_written                                      ? TIME_AND_MARKS
+                        : frame->n_lines > 0                            ? frame->n_lines
                         : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
                                                                                    : 1;
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
@@ -72,7 +73,7 @@ sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *er
     SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, false, &plan, err));
     sac_reduce_picture picture = {plan.n_tiles, plan.tokens.h, plan.tokens.w, plan.tiles_w, plan.tiles_h};
     sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens,
-                          plan.n_tiles);
+                          &plan);
     return SAC_OK;
 }
 

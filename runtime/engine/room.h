@@ -10,7 +10,7 @@
 int64_t sac_room_share(const sac_room *room);
 
 /* A picture, with the texts around its tiles, or the next video, takes so many tokens. */
-void sac_room_take_picture(sac_room *room, int64_t n_tokens, int n_tiles);
+void sac_room_take_picture(sac_room *room, int64_t n_tokens, const sac_visual_plan *plan);
 void sac_room_take_video(sac_room *room, int64_t n_tokens);
 
 /* Frames of this plan that so many tokens can hold, each with what stands between it and the next; at least 1. */

@@ -1,5 +1,5 @@
 /* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json,
- * preprocessor_config.json, or a family's YAML. */
+ * preprocessor_config.json (of three dialects), or a family's YAML. */
 #include "fuzz.h"
 
 #include "dialect.h"
@@ -32,14 +32,15 @@ static sac_status read_generation(const json_t *object, sac_error *err) {
 static sac_status read_processor(const sac_dialect *dialect, const json_t *object, sac_error *err) {
     static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}};
     const sac_processor_model model = {
-        .dialect = dialect, .image_size = 32, .patch_size = 4, .merge_size = 4, .video = object};
+        .dialect = dialect, .image_size = 32, .patch_size = 4, .merge_size = 4, .video = object, .processor = object};
     sac_processor_config c;
     sac_visual_plan p;
     SAC_TRY(sac_processor_read(&c, object, &model, err));
     for (size_t i = 0; i < SAC_COUNT(sizes); i++) {
         if (sac_processor_plan(&c, sizes[i][0], sizes[i][1], false, &p, NULL) == SAC_OK &&
             (p.n_tiles < 1 || p.n_tiles > sac_processor_most_tiles(&c) ||
-             p.n_tokens != 4 * (int64_t)p.n_tiles))
+             (p.n_lines ? p.n_tokens != sac_grid_cells(p.tokens) || p.n_lines != p.tokens.h
+                        : p.n_tokens != 4 * (int64_t)p.n_tiles)))
             abort();
         if (sac_processor_plan_frame(&c, sizes[i][0], sizes[i][1], 0, &p, NULL) == SAC_OK && p.n_tiles != 1)
             abort();
@@ -54,6 +55,10 @@ static sac_status read_tiles(const json_t *object, sac_error *err) {
 
 static sac_status read_crops(const json_t *object, sac_error *err) {
     return read_processor(&sac_dialect_gemma3, object, err);
+}
+
+static sac_status read_lines(const json_t *object, sac_error *err) {
+    return read_processor(&sac_dialect_pixtral, object, err);
 }
 
 /* Pictures that keep their shape: none has more patches than the largest. */
@@ -97,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             st = (data[0] == 'g'   ? read_generation
                   : data[0] == 'p' ? read_tiles
                   : data[0] == 'q' ? read_crops
+                  : data[0] == 'l' ? read_lines
                   : data[0] == 's' ? read_squares
                                    : read_config)(object, &err);
             json_decref(object);

@@ -18,7 +18,8 @@ static const char *const names[] = {"a",
                                     "<img>",
                                     "</img>",
                                     "<start_of_image>",
-                                    "<end_of_image>"};
+                                    "<end_of_image>",
+                                    "[IMG]"};
 
 static sac_tokenizer *open_tokenizer(void) {
     static sac_text_span tokens[SAC_COUNT(names)], merge = {"a a", 3};

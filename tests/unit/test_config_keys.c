@@ -71,8 +71,9 @@ static void every_key_of_transformers_is_known(void **state) {
     json_object_foreach(classes, class, keys) {
         const char *tower = !strcmp(class, "clip")     ? "clip_vision_model"
                             : !strcmp(class, "siglip") ? "siglip_vision_model"
+                            : !strcmp(class, "pixtral") ? "pixtral"
                                                        : NULL;
-        bool whole = strncmp(class, "llava", 5) == 0 || strstr(class, "vl") || !strncmp(class, "gemma", 5) ||
+        bool whole = strncmp(class, "llava", 5) == 0 || !strcmp(class, "mistral3") || strstr(class, "vl") || !strncmp(class, "gemma", 5) ||
                      !strncmp(class, "glm", 3);
         json_object_foreach(keys, key, v) {
             if (!strcmp(key, "model_type") || !strcmp(key, "text_config") || !strcmp(key, "vision_config"))

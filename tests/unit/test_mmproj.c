@@ -247,6 +247,36 @@ static void damaged_squares(void **state) {
     free(b.data);
 }
 
+/* Mistral 3: squares that are joined, and pairs of rotations that stand side by side. */
+static void damaged_joins(void **state) {
+    (void)state;
+    static const char pair[] = "mistral3";
+    bytes b = begin(pair);
+    rename_it(&b, "clip.vision.spatial_merge_size");
+    DAMAGED("projector \"pixtral\" is not supported");
+    set_u32(&b, "clip.vision.spatial_merge_size", 3);
+    DAMAGED("mm.patch_merger.weight has shape");
+    set_u32(&b, "clip.vision.spatial_merge_size", 0);
+    DAMAGED("\"spatial_merge_size\"");
+    rename_it(&b, "clip.vision.image_size");
+    DAMAGED("clip.vision.image_size is missing");
+    set_u32(&b, "clip.vision.image_size", 0);
+    DAMAGED("clip.vision.image_size must be");
+    rename_it(&b, "mm.patch_merger.weight");
+    DAMAGED("mm.patch_merger.weight is missing");
+    set_dim(&b, "v.blk.1.attn_k.weight", 1, 12);
+    DAMAGED("v.blk.1.attn_k.weight is no matrix of 16 rows");
+    rename_it(&b, "v.blk.0.attn_q.weight");
+    DAMAGED("v.blk.0.attn_q.weight is missing");
+    rename_it(&b, "v.pre_ln.weight");
+    DAMAGED("v.pre_ln.weight is missing");
+    set_dim(&b, "mm.1.weight", 0, 15);
+    DAMAGED("mm.1.weight has shape");
+    set_u32(&b, "clip.vision.attention.head_count", 8); /* heads of two channels have no rows and columns */
+    DAMAGED("multiple of 4");
+    free(b.data);
+}
+
 static void damaged_depths(void **state) {
     (void)state;
     static const char pair[] = "qwen3_vl";
@@ -288,6 +318,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_tensors, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_squares, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_joins, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),
     };
     int failed = _cmocka_run_group_tests("pairs", tests, n, NULL, NULL);

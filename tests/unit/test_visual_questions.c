@@ -1,5 +1,5 @@
 /* A picture alone, one of several and a video's frames: LLaVA-OneVision cuts them in three ways, InternVL has tokens of its
- * own around them, SmolVLM texts between tiles; in Gemma 3 a picture's rows see one another, across windows and chunks.
+ * own around them, SmolVLM texts between tiles, Pixtral and Mistral 3 between rows of tokens; in Gemma 3 a picture's rows see one another, across windows and chunks.
  * Each is the same for every size of chunks, from files and prepared, after a
  * prefix that is used again, out of the cache, in batches, and with methods that choose or drop rows. */
 #include "saccade/saccade.h"
@@ -140,6 +140,16 @@ static int open_gemma3(void **state) {
 static int open_gemma3_pan(void **state) {
     (void)state;
     return open_folder(FOLDER "gemma3_pan", NULL, 160);
+}
+
+static int open_pixtral(void **state) {
+    (void)state;
+    return open_folder(FOLDER "pixtral", NULL, 288);
+}
+
+static int open_mistral3(void **state) {
+    (void)state;
+    return open_folder(FOLDER "mistral3", NULL, 288);
 }
 
 static int close_model(void **state) {
@@ -329,6 +339,8 @@ int main(void) {
     return cmocka_run_group_tests_name("onevision", tests, open_onevision, close_model) ||
            cmocka_run_group_tests_name("internvl", tests, open_internvl, close_model) ||
            cmocka_run_group_tests_name("smolvlm", tests, open_smolvlm, close_model) ||
+           cmocka_run_group_tests_name("pixtral", tests, open_pixtral, close_model) ||
+           cmocka_run_group_tests_name("mistral3", tests, open_mistral3, close_model) ||
            cmocka_run_group_tests_name("gemma3", gemma, open_gemma3, close_model) ||
            cmocka_run_group_tests_name("gemma3_pan", gemma, open_gemma3_pan, close_model);
 }

@@ -25,6 +25,8 @@
  *           behind their times.
  *   gemma3  Gemma 3: the picture squeezed into one tile, and crops of it behind; frames are a tile each. Tiles stand
  *           between two tokens, and crops behind texts.
+ *   pixtral Pixtral, Mistral 3: one tile of the picture's own shape, made smaller where it is larger than a square, its sides
+ *           whole squares of patches; each row of its tokens ends in a text. Frames are pictures.
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *   glm4v   GLM-4.1V: the same, also of a picture, which is two frames.
  *   glm46v  GLM-4.6V: the same with other seconds behind a video's frames, and another choice of these.
@@ -38,7 +40,7 @@
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
     X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
-    X(smolvlm) X(gemma3) X(glm4v) X(glm46v)
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */

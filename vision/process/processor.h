@@ -49,7 +49,8 @@ typedef struct sac_processor_model {
     int image_size, patch_size; /* of the vision tower */
     bool keep_class;            /* its class token is among the features */
     int temporal_patch_size, merge_size;
-    const json_t *video; /* video_preprocessor_config.json, or NULL; borrowed */
+    const json_t *video;     /* video_preprocessor_config.json, or NULL; borrowed */
+    const json_t *processor; /* processor_config.json, or NULL; borrowed */
     /* config.json, borrowed, may be NULL: for the dialects. */
     const json_t *config;
 } sac_processor_model;
@@ -93,6 +94,7 @@ typedef struct sac_visual_plan {
     int tokens_per_tile;
     sac_frame_newlines newlines;
     int64_t n_tokens;    /* that the prompt receives */
+    int n_lines;         /* rows of its tokens that stand apart in the prompt, between texts; 0: a tile stands whole */
     /* The dialect's own: the tile grid of a picture in tiles (1 x 1 else), what of it the picture covers in
      * pixels, and the part of its token grid that unpadding keeps. */
     int tiles_w, tiles_h;
@@ -147,18 +149,23 @@ sac_status sac_processor_cut_frame(const sac_processor_config *config, const sac
 /* Those as frame k of a tile of the plan. */
 void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t *frame, uint8_t *rows);
 
+/* Parts of a tile that stand apart in the prompt. */
+static inline int sac_visual_parts(const sac_visual_plan *p) {
+    return p->n_lines > 0 ? p->n_lines : 1;
+}
+
 /* A picture's or a video's tiles as they stand in the prompt. */
 typedef struct sac_visual_shown {
     const sac_visual_plan *plan;
-    int64_t n_tiles;      /* of a video: of all its frames */
+    int64_t n_tiles;      /* of a video: of all its frames; times sac_visual_parts */
     const double *time_s; /* [n_tiles] of a video's frames */
     double duration_s;    /* of the video; 0: not known */
 } sac_visual_shown;
 
-/* Tiles stand apart in the prompt, each behind a text. */
+/* Tiles, or their rows of tokens, stand apart in the prompt, each behind a text. */
 bool sac_processor_has_texts(const sac_processor_config *config);
 
-/* The text before a tile, or with tile == n_tiles behind the last, 0 at its end, its control tokens by name;
+/* The text before a tile or a part of one, or with tile == n_tiles behind the last, 0 at its end, its control tokens by name;
  * its length is returned. */
 enum { SAC_VISUAL_TEXT_BYTES = 512 };
 size_t sac_processor_text(const sac_processor_config *config, const sac_visual_shown *shown, int64_t tile,

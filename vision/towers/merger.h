@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(glm)
+#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(glm) X(mistral3)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 
@@ -64,6 +64,7 @@ struct sac_merger_kind {
     bool joins_squares; /* merge_size x merge_size of the tower's features make one row */
     bool narrows;       /* its inner rows are as wide as y's, not as the joined features */
     bool pools;         /* or as one feature: joined ones are averaged */
+    bool reduces;       /* joined features become as wide as one again first: inner rows have room for both */
     int (*symbols)(const sac_merger *m, sac_shape_symbol out[SAC_MERGER_MAX_SYMBOLS]);
     sac_status (*place)(sac_merger *m, sac_placer *p); /* as a tower's */
     sac_status (*run)(const sac_merger_run *r);

@@ -66,6 +66,7 @@ static sac_status embed(const run *r) {
     SAC_TRY(linear(r, n, patches, &w->patch_embed, w->patch_bias, SAC_ACT_NONE, false));
     if (w->patch_norm) SAC_TRY(norm(r, n, n, w->patch_norm, NULL));
     if (w->positions) SAC_TRY(add_positions(r, n, w->positions));
+    if (w->pre_norm) SAC_TRY(norm(r, n, n, w->pre_norm, NULL));
     return reorder(r, h, n, r->tables.order);
 }
 
@@ -85,28 +86,36 @@ static sac_status rotate(const run *r, sac_mat x) {
                                                     .pos = r->tables.rotation});
 }
 
-static sac_mat third(sac_mat qkv, int i, int hidden) {
-    qkv.cols = hidden;
-    qkv.data = (uint8_t *)qkv.data + sac_dtype_row_bytes(qkv.dtype, (int64_t)i * hidden);
-    return qkv;
+/* Queries, keys and values: side by side in rows, or one matrix behind another. */
+static sac_status project(const run *r, const sac_qwen2vl_layer *w, sac_mat n, sac_mat qkv[3]) {
+    const int hidden = r->c->hidden;
+    const sac_weight *const apart[] = {&w->q, &w->k, &w->v};
+    sac_mat all = mat(r, SAC_QWEN2VL_QKV, 3 * (int64_t)hidden);
+    const bool is_one = w->qkv.tensor.data != NULL;
+    for (int i = 0; i < 3; i++) {
+        size_t before = (size_t)i * sac_dtype_row_bytes(all.dtype, hidden) * (size_t)(is_one ? 1 : r->rows);
+        qkv[i] =
+            (sac_mat){(uint8_t *)all.data + before, r->rows, hidden, is_one ? all.stride : hidden, all.dtype};
+        if (!is_one) SAC_TRY(linear(r, qkv[i], n, apart[i], NULL, SAC_ACT_NONE, false));
+    }
+    return is_one ? linear(r, all, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false) : SAC_OK;
 }
 
 static sac_status attend(const run *r, const sac_qwen2vl_layer *w, int layer) {
     const sac_tower_config *c = r->c;
     int hidden = c->hidden, dim = hidden / c->n_heads;
     bool all = sees_all(c, layer);
-    sac_mat h = mat(r, SAC_QWEN2VL_H, hidden), n = mat(r, SAC_QWEN2VL_NORM, hidden);
-    sac_mat qkv = mat(r, SAC_QWEN2VL_QKV, 3 * (int64_t)hidden);
-    sac_mat q = third(qkv, 0, hidden), k = third(qkv, 1, hidden);
+    sac_mat h = mat(r, SAC_QWEN2VL_H, hidden), n = mat(r, SAC_QWEN2VL_NORM, hidden), qkv[3];
     SAC_TRY(norm(r, n, h, w->norm1_w, w->norm1_b));
-    SAC_TRY(linear(r, qkv, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false));
+    SAC_TRY(project(r, w, n, qkv));
+    const sac_mat q = qkv[0];
     SAC_TRY(rotate(r, q));
-    SAC_TRY(rotate(r, k));
+    SAC_TRY(rotate(r, qkv[1]));
     SAC_TRY(r->ops->attention(r->stream, &(sac_attention_args){
                                              .o = q,
                                              .q = q,
-                                             .kv = {.k = k.data,
-                                                    .v = third(qkv, 2, hidden).data,
+                                             .kv = {.k = qkv[1].data,
+                                                    .v = qkv[2].data,
                                                     .dtype = r->s->dtype,
                                                     .n_heads = c->n_heads,
                                                     .head_dim = dim,
@@ -130,18 +139,21 @@ static sac_status feed_forward(const run *r, const sac_qwen2vl_layer *w) {
     SAC_TRY(linear(r, up, n, &w->up, w->up_bias, gated ? SAC_ACT_NONE : c->act, false));
     if (gated) {
         SAC_TRY(linear(r, gate, n, &w->gate, w->gate_bias, SAC_ACT_NONE, false));
-        SAC_TRY(r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = up, .gate = gate, .up = up}));
+        SAC_TRY(
+            r->ops->swiglu(r->stream, &(sac_swiglu_args){.y = up, .gate = gate, .up = up, .act = c->act}));
     }
     return linear(r, h, up, &w->down, w->down_bias, SAC_ACT_NONE, true);
 }
 
-/* What the layers that are read have made, one matrix behind another; state i is that after i layers. */
+/* What the layers that are read have made, one matrix behind another or side by side; state i is that after i layers. */
 static sac_status keep_features(const run *r, int state, sac_mat features) {
     const sac_tower_config *c = r->c;
     const sac_qwen2vl_weights *w = r->t->weights;
+    const bool apart = c->kind->features_apart;
     for (int k = 0; k < c->n_feature_layers; k++) {
-        size_t before = (size_t)k * (size_t)r->rows * sac_dtype_row_bytes(features.dtype, c->hidden);
-        sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden, c->hidden, features.dtype};
+        size_t before = (size_t)k * (size_t)(apart ? r->rows : 1) * sac_dtype_row_bytes(features.dtype, c->hidden);
+        sac_mat to = {(uint8_t *)features.data + before, r->rows, c->hidden,
+                      apart ? c->hidden : features.stride, features.dtype};
         if (c->feature_layer[k] != state) continue;
         SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
         if (w->final_norm) SAC_TRY(norm(r, to, to, w->final_norm, NULL));
@@ -162,6 +174,7 @@ sac_status sac_qwen2vl_encode(const sac_tower_run *call, const sac_patch_rows *i
     assert(r.rows == features.rows && r.rows <= sac_qwen2vl_max_rows(r.s, r.c));
     SAC_TRY(sac_qwen2vl_prepare(call, in->grid, in->n_segments, &r.tables));
     SAC_TRY(embed(&r));
+    SAC_TRY(keep_features(&r, 0, features));
     for (int i = 0; i < t->config.n_layers; i++) {
         SAC_TRY(attend(&r, &layers[i], i));
         SAC_TRY(feed_forward(&r, &layers[i]));
@@ -173,7 +186,7 @@ sac_status sac_qwen2vl_encode(const sac_tower_run *call, const sac_patch_rows *i
 /* ---------------------------------------------------------------- weights on a device */
 
 static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_qwen2vl_layer *l) {
-    sac_weight *matrices[] = {&l->qkv, &l->o, &l->gate, &l->up, &l->down};
+    sac_weight *matrices[] = {&l->qkv, &l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
     const float **vectors[] = {&l->norm1_w, &l->norm1_b, &l->norm2_w, &l->norm2_b, &l->o_bias, &l->down_bias};
     for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
@@ -188,6 +201,7 @@ sac_status sac_qwen2vl_place(sac_tower *t, sac_placer *p) {
     SAC_TRY(sac_place_rounded(p, &w->patch_embed));
     SAC_TRY(sac_place_vector(p, &w->patch_bias, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->patch_norm, t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->pre_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->final_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->positions,
                              (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));

@@ -1,6 +1,6 @@
 /* qwen2vl.h - the towers of Qwen2-VL (Wang et al., arXiv:2409.12191, sec. 2.1), Qwen2.5-VL (Bai et al.,
- * arXiv:2502.13923, sec. 2.1) and Qwen3-VL (arXiv:2511.21631, sec. 2): their weights and what their files share; for
- * tests too.
+ * arXiv:2502.13923, sec. 2.1), Qwen3-VL (arXiv:2511.21631, sec. 2) and Pixtral (pixtral.c): their weights and what their
+ * files share; for tests too.
  *
  *   h = patches w                          a patch is that of two frames, or of a picture twice
  *   for each layer: h += proj(attention(rope(qkv(norm1(h)))));  h += mlp(norm2(h))
@@ -12,7 +12,8 @@
  * windows of window_size pixels: rows then stand window by window inside the tower. Qwen3-VL has layer norms and a
  * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
  * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out.
- * GLM-4.1V's (glmvit.c) goes the same way too. */
+ * GLM-4.1V's (glmvit.c) goes the same way too. Pixtral's has a norm before the layers, queries, keys and values apart, and
+ * no biases. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -20,7 +21,8 @@
 
 typedef struct sac_qwen2vl_layer {
     const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* biases NULL: RMS norms */
-    sac_weight qkv, o;                                  /* [3 * hidden][hidden], [hidden][hidden] */
+    sac_weight qkv, o;  /* [3 * hidden][hidden], without data where they are apart; [hidden][hidden] */
+    sac_weight q, k, v; /* [hidden][hidden] each */
     const float *qkv_bias, *o_bias;
     sac_weight gate, up,
         down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
@@ -31,6 +33,7 @@ typedef struct sac_qwen2vl_weights {
     sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
     const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
     const float *patch_norm, *final_norm; /* RMS norms [hidden] of embedded patches, before positions, and of the features */
+    const float *pre_norm;               /* [hidden] of an RMS norm before the layers; NULL where absent */
 } sac_qwen2vl_weights;
 
 /* Buffers of the state. The tables: which patch a row shows, which row a patch is in, what rows are rotated by, and

@@ -116,12 +116,15 @@ static int column_of(const squares *s, int patch) {
     return patch / area % s->w * s->merge + patch % area % s->merge;
 }
 
-/* Pair i of a head turns by the row, from the first quarter of its channels on by the column. */
+/* Pair i of a head turns by the row, from the first quarter of its channels on by the column: both at the same rates, or
+ * by turns at those of a rope of the whole head. */
 static void rotate_row(const sac_tower_config *c, const squares *s, int patch, float *cos_sin) {
     int dim = c->hidden / c->n_heads, quarter = dim / 4, y = row_of(s, patch), x = column_of(s, patch);
+    const int between = c->kind->rates_take_turns ? 1 : 0;
+    const float base = c->rope_theta > 0 ? c->rope_theta : 10000.0f;
     for (int i = 0; i < 2 * quarter; i++) {
-        float exponent = (float)(2 * (i % quarter)) / (float)(dim / 2);
-        float angle = (float)(i < quarter ? y : x) * (1.0f / powf(10000.0f, exponent));
+        float exponent = (float)(4 * (i % quarter) + (i < quarter ? 0 : 2 * between)) / (float)dim;
+        float angle = (float)(i < quarter ? y : x) * (1.0f / powf(base, exponent));
         cos_sin[2 * i] = cosf(angle);
         cos_sin[2 * i + 1] = sinf(angle);
     }
