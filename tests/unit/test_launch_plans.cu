@@ -226,10 +226,12 @@ static void cuts_blocks(void **) {
     fits_rings<large, 1, false>(99, 8);
     fits_rings<large, 16, false>(227, 6);
     fits_rings<large, 16, true>(99, 2);
-    assert_int_equal(panel_rows(128256, 4096), 3072);
-    assert_int_equal(panel_rows(4096, 14336), 768);
-    assert_int_equal(panel_rows(1000, 4096), 1000);
-    assert_int_equal(panel_rows(5000, 1 << 20), PANEL_ROWS);
+    assert_int_equal(panel_rows(128256, 4096, false), 11264);
+    assert_int_equal(panel_rows(4096, 14336, false), 3072);
+    assert_int_equal(panel_rows(128256, 4096, true), 6144); /* x beside it */
+    assert_int_equal(panel_rows(4096, 14336, true), 1536);
+    assert_int_equal(panel_rows(1000, 4096, false), 1000);
+    assert_int_equal(panel_rows(5000, 1 << 20, false), PANEL_ROWS);
 }
 
 /* Sequences of 100 and 1000 tiles on 10 processors, a block's own cost 5: the largest share that one wave
