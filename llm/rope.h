@@ -45,9 +45,9 @@ typedef struct sac_rope_config {
 
 void sac_rope_config_default(sac_rope_config *c, int head_dim);
 
-/* A position scheme by its line: "model" (as the checkpoint says; "model:grid=1" sets grid_positions) or "ntk:factor=4", which stretches the base
- * so that the lowest frequency turns `factor` times slower and the highest as before: theta * factor^(d / (d
- * - 2)). factor=0: what max_position needs for n_ctx. */
+/* A position scheme by its line: "model" (as the checkpoint says; "model:grid=1" sets grid_positions) or "ntk:factor=4", which
+ * stretches the base so that the lowest frequency turns `factor` times slower and the highest as before:
+ * theta * factor^(d / (d - 2)). factor=0: what max_position needs for n_ctx. */
 sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_position, int64_t n_ctx,
                            sac_error *err);
 

@@ -177,8 +177,8 @@ sac_status sac_config_read_llava_tower(sac_model_config *c, const json_t *vision
 /* The tower of Pixtral and Mistral 3 (pixtral.c): c->tower becomes its class's defaults, then what vision_config says, which
  * may be NULL; merge: patches stand in squares of so many a side. */
 sac_status sac_config_read_pixtral_tower(sac_model_config *c, const json_t *vision, int merge, sac_error *err);
-/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's with towers of pictures of one
- * size. */
+/* LLaVA's and those of its kin (llava.c): text_config, vision_config and what joins them. `own` NULL: LLaVA's with towers of
+ * pictures of one size. */
 sac_status sac_config_read_llava(sac_model_config *c, const json_t *config, const sac_llava_defaults *own,
                                  sac_error *err);
 

@@ -26,7 +26,8 @@ sac_status sac_weight_rows(sac_weight *w, const char *name, int64_t first, int64
                         sac_weight_name(w));
     if (first % each)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "tensor %.100s holds several matrices, and row %lld of it begins one within the %lld that share scales", name, (long long)first, (long long)each);
+                        "tensor %.100s holds several matrices, and row %lld of it begins one within the %lld that share scales",
+                        name, (long long)first, (long long)each);
     cut(&w->scales, all, first, n, each);
     cut(&w->zeros, all, first, n, each);
     cut(&w->tensor, all, first, n, 1);

@@ -1,7 +1,7 @@
 /* A picture alone, one of several and a video's frames: LLaVA-OneVision cuts them in three ways, InternVL has tokens of its
- * own around them, SmolVLM texts between tiles, Pixtral and Mistral 3 between rows of tokens; in Gemma 3 a picture's rows see one another, across windows and chunks.
- * Each is the same for every size of chunks, from files and prepared, after a
- * prefix that is used again, out of the cache, in batches, and with methods that choose or drop rows. */
+ * own around them, SmolVLM texts between tiles, Pixtral and Mistral 3 between rows of tokens; in Gemma 3 a picture's rows see
+ * one another, across windows and chunks. Each is the same for every size of chunks, from files and prepared, after a prefix
+ * that is used again, out of the cache, in batches, and with methods that choose or drop rows. */
 #include "saccade/saccade.h"
 #include "status.h"
 #include "test.h"
