@@ -157,6 +157,30 @@ static void test_qwen2vl(void **state) {
     assert_int_equal(n_wrong, 0);
 }
 
+/* Frames of LLaVA-NeXT-Video are clip's, resized as torchvision does, whatever the pictures are resized with. */
+static void frames_of_next_video(void **state) {
+    (void)state;
+    static const char file[] = "{\"size\": {\"shortest_edge\": 28}, \"crop_size\": {\"height\": 28, \"width\": 28}}";
+    const int w = 61, h = 43;
+    sac_error err = {0};
+    sac_processor_config video = {0}, clip = {0};
+    sac_visual_plan plan, tile;
+    char mine[16], torchvision[16], pillow[16];
+    assert_ok(read_text(&video, &sac_dialect_next_video, 28, file, "{\"image_grid_pinpoints\": [[56, 28]]}", &err), err);
+    assert_ok(read_text(&clip, &sac_dialect_clip, 28, file, NULL, &err), err);
+    assert_ok(sac_processor_plan_frame(&video, w, h, 0, &plan, &err), err);
+    assert_ok(sac_processor_plan(&clip, w, h, false, &tile, &err), err);
+    patch_sum(&video, &plan, 0, w, h, 5, mine);
+    clip.arithmetic = SAC_RESIZE_PILLOW;
+    patch_sum(&clip, &tile, 0, w, h, 5, pillow);
+    clip.arithmetic = SAC_RESIZE_TORCHVISION;
+    patch_sum(&clip, &tile, 0, w, h, 5, torchvision);
+    assert_string_equal(mine, torchvision);
+    assert_string_not_equal(mine, pillow);
+    sac_processor_free(&video);
+    sac_processor_free(&clip);
+}
+
 /* Frames whose size depends on how many there are. */
 static void test_qwen3vl(void **state) {
     (void)state;
@@ -517,7 +541,7 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),       cmocka_unit_test(test_qwen2vl),
-        cmocka_unit_test(test_qwen3vl),       cmocka_unit_test(test_qwen2vl_refuses),
+        cmocka_unit_test(frames_of_next_video), cmocka_unit_test(test_qwen3vl),       cmocka_unit_test(test_qwen2vl_refuses),
         cmocka_unit_test(test_layouts),       cmocka_unit_test(test_pinpoints),
         cmocka_unit_test(newlines_of_frames), cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),

@@ -3,22 +3,12 @@
  * take turns. A patch is one of one picture; each picture attends to itself alone. */
 #include "qwen2vl.h"
 
-#define LAYER(field, matrix)                                                                                 \
-    { "tower.layer." #field, true, matrix, offsetof(sac_qwen2vl_layer, field) }
 static const sac_weight_slot slots[] = {
-    {"tower.patch_embed", false, true, offsetof(sac_qwen2vl_weights, patch_embed)},
-    {"tower.pre_norm", false, false, offsetof(sac_qwen2vl_weights, pre_norm)},
-    LAYER(norm1_w, false),
-    LAYER(q, true),
-    LAYER(k, true),
-    LAYER(v, true),
-    LAYER(o, true),
-    LAYER(norm2_w, false),
-    LAYER(gate, true),
-    LAYER(up, true),
-    LAYER(down, true),
+    SAC_QWEN2VL_PART(patch_embed, true), SAC_QWEN2VL_PART(pre_norm, false), SAC_QWEN2VL_LAYER(norm1_w, false),
+    SAC_QWEN2VL_LAYER(q, true),          SAC_QWEN2VL_LAYER(k, true),        SAC_QWEN2VL_LAYER(v, true),
+    SAC_QWEN2VL_LAYER(o, true),          SAC_QWEN2VL_LAYER(norm2_w, false), SAC_QWEN2VL_LAYER(gate, true),
+    SAC_QWEN2VL_LAYER(up, true),         SAC_QWEN2VL_LAYER(down, true),
 };
-#undef LAYER
 
 const sac_tower_kind sac_tower_pixtral = {.name = "pixtral",
                                           .model_type = "pixtral",
