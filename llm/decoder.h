@@ -56,7 +56,7 @@ typedef struct sac_decoder_config {
     float softcap;           /* of scores, see sac_attention_args; 0: none */
     float logit_softcap;     /* c: logits l become c tanh(l / c); 0: none */
     sac_expert_shape experts;
-    sac_layer_set sparse;    /* the layers that have experts in the place of their MLP */
+    sac_layer_set sparse;    /* the layers that have experts in the place of their MLP, or beside one */
     bool sees_spans;         /* the rows of a picture see one another, in a prompt */
     int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
                    arXiv:2406.04334): see sac_decoder_deep */
@@ -136,7 +136,7 @@ typedef struct sac_decoder_state {
     void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
-    void *gate, *up;           /* [intermediate] each */
+    void *gate, *up;           /* [sac_decoder_mlp_width] each */
     sac_expert_rows experts;
     void *low;                 /* [most_rank] each */
     float *device_logits;      /* [vocab]; NULL on the CPU */
@@ -193,9 +193,14 @@ int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
  * the next prompt runs. */
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
 
+/* Channels of the widest of its layers' MLPs, experts apart. */
+static inline int64_t sac_decoder_mlp_width(const sac_decoder_config *c) {
+    return c->experts.shared > c->intermediate ? c->experts.shared : c->intermediate;
+}
+
 /* Inputs of the widest of a layer's matrices. */
 static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
-    const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
+    const int64_t widths[] = {c->hidden, sac_decoder_mlp_width(c), c->experts.intermediate,
                               (int64_t)c->n_heads * c->head_dim};
     int64_t most = 0;
     for (size_t i = 0; i < SAC_COUNT(widths); i++) most = widths[i] > most ? widths[i] : most;

@@ -11,7 +11,7 @@ typedef struct sac_decoder_batch {
     sac_dtype dtype;          /* of activations, as in sac_decoder_state */
     void *hidden, *norm;      /* [capacity][hidden] */
     void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim] */
-    void *gate_up;            /* [capacity][2 * intermediate] */
+    void *gate_up;            /* [capacity][2 * sac_decoder_mlp_width] */
     sac_expert_rows experts;
     void *low;                /* [capacity][most_rank]; NULL where the decoder has no adapters */
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */

@@ -57,6 +57,46 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
     return SAC_OK;
 }
 
+/* "n_group" groups of experts, of which "topk_group" are chosen from: as in transformers, by the two best of each. */
+static sac_status read_groups(sac_expert_shape *x, const json_t *object, sac_error *err) {
+    int n = x->n_groups > 0 ? x->n_groups : 1, used = x->n_groups > 0 ? x->n_groups_used : 1;
+    SAC_TRY(sac_config_get_int(object, "n_group", 1, SAC_ROUTE_MOST_EXPERTS, &n, err));
+    SAC_TRY(sac_config_get_int(object, "topk_group", 1, SAC_ROUTE_MOST_EXPERTS, &used, err));
+    if (used > n) return sac_fail(err, SAC_BAD_FILE, "\"topk_group\" is %d, but there are %d groups", used, n);
+    if (n > 1 && (x->n % n != 0 || x->n / n < 2))
+        return sac_fail(err, SAC_BAD_FILE, "\"n_group\" is %d; %d experts do not stand in so many equal groups of two or more", n, x->n);
+    if (x->n_used > x->n / n * used)
+        return sac_fail(err, SAC_BAD_FILE, "%d experts of a token, but \"topk_group\" %d of %d groups have %d", x->n_used, used, n,
+                        x->n / n * used);
+    x->n_groups = used < n ? n : 0; /* all of them: as if there were none */
+    x->n_groups_used = used < n ? used : 0;
+    return SAC_OK;
+}
+
+sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    sac_expert_shape *x = &d->experts;
+    int n_shared = 1, n_dense = 1;
+    double factor = x->factor;
+    SAC_TRY(sac_config_get_int(object, "n_routed_experts", 1, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(read_counts(x, object, 1, err));
+    SAC_TRY(sac_config_get_int(object, "moe_intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
+    SAC_TRY(sac_config_get_int(object, "n_shared_experts", 0, SAC_CONFIG_MAX_WIDTH, &n_shared, err));
+    SAC_TRY(sac_config_get_int(object, "first_k_dense_replace", 0, INT32_MAX, &n_dense, err));
+    SAC_TRY(sac_config_get_positive(object, "routed_scaling_factor", &factor, err));
+    SAC_TRY(sac_json_get_bool(object, "norm_topk_prob", &x->normed, err));
+    SAC_TRY(sac_config_check_experts(x, err));
+    SAC_TRY(read_groups(x, object, err));
+    const int64_t shared = (int64_t)n_shared * x->intermediate;
+    if (shared) SAC_TRY(sac_config_check_range("intermediate size of shared experts", shared, SAC_CONFIG_MAX_WIDTH, err));
+    x->sigmoid = true;
+    x->factor = (float)factor;
+    x->shared = (int)shared;
+    for (int i = n_dense; i < d->n_layers; i++) sac_layer_set_add(&d->sparse, i);
+    if (!sac_decoder_n_experts(d)) *x = (sac_expert_shape){0};
+    return SAC_OK;
+}
+
 /* What other models with experts say, and these do not. */
 static sac_status check_gguf(const json_t *keys, sac_error *err) {
     static const struct {
