@@ -26,5 +26,9 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_routed_experts(c, config, err);
 }
 
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    return sac_config_read_gguf_routed_experts(c, keys, err);
+}
+
 const sac_family sac_family_glm4_moe = {
-    .name = "glm4_moe", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+    .name = "glm4_moe", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};
