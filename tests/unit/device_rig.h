@@ -53,6 +53,7 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4,pos=orig,theta=2", "f32", 50},
     {"dense", "twilight:base=quest,base.page=3,base.budget=12,skip=0", "f32", 39},
     {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
+    {"zipvl:min=0,recent=4,random=4,tau=0.8", "dense", "mixed:gap=32,rope=before", 60},
     {"zipcache", "dense", "zipcache:gap=32", 50},
     {"dense", "dense", "kivi:group=16,residual=16", 60},
     {"dense", "dense", "int4", 41},
