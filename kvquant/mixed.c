@@ -11,7 +11,8 @@
  * Ours: top_p < 1 lets a step mix only the packed rows that hold this share of each head's weight over them
  * (Twilight's rule, arXiv:2502.02770): the packed keys are their own estimator, and what is saved is reading
  * values. k_group > 0 gives keys a range a channel for every so many rows, and plain > 0 leaves the newest tokens out of
- * blocks, as KIVI does both. rope=before packs keys as they were before rope (unturned.h). Fewer than 32 rows stay plain until there are more. */
+ * blocks, as KIVI does both. rope=before packs keys as they were before rope (unturned.h). Fewer than 32 rows stay plain
+ * until there are more. */
 #include "attend.h"
 #include "blocks.h"
 #include "importance.h"

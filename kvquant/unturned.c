@@ -12,8 +12,9 @@ static int64_t rows_at_once(int64_t n_ctx) {
 
 void sac_unturned_take(sac_unturned *u, const sac_attention_shape *shape, int64_t max_parts,
                        const sac_memory *memory) {
-    size_t n_ctx = (size_t)shape->n_ctx, n_layers = (size_t)shape->n_layers, kv_heads = (size_t)shape->n_kv_heads,
-           some = (size_t)rows_at_once(shape->n_ctx), cols = kv_heads * (size_t)shape->head_dim;
+    size_t n_ctx = (size_t)shape->n_ctx, n_layers = (size_t)shape->n_layers,
+           kv_heads = (size_t)shape->n_kv_heads, some = (size_t)rows_at_once(shape->n_ctx),
+           cols = kv_heads * (size_t)shape->head_dim;
     *u = (sac_unturned){.n_ctx = shape->n_ctx};
     u->element_bytes = shape->device ? sac_dtype_row_bytes(shape->dtype, 1) : sizeof(uint16_t);
     u->keys = sac_take_device(memory, cols * n_ctx * u->element_bytes);
@@ -34,7 +35,8 @@ void sac_unturned_take(sac_unturned *u, const sac_attention_shape *shape, int64_
 sac_status sac_unturned_check(const char *format, const sac_attention_shape *shape, sac_error *err) {
     if (shape->fixed_rotation && (shape->rotation_factor == 0 || shape->rotation_factor == 1)) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
-                    "KV format %s: rope=before turns keys back by their positions, and this model's (dynamic rope scaling, "
+                    "KV format %s: rope=before turns keys back by their positions, and this model's (dynamic "
+                    "rope scaling, "
                     "numbers of their own, or a table with a factor) do not let it: use rope=after",
                     format);
 }
@@ -45,8 +47,8 @@ void sac_unturned_clear(sac_unturned *u, int layer) {
 
 /* ---------------------------------------------------------------- back, and packed */
 
-sac_status sac_unturned_keys(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows, int64_t first,
-                             int64_t position, int64_t n, sac_kv_view *keys) {
+sac_status sac_unturned_keys(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t position, int64_t n, sac_kv_view *keys) {
     const int64_t d = rows->head_dim;
     const sac_row_lists list = {u->rows.device, u->starts.at.device, 1};
     int32_t *row = u->rows.host, *turn = u->turn.host;
@@ -113,8 +115,8 @@ static sac_status send_order(sac_unturned *u, const sac_layer_attention *a) {
 }
 
 /* Rows that are few enough to be floats for a while. */
-static sac_status turn_piece(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows, int64_t first,
-                             int64_t n) {
+static sac_status turn_piece(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t n) {
     const int64_t d = rows->head_dim, stride = rows_at_once(u->n_ctx) * d;
     int32_t *row = u->rows.host;
     const sac_kv_view piece = {.k = u->piece,
@@ -141,8 +143,8 @@ static sac_status turn_piece(sac_unturned *u, const sac_layer_attention *a, cons
     return copy_keys(a, &there, &piece, u->order.device, &u->starts);
 }
 
-sac_status sac_unturned_turn(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows, int64_t first,
-                             int64_t n) {
+sac_status sac_unturned_turn(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t n) {
     const int64_t most = rows_at_once(u->n_ctx);
     SAC_TRY(send_order(u, a));
     for (int64_t at = 0; at < n; at += most)

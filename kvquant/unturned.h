@@ -25,19 +25,20 @@ typedef struct sac_turned_part {
 typedef struct sac_unturned {
     int64_t n_ctx;
     size_t element_bytes;
-    void *keys;            /* [n_kv_heads][n_ctx][head_dim] of the block at hand, in the type of its rows */
-    float *piece;          /* [n_kv_heads][rows at once][head_dim] */
-    sac_buffer rows, turn; /* int32_t [n_ctx]: rows of the block, and their positions */
-    sac_buffer order;      /* int32_t [rows at once] 0, 1 .. */
-    bool has_order;        /* the device has it */
-    sac_starts starts;     /* of these lists */
-    sac_buffer *notes;     /* [n_layers] int32_t: M and M - p of each part */
-    size_t *n_notes;       /* [n_layers] numbers written */
+    void *keys;             /* [n_kv_heads][n_ctx][head_dim] of the block at hand, in the type of its rows */
+    float *piece;           /* [n_kv_heads][rows at once][head_dim] */
+    sac_buffer rows, turn;  /* int32_t [n_ctx]: rows of the block, and their positions */
+    sac_buffer order;       /* int32_t [rows at once] 0, 1 .. */
+    bool has_order;         /* the device has it */
+    sac_starts starts;      /* of these lists */
+    sac_buffer *notes;      /* [n_layers] int32_t: M and M - p of each part */
+    size_t *n_notes;        /* [n_layers] numbers written */
     sac_rotation *rotation; /* [n_layers] by which the keys of each were turned */
 } sac_unturned;
 
 /* For blocks of both tiers, max_parts parts a layer. */
-void sac_unturned_take(sac_unturned *u, const sac_attention_shape *shape, int64_t max_parts, const sac_memory *memory);
+void sac_unturned_take(sac_unturned *u, const sac_attention_shape *shape, int64_t max_parts,
+                       const sac_memory *memory);
 
 /* Whether a model's keys can be turned back and forth: why not, as a refusal of `format`. */
 sac_status sac_unturned_check(const char *format, const sac_attention_shape *shape, sac_error *err);
@@ -46,8 +47,8 @@ void sac_unturned_clear(sac_unturned *u, int layer);
 
 /* Rows [first, first + n) of a view, which are the sequence's tokens from `position` on, turned back, as rows 0 .. of
  * *keys; its values are not to be read. */
-sac_status sac_unturned_keys(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows, int64_t first,
-                             int64_t position, int64_t n, sac_kv_view *keys);
+sac_status sac_unturned_keys(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t position, int64_t n, sac_kv_view *keys);
 
 /* A part of the block of n rows from `position` on: its rows `set`, of which `on_host` is the host's copy, counted from
  * the block's first (NULL: all). */
@@ -55,7 +56,7 @@ sac_status sac_unturned_note(sac_unturned *u, const sac_layer_attention *a, int6
                              const sac_pack_rows *set, const int32_t *on_host, sac_turned_part *part);
 
 /* Keys of rows [first, first + n) of a view, unpacked, to their positions, which are these numbers. */
-sac_status sac_unturned_turn(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows, int64_t first,
-                             int64_t n);
+sac_status sac_unturned_turn(sac_unturned *u, const sac_layer_attention *a, const sac_kv_view *rows,
+                             int64_t first, int64_t n);
 
 #endif

@@ -1,5 +1,6 @@
-/* decoder_batch.h - one step of several sequences together: every linear layer runs once over a row of each, and over
- * those of tokens that a method computes again, so that its weights are read once. Rotation, keys and values and attention stay each sequence's own. */
+/* decoder_batch.h - one step of several sequences together: every linear layer runs once over a row of
+ * each, and over those of tokens that a method computes again, so that its weights are read once.
+ * Rotation, keys and values and attention stay each sequence's own. */
 #ifndef SAC_LLM_DECODER_BATCH_H
 #define SAC_LLM_DECODER_BATCH_H
 

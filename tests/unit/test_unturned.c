@@ -68,7 +68,8 @@ static void step_as_oracle(format_case *f, double tolerance) {
     format_step(f);
     for (int head = 0; head < s->n_kv_heads; head++)
         for (int c = 0; c < s->head_dim; c++) {
-            int64_t from = (head * s->n_ctx + token) * s->head_dim + c, to = (head * N_CTX + n) * s->head_dim + c;
+            int64_t from = (head * s->n_ctx + token) * s->head_dim + c,
+                    to = (head * N_CTX + n) * s->head_dim + c;
             rows_k[to] = sac_f16_to_f32(sac_f32_to_f16(format_true_keys(f)[from]));
             rows_v[to] = sac_f16_to_f32(sac_f32_to_f16(format_true_values(f)[from]));
         }
@@ -123,7 +124,8 @@ static double key_error(const char *kv, int64_t n) {
     double sum = 0;
     const int64_t d = s.head_dim, cols = s.n_kv_heads * d;
     format_open(&f, &s, 3, "zipvl:min=0,ratio=0.5", kv);
-    for (int64_t t = 0; t < N_CTX; t++) /* channels with a mean of their own, as keys of trained models have */
+    for (int64_t t = 0; t < N_CTX;
+         t++) /* channels with a mean of their own, as keys of trained models have */
         for (int64_t c = 0; c < cols; c++) f.c.raw_k[t * cols + c] += (float)(c % 7 == 3) * 12.0f;
     format_prompt(&f, n);
     assert_int_equal(format_rows(&f, rows_k, rows_v), n);
@@ -141,17 +143,19 @@ static double key_error(const char *kv, int64_t n) {
 static void channels_with_means_lose_less_before_rope(void **state) {
     (void)state;
     double after = key_error("mixed", 1200), groups = key_error("mixed:k_group=32", 1200),
-           before = key_error("mixed:rope=before", 1200), both = key_error("mixed:rope=before,k_group=32", 1200),
+           before = key_error("mixed:rope=before", 1200),
+           both = key_error("mixed:rope=before,k_group=32", 1200),
            shorter = key_error("mixed:rope=before", 300);
     if (!(before < 0.25 * after && before < groups && both < before && fabs(shorter - before) < 0.1 * before))
-        fail_msg("mean squares: after rope %g, in groups %g, before rope %g (300 tokens: %g), in groups %g", after, groups,
-                 before, shorter, both);
+        fail_msg("mean squares: after rope %g, in groups %g, before rope %g (300 tokens: %g), in groups %g",
+                 after, groups, before, shorter, both);
 }
 
 /* What is said by name is what was there before; and rows' positions are counted. */
 static void after_rope_is_as_ever(void **state) {
     (void)state;
-    static const char *const lines[] = {"mixed:gap=40", "mixed:gap=40,rope=after", "mixed:gap=40,rope=before"};
+    static const char *const lines[] = {"mixed:gap=40", "mixed:gap=40,rope=after",
+                                        "mixed:gap=40,rope=before"};
     static float out[3][60 * 6 * 64];
     size_t n_bytes[3];
     for (int i = 0; i < 3; i++) {
@@ -170,7 +174,8 @@ static void after_rope_is_as_ever(void **state) {
     assert_memory_equal(out[0], out[1], sizeof out[0]);
     assert_memory_not_equal(out[0], out[2], sizeof out[0]);
     assert_int_equal(n_bytes[0], n_bytes[1]);
-    assert_int_equal(n_bytes[2], n_bytes[0] + (200 + 2) * sizeof(int32_t)); /* two parts, a list for all heads */
+    assert_int_equal(n_bytes[2],
+                     n_bytes[0] + (200 + 2) * sizeof(int32_t)); /* two parts, a list for all heads */
 }
 
 static void what_cannot_be_turned_is_refused(void **state) {
@@ -215,7 +220,8 @@ static void the_demo_model_repeats_itself(void **state) {
         told_equal(&first, &t);
         sac_model_free(m);
     }
-    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0,rope=before");
+    assert_string_equal(t.lines.kv,
+                        "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0,rope=before");
 }
 
 int main(void) {

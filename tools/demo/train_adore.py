@@ -10,7 +10,8 @@ over all layers, are labelled 1. The controller sees the tokens' input embedding
 2000 steps, 8:2 split, the weights with the best F1 on the held-out part are kept.
 
 --labels paper lets the queries of the whole sequence count, as the paper does; answers, the default and how the demo's file was
-made, only those after the first <|assistant|>, which are what a cache is kept for. The paper does not say how heads are taken
+made,
+only those after the first <|assistant|>, which are what a cache is kept for. The paper does not say how heads are taken
 together (their mean here), nor what a position is divided by: the longest sequence of the training, or --unit; the file says
 which, and --evaluate does as the file says. Gradients are clipped at 1, which is not in the paper.
 
