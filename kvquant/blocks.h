@@ -6,7 +6,8 @@
  * its rows: in a long block rope turns a slow channel through its whole range, in a group it hardly moves.
  * Values are divided by a factor of their channel, sqrt(max |v|) over the block, and have one range a row over
  * all heads. With rope=before keys are packed as they were before rope (unturned.h). A bit a row says which
- * tier it is in, so that rows can be put back in order. Every head may have important rows of its own, as many as the others. Blocks are never packed again. */
+ * tier it is in, so that rows can be put back in order. Every head may have important rows of its own, as many
+ * as the others. Blocks are never packed again. */
 #ifndef SAC_KV_BLOCKS_H
 #define SAC_KV_BLOCKS_H
 

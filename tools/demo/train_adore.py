@@ -9,14 +9,13 @@ In every layer each query lists the K/2 keys that it looks at most (mean over he
 over all layers, are labelled 1. The controller sees the tokens' input embeddings only. BCE, Adam 5e-3, times 0.98 every
 2000 steps, 8:2 split, the weights with the best F1 on the held-out part are kept.
 
---labels paper lets the queries of the whole sequence count, as the paper does; answers, the default and how the demo's file was
-made,
-only those after the first <|assistant|>, which are what a cache is kept for. The paper does not say how heads are taken
-together (their mean here), nor what a position is divided by: the longest sequence of the training, or --unit; the file says
-which, and --evaluate does as the file says. Gradients are clipped at 1, which is not in the paper.
+--labels paper lets the queries of the whole sequence count, as the paper does; answers, the default and how the demo's file
+was made, only those after the first <|assistant|>, which are what a cache is kept for. The paper does not say how heads are
+taken together (their mean here), nor what a position is divided by: the longest sequence of the training, or --unit; the file
+says which, and --evaluate does as the file says. Gradients are clipped at 1, which is not in the paper.
 
-Half of the sequences are videos with several questions and their right answers, half are one question and what the model goes on to say when
-nothing ends its answer (greedily or sampled), since the demo model's own answers are short.
+Half of the sequences are videos with several questions and their right answers, half are one question and what the model goes
+on to say when nothing ends its answer (greedily or sampled), since the demo model's own answers are short.
 """
 import argparse
 import json
