@@ -1,4 +1,4 @@
-/* delta_rule.cu - a block has 32 columns of the state of one head of one part in registers, a column in four threads, and
+/* delta_rule.cu - a block has some columns of the state of one head of one part in registers, a column in LANES threads, and
  * goes down the rows. What rows need that all columns share (keys and queries of length 1, gates) is made for TILE rows at a
  * time in shared memory. One row after the other, so it is bound by their number, not by what they read: a prompt gains by
  * heads and columns alone. */
@@ -7,7 +7,7 @@
 
 namespace sac::rows {
 
-enum { DELTA_COLUMNS = 32, DELTA_LANES = 4, DELTA_THREADS = DELTA_COLUMNS * DELTA_LANES, DELTA_TILE = 8 };
+enum { DELTA_THREADS = 128, DELTA_TILE = 8 };
 
 /* Columns of q, k and v begin at the head's. */
 template <typename T> struct delta_matrices {
@@ -32,13 +32,13 @@ __device__ __forceinline__ void delta_unit(float *to, const T *from, int dk, int
     for (int i = lane; i < room; i += 32) to[i] = i < dk ? to_f32(from[i]) * scale : 0;
 }
 
-/* R: channels of a key that a thread has, every fourth one. */
-template <typename T, int R>
-static __global__ void __launch_bounds__(DELTA_THREADS) delta_rule_kernel(delta_matrices<T> m, states s) {
-    __shared__ float q[DELTA_TILE][DELTA_LANES * R], k[DELTA_TILE][DELTA_LANES * R], v[DELTA_TILE][DELTA_COLUMNS],
-        decay[DELTA_TILE], beta[DELTA_TILE];
-    const int head = blockIdx.y, lane = threadIdx.x % DELTA_LANES, column = threadIdx.x / DELTA_LANES,
-              c = blockIdx.x * DELTA_COLUMNS + column, warp = threadIdx.x / 32;
+/* R: channels of a key that a thread has, every LANES-th one. */
+template <typename T, int R, int LANES>
+static __global__ void __launch_bounds__(DELTA_THREADS, 2) delta_rule_kernel(delta_matrices<T> m, states s) {
+    constexpr int COLUMNS = DELTA_THREADS / LANES, ROOM = LANES * R;
+    __shared__ float q[DELTA_TILE][ROOM], k[DELTA_TILE][ROOM], v[DELTA_TILE][COLUMNS], decay[DELTA_TILE], beta[DELTA_TILE];
+    const int head = blockIdx.y, lane = threadIdx.x % LANES, column = threadIdx.x / LANES,
+              c = blockIdx.x * COLUMNS + column, warp = threadIdx.x / 32;
     const int64_t first = s.first[blockIdx.z], n = s.n[blockIdx.z], key = (int64_t)(head / m.share) * m.dk,
                   value = (int64_t)head * m.dv;
     float *state = s.state[blockIdx.z] + (int64_t)head * m.dk * m.dv, own[R];
@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_rule_kernel(delta_
     wait_for_last();
 #pragma unroll
     for (int i = 0; i < R; i++) {
-        const int d = lane + DELTA_LANES * i;
+        const int d = lane + LANES * i;
         own[i] = d < m.dk && c < m.dv ? state[(int64_t)d * m.dv + c] : 0;
     }
     const float rate = expf(m.a_log[head]), bias = m.dt_bias[head];
@@ -56,14 +56,14 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_rule_kernel(delta_
         for (int i = warp; i < 2 * rows; i += DELTA_THREADS / 32) {
             const int64_t row = first + t + i / 2;
             if (i % 2)
-                delta_unit(k[i / 2], m.k + row * m.k_stride + key, m.dk, DELTA_LANES * R, m.eps, 1.0f);
+                delta_unit(k[i / 2], m.k + row * m.k_stride + key, m.dk, ROOM, m.eps, 1.0f);
             else
-                delta_unit(q[i / 2], m.q + row * m.q_stride + key, m.dk, DELTA_LANES * R, m.eps, rsqrtf((float)m.dk));
+                delta_unit(q[i / 2], m.q + row * m.q_stride + key, m.dk, ROOM, m.eps, rsqrtf((float)m.dk));
         }
-        for (int i = threadIdx.x; i < rows * DELTA_COLUMNS; i += DELTA_THREADS) {
-            const int at = blockIdx.x * DELTA_COLUMNS + i % DELTA_COLUMNS;
-            v[i / DELTA_COLUMNS][i % DELTA_COLUMNS] =
-                at < m.dv ? to_f32(m.v[(first + t + i / DELTA_COLUMNS) * m.v_stride + value + at]) : 0;
+        for (int i = threadIdx.x; i < rows * COLUMNS; i += DELTA_THREADS) {
+            const int at = blockIdx.x * COLUMNS + i % COLUMNS;
+            v[i / COLUMNS][i % COLUMNS] =
+                at < m.dv ? to_f32(m.v[(first + t + i / COLUMNS) * m.v_stride + value + at]) : 0;
         }
         if (threadIdx.x < rows) {
             const int64_t row = first + t + threadIdx.x;
@@ -76,25 +76,33 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_rule_kernel(delta_
             const float g = decay[r];
             float held = 0, sum = 0;
 #pragma unroll
-            for (int i = 0; i < R; i++) held += own[i] * k[r][lane + DELTA_LANES * i];
-            held += __shfl_xor_sync(~0u, held, 1);
-            held += __shfl_xor_sync(~0u, held, 2);
+            for (int i = 0; i < R; i++) held += own[i] * k[r][lane + LANES * i];
+#pragma unroll
+            for (int o = 1; o < LANES; o *= 2) held += __shfl_xor_sync(~0u, held, o);
             const float change = (v[r][column] - g * held) * beta[r];
 #pragma unroll
             for (int i = 0; i < R; i++) {
-                own[i] = g * own[i] + k[r][lane + DELTA_LANES * i] * change;
-                sum += own[i] * q[r][lane + DELTA_LANES * i];
+                own[i] = g * own[i] + k[r][lane + LANES * i] * change;
+                sum += own[i] * q[r][lane + LANES * i];
             }
-            sum += __shfl_xor_sync(~0u, sum, 1);
-            sum += __shfl_xor_sync(~0u, sum, 2);
+#pragma unroll
+            for (int o = 1; o < LANES; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
             if (lane == 0 && c < m.dv) m.y[(first + t + r) * m.y_stride + value + c] = from_f32<T>(sum);
         }
     }
 #pragma unroll
     for (int i = 0; i < R; i++) {
-        const int d = lane + DELTA_LANES * i;
+        const int d = lane + LANES * i;
         if (d < m.dk && c < m.dv) state[(int64_t)d * m.dv + c] = own[i];
     }
+}
+
+template <typename T, int R, int LANES>
+static sac_status delta_start(const sac_stream *s, const sac_delta_rule_args *a, const delta_matrices<T> &m) {
+    return for_states(a->parts, a->n_parts, [&](const states &p, int n) {
+        const dim3 grid((unsigned)ceil_div(m.dv, DELTA_THREADS / LANES), (unsigned)a->n_heads, (unsigned)n);
+        return launch(s, early({grid, DELTA_THREADS}), delta_rule_kernel<T, R, LANES>, m, p);
+    });
 }
 
 template <typename T> static sac_status delta_run(const sac_stream *s, const sac_delta_rule_args *a) {
@@ -103,12 +111,9 @@ template <typename T> static sac_status delta_run(const sac_stream *s, const sac
                                  (const T *)a->a.data, (const T *)a->b.data, a->y.stride, a->q.stride, a->k.stride,
                                  a->v.stride, a->a.stride, a->b.stride, a->a_log, a->dt_bias, dk, dv,
                                  a->n_heads / a->n_key_heads, a->eps};
-    auto kernel = dk <= 32 ? delta_rule_kernel<T, 8> : dk <= 64 ? delta_rule_kernel<T, 16>
-                : dk <= 128 ? delta_rule_kernel<T, 32> : delta_rule_kernel<T, 64>;
-    return for_states(a->parts, a->n_parts, [&](const states &p, int n) {
-        const dim3 grid((unsigned)ceil_div(dv, DELTA_COLUMNS), (unsigned)a->n_heads, (unsigned)n);
-        return launch(s, early({grid, DELTA_THREADS}), kernel, m, p);
-    });
+    if (dk <= 32) return delta_start<T, 8, 4>(s, a, m);
+    if (dk <= 64) return delta_start<T, 16, 4>(s, a, m);
+    return dk <= 128 ? delta_start<T, 32, 4>(s, a, m) : delta_start<T, 32, 8>(s, a, m);
 }
 
 extern "C" sac_status sac_cuda_delta_rule(const sac_stream *s, const sac_delta_rule_args *a) {
