@@ -183,7 +183,7 @@ size_t sac_decoder_loan_bytes(const sac_decoder_loan *l);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
  * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
- * none; on a device none. All or none, too, where layers have a state in the place of keys and values. */
+ * none; on a device none. Where layers have a state in the place of keys and values: all, or as many as that was saved of. */
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 /* What it would return. */
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);

@@ -13,6 +13,15 @@ static int64_t chunk_rows(const sac_prefill_work *w) {
     return chunk > 2 * few && left - chunk <= few ? chunk - few : chunk;
 }
 
+/* The last border between chunks with as many rows behind it as a chunk has, in which prompts that begin alike mostly
+ * differ; 0: there is none. */
+static int64_t border_to_save(const sac_prefill_work *w) {
+    sac_prefill_work copy = *w;
+    int64_t border = 0;
+    for (copy.at = 0; copy.n - copy.at >= copy.s->chunk; copy.at += chunk_rows(&copy)) border = copy.at;
+    return border;
+}
+
 static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     const sac_decode_policy *decode = w->s->decode.policy;
     const int number = sac_decoder_attending(&w->d->config, w->layer);
@@ -35,6 +44,7 @@ static sac_status end_layer(sac_prefill_work *w) {
     if (++w->layer < w->d->config.n_layers) return SAC_OK;
     w->s->last_row = w->past + w->n - 1;
     w->s->cache.n_rows = w->n_seen;
+    if (w->save_at) w->s->states.saved_rows = w->past + w->save_at;
     go_to(w, SAC_PREFILL_DONE, 0);
     return SAC_OK;
 }
@@ -43,13 +53,15 @@ static sac_status end_layer(sac_prefill_work *w) {
 static sac_status chunk_linear(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_layer *layer = &w->d->layers[w->layer];
+    const int number = w->layer - sac_decoder_attending(&w->d->config, w->layer);
     const sac_linear_part part = {chunk_rows(w), &w->s->states};
     const sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, part.n);
     SAC_TRY(sac_block_linear_in(&x, layer));
-    SAC_TRY(sac_block_linear_recur(&x, layer, w->layer - sac_decoder_attending(&w->d->config, w->layer), 0, &part, 1));
+    SAC_TRY(sac_block_linear_recur(&x, layer, number, 0, &part, 1));
     SAC_TRY(sac_block_linear_out(&x, layer));
     SAC_TRY(sac_decoder_add_deep(w, w->past + w->at, part.n));
     w->at += part.n;
+    if (w->at == w->save_at) SAC_TRY(sac_linear_states_save(part.states, number, w->s->device, w->stream));
     return w->at == w->n ? end_layer(w) : SAC_OK;
 }
 
@@ -134,15 +146,17 @@ static sac_status fail(sac_prefill_work *w, sac_status st, sac_error *err) {
     return sac_decoder_explain(&r, st, err);
 }
 
-static sac_status prepare(const sac_prefill_work *w) {
+static sac_status prepare(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     sac_decoder_state *s = w->s;
     const sac_decode_policy *decode = s->decode.policy;
+    w->save_at = s->states.n_layers && !s->prefill.policy->keep ? border_to_save(w) : 0; /* all layers have the same chunks */
     SAC_TRY(sac_decoder_prepare_rotations(&r, w->past, w->n_seen));
     for (int64_t i = w->past; i < w->n_seen; i++) s->positions[i] = (int32_t)i;
     s->n_positions = 0;
     SAC_TRY(sac_decoder_upload_positions(&r, w->past, w->n));
-    if (w->past == 0) SAC_TRY(sac_linear_states_clear(&s->states, s->device, w->stream));
+    SAC_TRY(sac_linear_states_begin(&s->states, w->past, s->device, w->stream));
+    if (w->save_at) s->states.saved_rows = 0; /* until all layers are saved */
     if (!decode->inputs) return SAC_OK;
     return decode->inputs(s->decode.state, w->ops, w->stream, decoder_hidden_rows(&r, w->past, w->n),
                           w->past);

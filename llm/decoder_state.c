@@ -312,7 +312,7 @@ static bool keeps_prefix(const sac_decoder_state *s) {
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
     const sac_kv_cache *c = &s->cache;
     if (n > c->n_rows || !keeps_prefix(s)) return 0;
-    if (s->states.n_layers && n != c->n_rows) return 0; /* a state has no rows to cut */
+    if (s->states.n_layers && n < c->n_rows) n = n < s->states.saved_rows ? 0 : s->states.saved_rows;
     if (sac_kv_cache_is_packed(c)) return n == c->n_rows && !s->device ? n : 0;
     return n;
 }
@@ -346,6 +346,7 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     sac_kv_cache *c = &s->cache;
     n = sac_decoder_can_keep(s, n);
     if (n > 0 && n == c->n_rows) return n;
+    s->states.goes_back = n > 0;
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
         sac_decode_cut(&s->decode, n);

@@ -15,19 +15,41 @@ static int64_t layer_floats(const sac_linear_shape *s) {
     return conv_floats(s) + sac_linear_values(s) * s->key_dim;
 }
 
+static size_t layer_bytes(const sac_linear_states *s) {
+    return (size_t)layer_floats(&s->shape) * sizeof(float);
+}
+
 size_t sac_linear_states_bytes(const sac_linear_states *s) {
-    return s->n_layers ? (size_t)s->n_layers * (size_t)layer_floats(&s->shape) * sizeof(float) : 0;
+    return s->n_layers ? 2 * (size_t)s->n_layers * layer_bytes(s) : 0;
 }
 
 void sac_linear_states_take(sac_linear_states *s, sac_arena *arena) {
-    s->data = s->n_layers ? sac_arena_take(arena, sac_linear_states_bytes(s)) : NULL;
+    if (!s->n_layers) return;
+    s->data = sac_arena_take(arena, sac_linear_states_bytes(s));
+    s->saved = s->data ? s->data + s->n_layers * layer_floats(&s->shape) : NULL;
 }
 
-sac_status sac_linear_states_clear(const sac_linear_states *s, const sac_device *d, const sac_stream *stream) {
-    if (!s->data) return SAC_OK;
-    if (d) return d->zero(stream, s->data, sac_linear_states_bytes(s));
-    memset(s->data, 0, sac_linear_states_bytes(s));
+static sac_status copy(float *to, const float *from, size_t n_bytes, const sac_device *d, const sac_stream *stream) {
+    if (d) return d->copy(stream, to, from, n_bytes);
+    memcpy(to, from, n_bytes);
     return SAC_OK;
+}
+
+sac_status sac_linear_states_begin(sac_linear_states *s, int64_t past, const sac_device *d, const sac_stream *stream) {
+    const size_t n_bytes = (size_t)s->n_layers * layer_bytes(s);
+    const bool goes_back = s->goes_back && past > 0;
+    s->goes_back = false;
+    if (!s->data || (past > 0 && !goes_back)) return SAC_OK;
+    if (goes_back) return copy(s->data, s->saved, n_bytes, d, stream);
+    s->saved_rows = 0;
+    if (d) return d->zero(stream, s->data, n_bytes);
+    memset(s->data, 0, n_bytes);
+    return SAC_OK;
+}
+
+sac_status sac_linear_states_save(const sac_linear_states *s, int number, const sac_device *d, const sac_stream *stream) {
+    const int64_t at = number * layer_floats(&s->shape);
+    return copy(s->saved + at, s->data + at, layer_bytes(s), d, stream);
 }
 
 static float *conv_state(const sac_linear_states *s, int layer) {

@@ -41,18 +41,25 @@ typedef struct sac_linear_layer {
     const float *norm;    /* [value_dim] */
 } sac_linear_layer;
 
-/* What a sequence keeps of such layers, in the memory where its ops run. */
+/* What a sequence keeps of such layers, in the memory where its ops run. A state cannot be cut, so there is a second one of
+ * fewer rows, saved while a prompt ran, that the sequence may go back to. */
 typedef struct sac_linear_states {
     sac_linear_shape shape;
     int n_layers;
-    float *data; /* [n_layers] layers: the convolution's rows, then the heads' matrices; NULL without layers */
+    float *data;        /* [n_layers] layers: the convolution's rows, then the heads' matrices; NULL without layers */
+    float *saved;       /* the same */
+    int64_t saved_rows; /* tokens that the saved ones are of; 0: none are */
+    bool goes_back;     /* the next row goes on from the saved ones */
 } sac_linear_states;
 
-/* Bytes of all layers. */
+/* Bytes of all layers, of both kinds. */
 size_t sac_linear_states_bytes(const sac_linear_states *s);
 void sac_linear_states_take(sac_linear_states *s, sac_arena *arena);
-/* The states before a sequence's first row; on a device in the stream's order, d NULL: the CPU. */
-sac_status sac_linear_states_clear(const sac_linear_states *s, const sac_device *d, const sac_stream *stream);
+/* Before the next rows of a sequence of `past` tokens: zeros at its beginning, what was saved where it goes back. On a device
+ * in the stream's order, d NULL: the CPU. */
+sac_status sac_linear_states_begin(sac_linear_states *s, int64_t past, const sac_device *d, const sac_stream *stream);
+/* Saves a layer's, by its number among such layers. */
+sac_status sac_linear_states_save(const sac_linear_states *s, int number, const sac_device *d, const sac_stream *stream);
 
 /* Scratch for some rows, in the type of activations. */
 typedef struct sac_linear_rows {

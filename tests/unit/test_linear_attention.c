@@ -130,7 +130,7 @@ static void answers_together_are_those_alone(void **state) {
 
 /* ---------------------------------------------------------------- what a session holds */
 
-/* A beginning cannot be kept, for the state is of all rows: another question runs from its first token. */
+/* A state is of all rows, so of a prompt of one chunk no beginning is kept: another question runs from its first token. */
 static void another_question_gets_its_own_answer(void **state) {
     static heard first, again, fresh;
     static const char other[] = "Say something about owls, and about me.";
@@ -151,9 +151,69 @@ static void another_question_gets_its_own_answer(void **state) {
     sac_model_free(m);
 }
 
+/* Of a prompt of several chunks the states are saved where one or two of them are left: what begins alike up to there goes on from
+ * there, with the bits of a session that held nothing; what does not, from its first token. */
+static void long_beginnings_are_kept(void **state) {
+    static heard h, fresh;
+    static const struct {
+        const char *text;
+        bool keeps;
+    } asked_then[] = {{"one, and then?", true}, {"two and more of the same, but longer than before, and longer than a chunk", true},
+                      {"?", false /* saved behind what both share */}, {NULL, false}, {"one, and then?", false}, {"two?", true}};
+    static const char shared[] = "the owl and the mouse saw that this one was on the wire, and the owl saw the mouse.";
+    sac_model *m = open_named(*state);
+    sac_error err;
+    asked q;
+    const sac_sampling o = sampling();
+    sac_session *s, *t;
+    char text[300];
+    assert_ok(create(&s, m, NULL, NULL, "f32", 20, NULL, &err), err);
+    assert_ok(create(&t, m, NULL, NULL, "f32", 20, NULL, &err), err);
+    snprintf(text, sizeof text, "%s first", shared);
+    hear_alone(&h, m, s, ask_about(&q, NULL, 0, text), &o);
+    for (size_t i = 0; i < SAC_COUNT(asked_then); i++) {
+        snprintf(text, sizeof text, "%s %s", asked_then[i].text ? shared : "Which of them", asked_then[i].text ? asked_then[i].text : "?");
+        hear_alone(&h, m, s, ask_about(&q, NULL, 0, text), &o);
+        if (asked_then[i].keeps != (h.n_reused >= 20)) fail_msg("%s: %lld rows reused", text, (long long)h.n_reused);
+        sac_session_reset(t);
+        hear_alone(&fresh, m, t, ask_about(&q, NULL, 0, text), &o);
+        heard_equal(&h, &fresh);
+    }
+    sac_session_free(s);
+    sac_session_free(t);
+    sac_model_free(m);
+}
+
+/* Between the pieces of a prompt that was given up, and after it, nothing of it is left. */
+static void a_prompt_that_is_dropped_leaves_nothing(void **state) {
+    static heard h, fresh;
+    sac_model *m = open_named(*state);
+    sac_error err;
+    asked q;
+    const sac_sampling o = sampling();
+    char text[400];
+    snprintf(text, sizeof text, "%s %s", texts[0], texts[2]);
+    sac_session *s, *t;
+    assert_ok(create(&s, m, NULL, NULL, "f32", 20, NULL, &err), err);
+    assert_ok(create(&t, m, NULL, NULL, "f32", 20, NULL, &err), err);
+    hear_alone(&fresh, m, t, ask_about(&q, NULL, 0, text), &o);
+    for (int n_pieces = 1; n_pieces < 30; n_pieces += 4) {
+        bool done = false;
+        hear_alone(&h, m, s, ask_about(&q, NULL, 0, texts[0]), &o);
+        const sac_input input = {.messages = ask_about(&q, NULL, 0, text), .n_messages = 1};
+        assert_ok(sac_session_begin_work(s, &input, &o, NULL, &err), err);
+        for (int i = 0; i < n_pieces && !done; i++) assert_ok(sac_session_work_next(s, &done, &err), err);
+        sac_session_end(s, NULL);
+        hear_alone(&h, m, s, ask_about(&q, NULL, 0, text), &o);
+        heard_equal(&h, &fresh);
+    }
+    sac_session_free(s);
+    sac_session_free(t);
+    sac_model_free(m);
+}
+
 /* A conversation that goes on from all that the session holds runs what is new alone. */
 static void conversations_go_on(void **state) {
-    static heard first;
     sac_model *m = open_named(*state);
     sac_error err;
     sac_result r;
@@ -183,7 +243,6 @@ static void conversations_go_on(void **state) {
     }
     for (int i = 0; i < info.vocab; i++) assert_true(fabsf(logits[0][i] - logits[1][i]) < 1e-3f);
     for (int i = 0; i < 2; i++) free(logits[i]);
-    (void)first;
     sac_session_free(s);
     sac_session_free(t);
     sac_model_free(m);
@@ -278,8 +337,9 @@ static void memory_is_planned(void **state) {
         for (int k = 0; k < r[i].n_parts; k++)
             if (!strcmp(r[i].parts[k].tag, "states of linear attention")) bytes[i] = r[i].parts[k].n_bytes;
     }
-    /* 3 layers of 3 - 1 rows of 44 channels and 4 heads of 6 by 5, in blocks of the arena; 2 of one head of 8 */
-    assert_true(bytes[0] >= 3 * (2 * 44 + 4 * 6 * 5) * sizeof(float) && bytes[0] < 3 * (2 * 44 + 4 * 6 * 5) * sizeof(float) + 512);
+    /* 3 layers of 3 - 1 rows of 44 channels and 4 heads of 6 by 5, twice, in a block of the arena; 2 of one head of 8 */
+    const size_t states = 2 * 3 * (2 * 44 + 4 * 6 * 5) * sizeof(float);
+    assert_true(bytes[0] >= states && bytes[0] < states + 512);
     assert_int_equal(bytes[0], bytes[1]);
     assert_true(r[1].kv_bytes_per_token >= 2 * 2 * 8 * sizeof(float) && r[1].kv_bytes_per_token < 2 * 2 * 8 * sizeof(float) + 16);
     sac_model_free(m);
@@ -293,6 +353,8 @@ int main(void) {
         OF_MODEL(chunks_change_nothing, TEXT),
         OF_MODEL(answers_together_are_those_alone, TEXT),
         OF_MODEL(another_question_gets_its_own_answer, TEXT),
+        OF_MODEL(long_beginnings_are_kept, TEXT),
+        OF_MODEL(a_prompt_that_is_dropped_leaves_nothing, TEXT),
         OF_MODEL(conversations_go_on, TEXT),
         OF_MODEL(every_method_answers, TEXT),
         OF_MODEL(what_would_take_back_rows_is_refused, TEXT),
