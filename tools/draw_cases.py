@@ -541,7 +541,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
-            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_case)}
+            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):
