@@ -25,6 +25,17 @@ static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
     }
 }
 
+/* The same of [rows][columns], read as [columns][rows]. */
+static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n) {
+    const int64_t rows = t->dim[0], cols = n / rows;
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
+    for (int64_t i = 0; i < n; i++) {
+        sac_checkpoint_tensor one = *t;
+        one.data += (size_t)i * element;
+        to_f32(out + i % cols * rows + i / cols, &one, 1);
+    }
+}
+
 static sac_status take(sac_value_binder *b, const char *name, size_t n_bytes, void **out) {
     if (!b->arena) {
         b->n_bytes += sac_arena_block_bytes(n_bytes);
@@ -43,6 +54,8 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
     int64_t n = count(t);
     const sac_tensor base = sac_checkpoint_matrix(t);
     void *values = NULL;
+    if (row->transposed && adapted->n_loras)
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only", t->name);
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
     SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
     if (!b->arena) return SAC_OK;
@@ -51,7 +64,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
         SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values,
                                b->source->pool, b->err));
     else
-        to_f32(values, t, n);
+        (row->transposed ? to_f32_turned : to_f32)(values, t, n);
     for (int64_t i = 0; i < n && row->plus_one && !b->source->gguf; i++) ((float *)values)[i] += 1.0f;
     return SAC_OK;
 }

@@ -37,6 +37,18 @@ static const sac_weight_slot decoder_slots[] = {
     SHARED(up),
     SHARED(down),
 };
+/* Of layers whose attention is linear, where a model has any. */
+static const sac_weight_slot linear_slots[] = {
+    LAYER(linear.qkv, true),
+    LAYER(linear.z, true),
+    LAYER(linear.a, true),
+    LAYER(linear.b, true),
+    LAYER(linear.out, true),
+    LAYER(linear.conv, false),
+    LAYER(linear.a_log, false),
+    LAYER(linear.dt_bias, false),
+    LAYER(linear.norm, false),
+};
 #undef PART
 #undef LAYER
 #undef SHARED
@@ -60,7 +72,7 @@ typedef struct part {
     void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
-enum { DECODER, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
+enum { DECODER, LINEAR, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -85,6 +97,9 @@ static void list_parts(binder *b) {
                                .n_slots = (int)SAC_COUNT(decoder_slots),
                                .n_layers = c->decoder.n_layers,
                                .layer_bytes = sizeof(sac_decoder_layer)};
+    b->parts[LINEAR] = b->parts[DECODER];
+    b->parts[LINEAR].slots = linear_slots;
+    b->parts[LINEAR].n_slots = c->decoder.linear.n_heads ? (int)SAC_COUNT(linear_slots) : 0;
     b->parts[EXPERTS] = (part){.slots = expert_slots,
                                .n_slots = c->decoder.experts.n ? (int)SAC_COUNT(expert_slots) : 0,
                                .n_layers = c->decoder.n_layers * c->decoder.experts.n,
@@ -131,18 +146,21 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
     *out = true;
     if (!row->when) return SAC_OK;
     const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
-    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each);
+    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each),
+               linear = p <= &b->parts[LINEAR] && sl->in_layer && sac_decoder_is_linear(&b->c->decoder, layer);
     const struct {
         const char *name;
         bool set;
     } flags[] = {
         {"untied", b->own_head},
-        {"qkv_bias", b->c->qkv_bias},
-        {"o_bias", b->c->o_bias},
+        {"attention", !linear},
+        {"linear", linear},
+        {"qkv_bias", b->c->qkv_bias && !linear},
+        {"o_bias", b->c->o_bias && !linear},
         {"projector_bias", b->c->projector_bias},
         {"newline", b->c->image_newline},
         {"norm_bias", b->c->projector_norm_bias},
-        {"qk_norm", b->c->qk_norm},
+        {"qk_norm", b->c->qk_norm && !linear},
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
@@ -268,7 +286,7 @@ static sac_status take_tables(binder *b) {
 static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
-    b->parts[DECODER].layers = (uint8_t *)m->decoder.layers;
+    b->parts[DECODER].layers = b->parts[LINEAR].layers = (uint8_t *)m->decoder.layers;
     const sac_expert *next = (sac_expert *)(void *)b->parts[EXPERTS].layers;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
         if (sac_decoder_is_sparse(&b->c->decoder, i)) {
@@ -384,6 +402,7 @@ static bool is_known(const char *slot) {
     bool in_merger = SAC_MERGERS(X) false;
 #undef X
     return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
+           has_slot(linear_slots, (int)SAC_COUNT(linear_slots), slot) ||
            has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }
