@@ -55,7 +55,8 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
     const sac_tensor base = sac_checkpoint_matrix(t);
     void *values = NULL;
     if (row->transposed && adapted->n_loras)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only", t->name);
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only",
+                        t->name);
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
     SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
     if (!b->arena) return SAC_OK;
