@@ -264,6 +264,16 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
 
 /* ---------------------------------------------------------------- out */
 
+/* Scratch as wide as the layer's MLP; where gate and up lie side by side, they still do. */
+static sac_block_rows of_width(const sac_block_rows *r, int64_t width) {
+    sac_block_rows s = *r;
+    const uint8_t *end = (const uint8_t *)r->gate.data + sac_dtype_row_bytes(r->gate.dtype, r->gate.cols);
+    s.gate.cols = s.up.cols = width;
+    if (r->up.data == end && (r->gate.rows == 1 || r->gate.stride >= 2 * r->gate.cols))
+        s.up.data = (uint8_t *)r->gate.data + sac_dtype_row_bytes(r->gate.dtype, width);
+    return s;
+}
+
 /* act(gate) * up of the normalised rows, to r->gate. */
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
     const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU && w->mlp_norm;
@@ -323,6 +333,7 @@ static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w
                                                .shape = &r->shape.experts,
                                                .rows = &r->experts,
                                                .router = &w->router,
+                                               .router_bias = w->router_bias,
                                                .experts = w->experts,
                                                .act = r->shape.gate_act,
                                                .y = y,
@@ -341,7 +352,8 @@ static sac_status shared_mlp(const sac_block_rows *r, const sac_decoder_layer *w
 
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     const bool apart = adds_apart(r, w->mlp_post_norm);
-    SAC_TRY((!w->experts ? dense_mlp : r->shape.experts.shared ? shared_mlp : expert_mlp)(r, w, apart ? r->norm : r->hidden, !apart));
+    const sac_block_rows own = of_width(r, sac_block_mlp_width(&r->shape, w));
+    SAC_TRY((!w->experts ? dense_mlp : r->shape.experts.shared ? shared_mlp : expert_mlp)(&own, w, apart ? r->norm : r->hidden, !apart));
     if (!apart) return SAC_OK;
     SAC_TRY(post_norm(r, w->mlp_post_norm));
     return add_norm(r);

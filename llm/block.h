@@ -9,8 +9,8 @@
  * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
  * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
- * the MLP (experts.h), or beside it (GraniteMoE's shared experts); a gate of each channel that attention gives, and a layer
- * whose attention is linear (linear_attention.h), which has neither `in` nor caches (Qwen3.5). Whether a layer's attention slides,
+ * the MLP (experts.h), or beside one of its own width (GraniteMoE's and GLM-4.5's shared experts); a gate of each channel that
+ * attention gives, and a layer whose attention is linear (linear_attention.h), which has neither `in` nor caches (Qwen3.5). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
  *   gate of shared experts              a factor of each row of the MLP beside the experts
@@ -43,8 +43,9 @@ typedef struct sac_decoder_layer {
                               attention q is twice as high, behind each head's rows those of its gate */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
     const float *q_norm, *k_norm;     /* [head_dim], the same for every head, or of all of them; NULL where absent */
-    sac_weight gate, up, down;        /* [intermediate][hidden] x 2, [hidden][intermediate] */
+    sac_weight gate, up, down;        /* [width][hidden] x 2, [hidden][width]: sac_block_mlp_width */
     sac_weight router;                /* [experts][hidden], and in the place of the three above, or beside them: */
+    const float *router_bias;         /* [experts]; NULL where absent */
     const sac_expert *experts;        /* [experts]; NULL: the layer has none */
     const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
     sac_linear_layer linear;          /* in the place of q, k, v and o where the layer's attention is linear */
@@ -53,6 +54,7 @@ typedef struct sac_decoder_layer {
 /* Sizes that all layers share. */
 typedef struct sac_block_shape {
     int n_heads, n_kv_heads, head_dim;
+    int intermediate; /* channels of the MLP of a layer without experts */
     float rms_eps;
     sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
     bool whole_qk_norm;      /* q_norm and k_norm are of all heads together */
@@ -61,6 +63,11 @@ typedef struct sac_block_shape {
     sac_expert_shape experts;
     sac_linear_shape linear;
 } sac_block_shape;
+
+/* Channels of the layer's MLP, be it alone or beside experts; 0: it has none. */
+static inline int sac_block_mlp_width(const sac_block_shape *s, const sac_decoder_layer *w) {
+    return w->experts ? s->experts.shared : s->intermediate;
+}
 
 /* n rows on their way through a block. Matrices have n rows, in the type of activations; but q, between in and out, in
  * that which sac_block_query_type says. Where q, k and v, or
@@ -75,7 +82,7 @@ typedef struct sac_block_rows {
     sac_mat norm;     /* [n][hidden] scratch */
     sac_mat query_gate; /* [n][heads * head_dim] of gated attention, between in and out */
     sac_mat wide;       /* [n][2 * heads * head_dim] scratch of gated attention: queries and gates, head by head */
-    sac_mat gate, up; /* [n][intermediate] scratch */
+    sac_mat gate, up; /* [n][the widest MLP's channels] scratch */
     sac_expert_rows experts;
     sac_linear_rows linear;
     bool steps;       /* every row is the token of a step: its bits are those that it has alone */

@@ -57,7 +57,7 @@ typedef struct sac_decoder_config {
     float softcap;           /* of scores, see sac_attention_args; 0: none */
     float logit_softcap;     /* c: logits l become c tanh(l / c); 0: none */
     sac_expert_shape experts;
-    sac_layer_set sparse;    /* the layers that have experts in the place of their MLP */
+    sac_layer_set sparse;    /* the layers that have experts in the place of their MLP, or beside one */
     sac_linear_shape linear; /* of the layers in linear_layers, whose attention is linear; at least one layer's is not */
     sac_layer_set linear_layers;
     bool sees_spans;         /* the rows of a picture see one another, in a prompt */
@@ -142,7 +142,7 @@ typedef struct sac_decoder_state {
     void *wide;                /* of gated attention: [2 * heads * head_dim] each */
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
-    void *gate, *up;           /* [intermediate] each */
+    void *gate, *up;           /* [sac_decoder_mlp_width] each */
     sac_expert_rows experts;
     sac_linear_rows linear;
     void *low;                 /* [most_rank] each */
@@ -200,9 +200,14 @@ int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
  * the next prompt runs. */
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
 
+/* Channels of the widest of its layers' MLPs, experts apart. */
+static inline int64_t sac_decoder_mlp_width(const sac_decoder_config *c) {
+    return c->experts.shared > c->intermediate ? c->experts.shared : c->intermediate;
+}
+
 /* Inputs of the widest of a layer's matrices. */
 static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
-    const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
+    const int64_t widths[] = {c->hidden, sac_decoder_mlp_width(c), c->experts.intermediate,
                               (int64_t)c->n_heads * c->head_dim, sac_linear_values(&c->linear)};
     int64_t most = 0;
     for (size_t i = 0; i < SAC_COUNT(widths); i++) most = widths[i] > most ? widths[i] : most;

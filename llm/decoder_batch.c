@@ -21,7 +21,7 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
         b->queries = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c)));
         b->query_gates = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c)));
     }
-    b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * c->intermediate));
+    b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * sac_decoder_mlp_width(c)));
     b->experts = sac_expert_rows_take(&c->experts, c->hidden, capacity, b->dtype, arena);
     b->linear = sac_linear_rows_take(&c->linear, capacity, b->dtype, arena);
     if (d->most_rank) b->low = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, d->most_rank));
@@ -38,7 +38,7 @@ static sac_mat columns(const sac_decoder_batch *b, void *data, int64_t rows, int
 sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_decoder *d, int64_t n) {
     const sac_decoder_config *c = &d->config;
     const int64_t q = decoder_q_cols(c), kv = decoder_kv_cols(c), product = product_cols(c), all = product + 2 * kv,
-                  wide = c->intermediate;
+                  wide = sac_decoder_mlp_width(c);
     const sac_mat queries = columns(b, b->qkv, n, all, 0, product);
     return (sac_block_rows){.shape = decoder_block_shape(c),
                             .hidden = columns(b, b->hidden, n, c->hidden, 0, c->hidden),

@@ -14,7 +14,7 @@ typedef struct sac_decoder_batch {
     void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim]; of gated attention the first
                                  are twice as many, queries and gates, and those that it works on in: */
     void *queries, *query_gates; /* [capacity][heads * head_dim]; NULL otherwise */
-    void *gate_up;            /* [capacity][2 * intermediate] */
+    void *gate_up;            /* [capacity][2 * sac_decoder_mlp_width] */
     sac_expert_rows experts;
     sac_linear_rows linear;
     void *low;                /* [capacity][most_rank]; NULL where the decoder has no adapters */

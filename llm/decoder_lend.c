@@ -25,8 +25,8 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     s->norm = take_rows(s, a, rows, c->hidden);
     s->k = take_rows(s, a, rows, decoder_kv_cols(c));
     s->v = take_rows(s, a, rows, decoder_kv_cols(c));
-    s->gate = take_rows(s, a, rows, c->intermediate);
-    s->up = take_rows(s, a, rows, c->intermediate);
+    s->gate = take_rows(s, a, rows, sac_decoder_mlp_width(c));
+    s->up = take_rows(s, a, rows, sac_decoder_mlp_width(c));
     s->experts = sac_expert_rows_take(&c->experts, c->hidden, rows, s->dtype, a);
     s->linear = sac_linear_rows_take(&c->linear, rows, s->dtype, a);
     if (c->gated_attention) s->wide = take_rows(s, a, rows, 2 * decoder_q_cols(c));

@@ -226,8 +226,8 @@ void sac_prefill_work_drop(sac_prefill_work *w) {
 
 /* Channels of its MLP that a row meets. */
 static double mlp_channels(const sac_decoder_config *c, int layer) {
-    const double n = sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate : 0;
-    return n == 0 || c->experts.shared ? n + c->intermediate : n;
+    if (!sac_decoder_is_sparse(c, layer)) return c->intermediate;
+    return (double)c->experts.n_used * c->experts.intermediate + c->experts.shared;
 }
 
 double sac_prefill_work_cost(const sac_prefill_work *w) {

@@ -59,6 +59,7 @@ static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
     return (sac_block_shape){.n_heads = c->n_heads,
                              .n_kv_heads = c->n_kv_heads,
                              .head_dim = c->head_dim,
+                             .intermediate = c->intermediate,
                              .rms_eps = c->rms_eps,
                              .gate_act = c->gate_act,
                              .whole_qk_norm = c->whole_qk_norm,

@@ -22,7 +22,11 @@ typedef struct sac_expert_shape {
     int n_used;       /* that see a row */
     int intermediate; /* channels of each */
     bool normed;      /* the weights of a row's experts add up to 1 */
-    bool shared;      /* an MLP, as wide as a decoder's layers' without experts, sees every row beside them */
+    int shared;       /* channels of an MLP that sees every row beside them; 0: there is none */
+    bool
+        sigmoid; /* a score is an expert's own, as in op_route.h; the fields below are looked at with it only */
+    int n_groups, n_groups_used; /* 0: no groups */
+    float factor;                /* of the weights; 0: 1 */
 } sac_expert_shape;
 
 /* Scratch for some rows. Matrices are in the type of activations. */
@@ -44,6 +48,7 @@ typedef struct sac_experts_call {
     const sac_expert_shape *shape;
     const sac_expert_rows *rows;
     const sac_weight *router;  /* [n][hidden] */
+    const float *router_bias;  /* [n], of what chooses; NULL: none */
     const sac_expert *experts; /* [n] */
     sac_activation act;        /* of the gate, as in op_swiglu.h */
     sac_mat y, x;              /* [rows][hidden] */

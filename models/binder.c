@@ -1,8 +1,5 @@
-#include "binder.h"
-
+#include "bind_values.h"
 #include "family.h"
-#include "kept_adapters.h"
-#include "tensor_table.h"
 
 #include <stddef.h>
 
@@ -10,6 +7,9 @@
     { name, false, matrix, offsetof(sac_decoder, field) }
 #define LAYER(field, matrix)                                                                                 \
     { "layer." #field, true, matrix, offsetof(sac_decoder_layer, field) }
+/* An MLP beside experts is a layer's MLP, under a name and of a width of its own. */
+#define SHARED(field)                                                                                        \
+    { "layer.shared_" #field, true, true, offsetof(sac_decoder_layer, field) }
 static const sac_weight_slot decoder_slots[] = {
     PART("embed", embed, true),
     PART("head", head, true),
@@ -32,6 +32,10 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(up, true),
     LAYER(down, true),
     LAYER(router, true),
+    LAYER(router_bias, false),
+    SHARED(gate),
+    SHARED(up),
+    SHARED(down),
 };
 /* Of layers whose attention is linear, where a model has any. */
 static const sac_weight_slot linear_slots[] = {
@@ -47,6 +51,7 @@ static const sac_weight_slot linear_slots[] = {
 };
 #undef PART
 #undef LAYER
+#undef SHARED
 
 /* Of each expert of each layer: expert e of layer i is number i * experts + e. The table has those of sparse layers alone. */
 #define EXPERT(field)                                                                                        \
@@ -76,13 +81,12 @@ typedef struct binder {
     const sac_bind_source *s;
     sac_error *err;
     sac_tensor_table table;
+    sac_value_binder values;
     part parts[N_PARTS];
     bool own_head;
     bool parted;                       /* a tied head that adapters part from the embedding */
     sac_adapted tied_embed, tied_head; /* what they make of the two */
     sac_base_reads reads;              /* empty without adapters */
-    bool fill;                         /* second pass */
-    size_t arena_bytes;
     int64_t done, total;
 } binder;
 
@@ -122,6 +126,7 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->c = c;
     b->s = s;
     b->err = err;
+    b->values = (sac_value_binder){.source = s, .table = &b->table, .err = err};
     list_parts(b);
     return sac_tensor_table_open(&b->table, c, err);
 }
@@ -135,181 +140,6 @@ static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, 
                                                 int layer, char name[SAC_TENSOR_NAME_BYTES]) {
     return sac_tensor_table_find(&b->table, row, checkpoint_of(b, p), b->s->gguf, layer, name);
 }
-
-/* ---- values ---- */
-
-/* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
-static size_t natural_alignment(sac_dtype t) {
-    return t == SAC_DTYPE_F32 || t == SAC_DTYPE_I32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
-}
-
-static int64_t count(const sac_checkpoint_tensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= t->dim[i];
-    return n;
-}
-
-static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h;
-        if (t->dtype == SAC_DTYPE_F32)
-            memcpy(&out[i], t->data + 4 * i, 4);
-        else {
-            memcpy(&h, t->data + 2 * i, 2);
-            out[i] = t->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h);
-        }
-    }
-}
-
-/* The same of [rows][columns], read as [columns][rows]. */
-static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n) {
-    const int64_t rows = t->dim[0], cols = n / rows;
-    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
-    for (int64_t i = 0; i < n; i++) {
-        sac_checkpoint_tensor one = *t;
-        one.data += (size_t)i * element;
-        to_f32(out + i % cols * rows + i / cols, &one, 1);
-    }
-}
-
-static sac_status take(binder *b, const char *name, size_t n_bytes, void **out) {
-    if (!b->fill) {
-        b->arena_bytes += sac_arena_block_bytes(n_bytes);
-        return SAC_OK;
-    }
-    *out = sac_arena_take(&b->m->arena, n_bytes);
-    if (*out) return SAC_OK;
-    return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
-}
-
-static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t,
-                              const sac_adapted *adapted, const float **out) {
-    if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is %s; f32, f16 or bf16 is needed here",
-                        t->name, t->dtype_name);
-    int64_t n = count(t);
-    const sac_tensor base = sac_checkpoint_matrix(t);
-    void *values = NULL;
-    if (row->transposed && adapted->n_loras)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only", t->name);
-    SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
-    SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
-    if (!b->fill) return SAC_OK;
-    *out = values;
-    if (adapted->n_loras)
-        SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
-                               b->err));
-    else
-        (row->transposed ? to_f32_turned : to_f32)(values, t, n);
-    for (int64_t i = 0; i < n && row->plus_one && !b->s->gguf; i++) ((float *)values)[i] += 1.0f;
-    return SAC_OK;
-}
-
-/* A tensor that may be read where it is mapped stays there. */
-static sac_status bind_tensor(binder *b, const char *name, sac_tensor *t) {
-    size_t n_bytes = sac_weight_part_bytes(t);
-    if ((uintptr_t)t->data % natural_alignment(t->dtype) == 0) return SAC_OK;
-    void *copy = NULL;
-    SAC_TRY(take(b, name, n_bytes, &copy));
-    if (!b->fill) return SAC_OK;
-    memcpy(copy, t->data, n_bytes);
-    t->data = copy;
-    return SAC_OK;
-}
-
-static void transpose(uint8_t *to, const uint8_t *from, int64_t rows, int64_t cols, size_t element) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            memcpy(to + (size_t)(j * rows + i) * element, from + (size_t)(i * cols + j) * element, element);
-}
-
-/* A copy with rows and columns exchanged, which the file has the other way round; or with those of each row, which there is
- * [channels][places]. */
-static sac_status turn(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *from, const sac_adapted *adapted,
-                       sac_weight *w) {
-    sac_tensor *t = &w->tensor;
-    void *copy = NULL;
-    if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras)
-        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
-                                                 "adapter", from->name);
-    SAC_TRY(take(b, from->name, sac_weight_part_bytes(t), &copy));
-    const int64_t rows = t->dim[0], cols = t->dim[1], inner = row->channels_last ? from->dim[1] : 0;
-    const size_t element = sac_dtype_row_bytes(t->dtype, 1), row_bytes = (size_t)cols * element;
-    for (int64_t i = 0; b->fill && inner && i < rows; i++)
-        transpose((uint8_t *)copy + (size_t)i * row_bytes, (const uint8_t *)t->data + (size_t)i * row_bytes, inner,
-                  cols / inner, element);
-    if (b->fill && !inner) transpose(copy, t->data, rows, cols, element);
-    if (b->fill) t->data = copy;
-    if (!inner) t->dim[0] = cols, t->dim[1] = rows;
-    return SAC_OK;
-}
-
-/* A copy whose columns stand in the order that they are read in, of a file that has them as [outer][inner]. */
-static sac_status exchange_inputs(binder *b, const sac_spec_tensor *row, const char *name, const sac_adapted *adapted,
-                                  sac_weight *w) {
-    sac_tensor *t = &w->tensor;
-    void *copy = NULL;
-    int64_t outer, inner;
-    if (w->format != SAC_WEIGHT_FLOATS || adapted->n_loras ||
-        (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16))
-        return sac_fail(b->err, SAC_UNSUPPORTED,
-                        "tensor %.100s is supported in f32, f16 or bf16 only, and without an adapter", name);
-    SAC_TRY(sac_tensor_table_inputs(&b->table, row, t->dim[1], &outer, &inner, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
-    if (!b->fill) return SAC_OK;
-    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
-    for (int64_t i = 0; i < t->dim[0]; i++) {
-        const uint8_t *from = (const uint8_t *)t->data + (size_t)(i * t->dim[1]) * element;
-        uint8_t *to = (uint8_t *)copy + (size_t)(i * t->dim[1]) * element;
-        for (int64_t j = 0; j < t->dim[1]; j++)
-            memcpy(to + (size_t)(j % inner * outer + j / inner) * element, from + (size_t)j * element, element);
-    }
-    t->data = copy;
-    return SAC_OK;
-}
-
-/* The sum of the matrix and what adapters add to it, in the matrix's type. */
-static sac_status merge(binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
-    void *sum = NULL;
-    SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &w->tensor, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
-    if (!b->fill) return SAC_OK;
-    SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum, b->s->pool,
-                           b->err));
-    w->tensor.data = sum;
-    return SAC_OK;
-}
-
-/* Of a tensor that holds several matrices, this one. */
-static sac_status take_rows(binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t, sac_weight *w) {
-    int64_t first, n;
-    SAC_TRY(sac_tensor_table_rows(&b->table, row, w->tensor.dim[0], &first, &n, b->err));
-    return sac_weight_rows(w, t->name, first, n, b->err);
-}
-
-static sac_status bind_matrix(binder *b, const part *p, const sac_spec_tensor *row,
-                              const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out) {
-    const sac_weight_source source = {checkpoint_of(b, p), b->s->quantization};
-    sac_weight w;
-    SAC_TRY(sac_weight_read(&source, t, &w, b->err));
-    if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
-    if (row->transposed || row->channels_last)
-        SAC_TRY(turn(b, row, t, adapted, &w));
-    else if (row->inputs.n)
-        SAC_TRY(exchange_inputs(b, row, t->name, adapted, &w));
-    else if (adapted->n_loras && (w.format == SAC_WEIGHT_FLOATS || !sac_kept_adapters_have_slot(row->slot)))
-        SAC_TRY(merge(b, t->name, adapted, &w));
-    else { /* what adapters add to most quantised matrices of a layer is kept apart (kept_adapters.h) */
-        SAC_TRY(bind_tensor(b, t->name, &w.tensor));
-        SAC_TRY(bind_tensor(b, t->name, &w.scales));
-        SAC_TRY(bind_tensor(b, t->name, &w.zeros));
-        SAC_TRY(bind_tensor(b, t->name, &w.order));
-    }
-    if (b->fill) *out = w;
-    return SAC_OK;
-}
-
-/* ---- slots ---- */
 
 static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl,
                            const sac_spec_tensor *row, int layer, bool *out) {
@@ -334,7 +164,9 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
-        {"dense", !sparse || b->c->decoder.experts.shared},
+        {"router_bias", sparse && b->c->decoder.experts.sigmoid},
+        {"shared", sparse && b->c->decoder.experts.shared},
+        {"dense", !sparse},
         {"tower_qkv_bias", b->c->tower.qkv_bias},
         {"tower_qk_norm", b->c->tower.qk_norm},
         {"tower_norm_bias", b->c->tower.norm_bias},
@@ -385,9 +217,10 @@ static sac_status bind_slot(binder *b, const part *p, const sac_weight_slot *sl,
         t = &rows;
     }
     b->done++;
-    if (b->fill && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
+    if (b->values.arena && b->s->progress) b->s->progress(b->s->progress_ctx, b->done, b->total);
     void *to = struct_at ? struct_at + sl->offset : NULL;
-    return sl->is_matrix ? bind_matrix(b, p, row, t, &adapted, to) : bind_vector(b, row, t, &adapted, to);
+    return sl->is_matrix ? sac_bind_matrix(&b->values, checkpoint_of(b, p), row, t, &adapted, to)
+                         : sac_bind_vector(&b->values, row, t, &adapted, to);
 }
 
 /* The struct of a part's layer; NULL in the first pass, and for an expert of a layer that has its MLP. */
@@ -422,7 +255,7 @@ static sac_status bind_all(binder *b) {
 /* A zeroed table out of the arena, or, before that is open, its size. */
 static sac_status take_table(binder *b, size_t n_bytes, void **out) {
     if (!b->m->arena.base) {
-        b->arena_bytes += sac_arena_block_bytes(n_bytes);
+        b->values.n_bytes += sac_arena_block_bytes(n_bytes);
         return SAC_OK;
     }
     *out = sac_arena_take(&b->m->arena, n_bytes);
@@ -522,10 +355,10 @@ static sac_status bind_with(binder *b) {
     b->total = b->done;
     fill_configs(b);
     SAC_TRY(take_tables(b));
-    SAC_TRY(sac_arena_open(&b->m->arena, b->arena_bytes, b->err));
+    SAC_TRY(sac_arena_open(&b->m->arena, b->values.n_bytes, b->err));
     SAC_TRY(take_tables(b));
     point_parts(b);
-    b->fill = true;
+    b->values.arena = &b->m->arena;
     SAC_TRY(bind_all(b));
     if (!b->own_head) b->m->decoder.head = b->m->decoder.embed;
     return SAC_OK;

@@ -49,6 +49,7 @@ static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int laye
         return sac_fail(p->err, SAC_UNSUPPORTED, "%s has no kernels for experts in %s: run on the CPU",
                         p->stream->device->name, sac_weight_name(&to->gate));
     SAC_TRY(sac_place_weight(p, &l->router));
+    SAC_TRY(sac_place_vector(p, &l->router_bias, c->experts.n));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].down));

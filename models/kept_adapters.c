@@ -62,13 +62,17 @@ sac_status sac_kept_adapters_find(const sac_kept_adapters *k, const char *name, 
 
 #define MATRIX(field)                                                                                        \
     { "layer." #field, offsetof(sac_decoder_layer, field), offsetof(sac_adapted_layer, field) }
+#define SHARED(field)                                                                                        \
+    { "layer.shared_" #field, offsetof(sac_decoder_layer, field), offsetof(sac_adapted_layer, field) }
 static const struct {
     const char *slot;
     size_t in_layer, in_adapted;
 } matrices[] = {
-    MATRIX(q), MATRIX(k), MATRIX(v), MATRIX(o), MATRIX(gate), MATRIX(up), MATRIX(down),
+    MATRIX(q),  MATRIX(k),    MATRIX(v),    MATRIX(o),  MATRIX(gate),
+    MATRIX(up), MATRIX(down), SHARED(gate), SHARED(up), SHARED(down),
 };
 #undef MATRIX
+#undef SHARED
 
 bool sac_kept_adapters_have_slot(const char *slot) {
     for (size_t i = 0; i < SAC_COUNT(matrices); i++)

@@ -305,7 +305,7 @@ static sac_status list_keys(reader *r) {
     return st;
 }
 
-/* No key announces biases: the tensors do. */
+/* No key announces biases, nor norms of heads: the tensors do. */
 static sac_status find_biases(reader *r, const sac_bind_source *source) {
     sac_model_config *c = &r->l->config;
     bool there;
@@ -313,6 +313,8 @@ static sac_status find_biases(reader *r, const sac_bind_source *source) {
     c->qkv_bias |= there;
     SAC_TRY(sac_bind_has(&there, c, source, "layer.o_bias", r->l->err));
     c->o_bias |= there;
+    SAC_TRY(sac_bind_has(&there, c, source, "layer.q_norm", r->l->err));
+    c->qk_norm |= there;
     if (sac_checkpoint_find(source->weights, "blk.0.ffn_down.bias") ||
         sac_checkpoint_find(source->weights, "blk.0.ffn_up.bias") ||
         sac_checkpoint_find(source->weights, "blk.0.ffn_gate.bias"))

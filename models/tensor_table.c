@@ -33,6 +33,7 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "vocab", d->vocab);
     add_symbol(t, "experts", d->experts.n);
     add_symbol(t, "expert_width", d->experts.intermediate);
+    add_symbol(t, "shared_width", d->experts.shared);
     add_symbol(t, "linear_mixed", sac_linear_mixed(&d->linear));
     add_symbol(t, "linear_values", sac_linear_values(&d->linear));
     add_symbol(t, "linear_heads", d->linear.n_heads);

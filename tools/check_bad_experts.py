@@ -62,6 +62,7 @@ def swap(a, b):
 
 
 GRANITE = "model.layers.1.block_sparse_moe."
+ROUTER, SHARED = "model.layers.1.mlp.gate.", "model.layers.1.mlp.shared_experts.{}_proj.weight"
 CASES = [
     drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
     drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
@@ -96,6 +97,28 @@ CASES = [
     keys("mixtral", intermediate_size=16), keys("mixtral", sliding_window=0), keys("mixtral", sliding_window="a"),
     keys("granitemoe", num_local_experts=5), keys("granitemoe", num_experts_per_tok=0), keys("granitemoe", intermediate_size=14),
     keys("granitemoe", embedding_multiplier="x"), keys("granitemoe", logits_scaling=0),
+    *[header("glm4_moe", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        ROUTER + "weight", ROUTER + "e_score_correction_bias", SHARED.format("gate"), SHARED.format("down"), EXPERT.format(1, 5, "up"),
+        "model.layers.0.mlp.up_proj.weight", "model.layers.1.self_attn.q_norm.weight", "model.layers.0.self_attn.k_proj.bias")],
+    shape("glm4_moe", ROUTER + "e_score_correction_bias", [2, 3]), shape("glm4_moe", ROUTER + "weight", [16, 6]),
+    shape("glm4_moe", SHARED.format("gate"), [16, 14]), shape("glm4_moe", SHARED.format("down"), [14, 16]),
+    header("glm4_moe", "a bias in a type of 32 bits without a point", lambda t: t[ROUTER + "e_score_correction_bias"].update(dtype="I32")),
+    *[keys("glm4_moe", **k) for k in (
+        {"n_group": 4}, {"n_group": 0}, {"n_group": 6, "topk_group": 6}, {"topk_group": 4}, {"topk_group": 1}, {"topk_group": 0},
+        {"n_group": "3"}, {"n_routed_experts": 5}, {"n_routed_experts": 8}, {"n_routed_experts": 0}, {"n_routed_experts": 1 << 31},
+        {"n_routed_experts": None}, {"num_experts_per_tok": 5}, {"num_experts_per_tok": 0}, {"moe_intermediate_size": 8},
+        {"moe_intermediate_size": 0}, {"n_shared_experts": 1}, {"n_shared_experts": 1 << 20}, {"n_shared_experts": -1},
+        {"n_shared_experts": None}, {"first_k_dense_replace": 0}, {"first_k_dense_replace": 2}, {"first_k_dense_replace": -1},
+        {"routed_scaling_factor": 0}, {"routed_scaling_factor": "x"}, {"norm_topk_prob": "yes"}, {"use_qk_norm": 1},
+        {"partial_rotary_factor": 0.1}, {"partial_rotary_factor": 2}, {"intermediate_size": 14}, {"head_dim": 10}, {"hidden_act": "gelu"},
+        {"mlp_bias": True})],
+    *[keys("glm4v_moe", **k) for k in (
+        {"n_routed_experts": 5}, {"n_group": 3}, {"num_experts_per_tok": 5}, {"moe_intermediate_size": 8}, {"n_shared_experts": 2},
+        {"first_k_dense_replace": 2}, {"use_qk_norm": True}, {"partial_rotary_factor": 1}, {"model_type": "glm4v_text"}, {"head_dim": 16})],
+    *[header("glm4v_moe", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        "model.language_model.layers.1.mlp.experts.gate_up_proj", "model.language_model.layers.1.mlp.gate.e_score_correction_bias",
+        "model.language_model.layers.1.mlp.shared_experts.up_proj.weight", "model.visual.merger.gate_proj.weight")],
+    shape("glm4v_moe", FUSED + "gate_up_proj", [4, 9, 32]), shape("glm4v_moe", FUSED + "down_proj", [4, 3, 48]),
     keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
 ]
 

@@ -28,6 +28,8 @@ FAMILIES = {
     "ministral": ("Ministral", dict(head_dim=64, sliding_window=24, layer_types=["sliding_attention", "full_attention"] * 3)),
     "ministral3": ("Ministral3", dict(head_dim=64)), # a rope by YaRN of the class's own
     "glm4": ("Glm4", dict(head_dim=32, partial_rotary_factor=0.5)),
+    "glm4_moe": ("Glm4Moe", dict(head_dim=64, partial_rotary_factor=0.5, n_routed_experts=16, num_experts_per_tok=4, moe_intermediate_size=96,
+                                 n_shared_experts=2, n_group=4, topk_group=2, routed_scaling_factor=1.5, use_qk_norm=True, attention_bias=True)),
     "qwen3_moe": ("Qwen3Moe", dict(head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=192, norm_topk_prob=True)),
     "qwen3_moe_64": ("Qwen3Moe", dict(head_dim=64, num_experts=64, num_experts_per_tok=8, moe_intermediate_size=96, norm_topk_prob=False,
                                       mlp_only_layers=[1])),

@@ -5,7 +5,7 @@
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
-llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), pixtral, mistral3, ministral (and the text of Ministral 3),
+llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
 qwen3_5_text, qwen3_5.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
@@ -55,11 +55,12 @@ def write_smolvlm(folder, rng, seed):
     tiny.write_json(folder, "preprocessor_config.json", content)
 
 
-def write_weights(folder, config, seed, style="v5"):
+def write_weights(folder, config, seed, style="v5", experts="v5"):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     tiny.write_json(folder, "config.json", config)
     tensors = tiny.draw(tiny.tensor_shapes(config), seed, config.get("tie_word_embeddings", True))
+    tensors = tiny.part_experts(tensors, experts)
     tiny.save(folder, {tiny.rename(k, style): v.contiguous() for k, v in tensors.items()})
 
 
@@ -156,8 +157,8 @@ def save_text(folder, config, rng, seed, experts="v5"):
     tiny.write_json(folder, "config.json", config)
     tensors = tiny.draw(tiny.tensor_shapes(config), seed, config["tie_word_embeddings"])
     tensors = tiny.part_experts(tensors, experts)
-    dtype = tiny.DTYPES[rng.choice(["f32", "f16", "bf16"])]
-    tiny.save(folder, {k: v.to(dtype).contiguous() for k, v in tensors.items()}, rng.random() < 0.2)
+    dtype = rng.choice(["f32", "f16", "bf16"])
+    tiny.save(folder, {k: tiny.stored(k, v, dtype) for k, v in tensors.items()}, rng.random() < 0.2)
 
 
 def draw_text_sizes(rng, head_dims):
@@ -339,19 +340,59 @@ def write_glm4(folder, rng, seed):
     shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
 
 
-def write_glm4v(folder, rng, seed):
-    """Bounds that some pictures are under and some over."""
+def draw_glm_tower(rng):
     heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 7)
     vision = {"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
               "intermediate_size": rng.choice([3, 20, 60]), "image_size": patch * rng.randint(1, 12) + rng.randrange(patch),
               "attention_bias": rng.random() < 0.4, "rms_norm_eps": rng.choice([1e-5, 1e-3])}
+    return vision, patch
+
+
+def draw_routed(rng, n_layers):
+    """Experts of DeepSeek-V3's kind: of some groups as many as a token needs."""
+    groups = rng.choice([1, 1, 2, 3, 4, 8])
+    each = rng.randint(2, 9 if groups < 4 else 4)
+    used_groups = rng.randint(1, groups)
+    keys = {"n_routed_experts": groups * each, "num_experts_per_tok": rng.randint(1, min(6, used_groups * each)), "n_group": groups,
+            "topk_group": used_groups, "moe_intermediate_size": rng.randint(1, 33)}
+    more = {"n_shared_experts": rng.randint(1, 3), "first_k_dense_replace": rng.randint(0, n_layers), "norm_topk_prob": rng.random() < 0.5,
+            "routed_scaling_factor": rng.choice([0.3, 1.7, 2.5])}
+    return {**keys, **{k: v for k, v in more.items() if rng.random() < 0.85}}
+
+
+def draw_glm_moe_text(rng, axes):
+    keys = draw_glm_text(rng, axes)
+    if rng.random() < 0.4 and not axes:  # else the pairs of the axes are of this size
+        keys["head_dim"] = rng.choice([8, 24])
+    return {**keys, **draw_routed(rng, keys["num_hidden_layers"]), "attention_bias": rng.random() < 0.5}
+
+
+def write_glm4_moe(folder, rng, seed):
+    keys = {"use_qk_norm": rng.random() < 0.5, "num_nextn_predict_layers": 1, **draw_glm_moe_text(rng, False)}
+    if rng.random() < 0.2:
+        keys.pop("partial_rotary_factor", None)  # none: half of them
+    save_text(folder, tiny.glm4_moe(**keys), rng, seed, rng.choice(["apart", "v5"]))
+
+
+def write_glm4v(folder, rng, seed):
+    vision, patch = draw_glm_tower(rng)
     kind = rng.choice(["glm4v", "glm4v", "glm46v"])
     config = tiny.glm4v(vision, kind, **draw_glm_text(rng, True))
     if rng.random() < 0.2 and "partial_rotary_factor" in config["text_config"]:
         config["text_config"].pop("partial_rotary_factor")  # none: all channels turn
         pairs = config["text_config"]["hidden_size"] // config["text_config"]["num_attention_heads"] // 2
         config["text_config"]["rope_scaling"]["mrope_section"] = [pairs - 2, 1, 1]
-    write_weights(folder, config, seed)
+    finish_glm4v(folder, config, rng, seed, patch)
+
+
+def write_glm4v_moe(folder, rng, seed):
+    vision, patch = draw_glm_tower(rng)
+    finish_glm4v(folder, tiny.glm4v(vision, "glm4v_moe", **draw_glm_moe_text(rng, True)), rng, seed, patch, rng.choice(["apart", "v5"]))
+
+
+def finish_glm4v(folder, config, rng, seed, patch, experts="v5"):
+    """Bounds that some pictures are under and some over."""
+    write_weights(folder, config, seed, experts=experts)
     tiny.write_glm_files(folder, config, {"glm46v": rng.random() < 0.5})
     square = (2 * patch) ** 2 * 2
     for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
@@ -541,6 +582,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
+            "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
             "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100))}
 
 

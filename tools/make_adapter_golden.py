@@ -203,7 +203,7 @@ def file_type(base_path):
 
 def apart_of(folder):
     """Whether the adapter in a folder can be kept apart: nothing but LoRA of matrices of the language model's layers."""
-    layer = re.compile(r".*\blayers\.\d+\.(self_attn|mlp)\.\w+_proj\.lora_[AB]\.weight$")
+    layer = re.compile(r".*\blayers\.\d+\.(self_attn|mlp|mlp\.shared_experts)\.\w+_proj\.lora_[AB]\.weight$")
     names = load_file(os.path.join(folder, "adapter_model.safetensors"))
     return "also" if all(layer.match(n) and "vision_tower" not in n for n in names) else "refused"
 

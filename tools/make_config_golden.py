@@ -137,7 +137,11 @@ KIN_OF_LLAMA = {
                          "layer_types": [["full_attention"] * 2]}}}
 HALF_ROPE = [dict(r, rope_theta=2000.0, partial_rotary_factor=0.5) for r in ROPE if "rope_type" in r]
 GLM_TEXT = {k: v for k, v in PLAIN_TEXT.items() if not k.startswith("rope_")}
-GLM = {"glm4": {"text": {**GLM_TEXT, "rope_theta": [300.0, "-"], "partial_rotary_factor": [1.0, 0.34, "-"], "rope_parameters": HALF_ROPE}},
+ROUTED = {"num_experts_per_tok": [1, 2, "-"], "routed_scaling_factor": [0.4, 3.0, "-"], "norm_topk_prob": [True, False, "-"],
+          "output_router_logits": [True], "num_nextn_predict_layers": [3], "attention_dropout": [0.5]}
+GLM = {"glm4_moe": {"text": {**GLM_TEXT, **ROUTED, "rope_theta": [300.0, "-"], "partial_rotary_factor": [1.0, 0.34, "-"], "topk_group": [2, 3],
+                             "rope_parameters": HALF_ROPE}},
+       "glm4": {"text": {**GLM_TEXT, "rope_theta": [300.0, "-"], "partial_rotary_factor": [1.0, 0.34, "-"], "rope_parameters": HALF_ROPE}},
        "glm4v": {"text": {**GLM_TEXT, "rope_theta": [300.0, "-"], "attention_bias": [True],
                           "rope_scaling": [{"rope_type": "default", "mrope_section": s} for s in ([0, 1, 1], [2, 0, 0], [1, 0, 1])]},
                  "vision": {"rms_norm_eps": [1e-3, 1e-2], "num_heads": [1, 2, 6], "attention_dropout": [0.2], "initializer_range": [0.5]},

@@ -176,14 +176,15 @@ class Writer:
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
-                 "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe"}
+                 "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "mlp.gate": "ffn_gate_inp",
          "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp", "self_attn.qkv_proj": "attn_qkv",
-         "mlp.gate_up_proj": "ffn_up"}
+         "mlp.gate_up_proj": "ffn_up", "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
+         "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -192,6 +193,9 @@ def text_name(key, layer={}):
     """The tensor's name in GGUF; None: it is not the language model's."""
     if "vis" in key or "projector" in key or "connector" in key or "newline" in key:
         return None
+    m = re.search(r"\blayers\.(\d+)\.mlp\.gate\.e_score_correction_bias$", key)
+    if m:
+        return f"blk.{m[1]}.exp_probs_b.bias"
     m = re.search(r"\blayers\.(\d+)\.(.+)\.(weight|bias)$", key)
     if m:
         return f"blk.{m[1]}.{layer.get(m[2]) or LAYER.get(m[2], m[2])}.{m[3]}"
@@ -298,6 +302,13 @@ def own_keys(arch, c, bare):
         moe = {"expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]} if arch == "granitemoe" else {}
         return {**moe, "embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
+    if arch == "glm4moe":  # block_count has the layers behind the last
+        groups = {"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]}
+        norm = {"expert_weights_norm": True} if c["norm_topk_prob"] else {}
+        return {"block_count": c["num_hidden_layers"] + c["num_nextn_predict_layers"], "nextn_predict_layers": c["num_nextn_predict_layers"],
+                "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
+                "expert_feed_forward_length": c["moe_intermediate_size"], "leading_dense_block_count": c["first_k_dense_replace"],
+                "expert_gating_func": 2, "expert_weights_scale": float(c["routed_scaling_factor"]), **groups, **norm}
     if arch == "olmoe" or "num_local_experts" in c:
         return {"expert_count": c.get("num_experts") or c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]}
     if arch.endswith("moe"):
@@ -389,7 +400,7 @@ def write_language(path, config, tensors, tokenizer, template, args):
     if eos is not None:
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
-    layer = POST_NORMS if is_gemma or arch == "olmo2" else {}
+    layer = POST_NORMS if is_gemma or arch == "olmo2" else {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {}
     add_experts(w, tensors)
     add_granite_experts(w, tensors)
     if arch == "phi3" and c["rope_scaling"]:
@@ -704,6 +715,7 @@ PAIRS = {
     "phi3": ("phi3", "", 1e-5), "phi3_long": ("phi3_long", "", 1e-5), "phi3_long_f16": ("phi3_long", "--type f16", 1e-5),
     "phi3_long_q8_0": ("phi3_long", "--type q8_0", 0.04), "mixtral": ("mixtral", "", 1e-5), "olmoe": ("olmoe", "", 1e-5),
     "olmoe_f16": ("olmoe", "--type f16", 1e-5), "granitemoe": ("granitemoe", "", 1e-5),
+    "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
 

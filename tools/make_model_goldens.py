@@ -593,7 +593,8 @@ class Glm4v(TextModel):
 
     def __init__(self, path):
         import transformers
-        self.model = transformers.AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(
+            path, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
         self.model.eval()
         self.tokenizer = tokenizer_of(path)
         own = transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer)
@@ -1021,6 +1022,7 @@ CASES = {
     "Pixtral": PIXTRAL,
     "Mistral3ForConditionalGeneration": PIXTRAL,
     "Glm4vForConditionalGeneration": GLM,
+    "Glm4vMoeForConditionalGeneration": [GLM[0], GLM[5], GLM[7]],
     "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
     "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,

@@ -113,6 +113,13 @@ def is_around_one(name, shapes):
     return ((is_gemma and "vision_tower" not in name) or (is_hybrid and "visual" not in name and "linear_attn" not in name)) and "norm" in name
 
 
+KEPT_IN_F32 = "e_score_correction_bias"  # by transformers and in published files
+
+
+def stored(name, x, dtype):
+    return x.to(DTYPES["f32" if name.endswith(KEPT_IN_F32) else dtype]).contiguous()
+
+
 def tensor_shapes(config):
     """Names as transformers 5 holds them, without what is tied."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
@@ -120,7 +127,8 @@ def tensor_shapes(config):
     cls = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
     with torch.device("meta"):
         model = cls.from_config(config)
-    return [(k, tuple(v.shape)) for k, v in model.named_parameters()]
+    biases = [(k, v) for k, v in model.named_buffers() if k.endswith(KEPT_IN_F32)]
+    return [(k, tuple(v.shape)) for k, v in [*model.named_parameters(), *biases]]
 
 
 def rename(name, style):
@@ -213,6 +221,10 @@ def qwen3_moe(**keys):
 def glm4(**keys):
     return text_config("glm4", "Glm4ForCausalLM", max_position_embeddings=512, pad_token_id=END,
                        **{"rms_norm_eps": 1.5625e-7, **keys})
+
+
+def glm4_moe(**keys):
+    return text_config("glm4_moe", "Glm4MoeForCausalLM", pad_token_id=END, **{"rms_norm_eps": 1e-5, "max_position_embeddings": 512, **keys})
 
 
 def clip(**keys):
@@ -405,12 +417,14 @@ def glm4v(vision, model_type="glm4v", **keys):
     text = {**SMALL, "model_type": "glm4v_text", "vocab_size": VOCAB + len(GLM_TOKENS), "hidden_act": "silu", "rms_norm_eps": 1e-5,
             "max_position_embeddings": 1024, "eos_token_id": [END, VOCAB - 2], "pad_token_id": END, "attention_bias": True,
             **({} if "rope_parameters" in keys else {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}), **keys}
-    return {"architectures": ["Glm46VForConditionalGeneration" if model_type == "glm46v" else "Glm4vForConditionalGeneration"],
+    kind = {"glm4v": "Glm4v", "glm46v": "Glm46V", "glm4v_moe": "Glm4vMoe"}[model_type]
+    text["model_type"] = "glm4v_moe_text" if model_type == "glm4v_moe" else "glm4v_text"
+    return {"architectures": [kind + "ForConditionalGeneration"],
             "model_type": model_type, "text_config": text, "image_token_id": at("<|image|>"), "video_token_id": at("<|video|>"),
             "image_start_token_id": at("<|begin_of_image|>"), "image_end_token_id": at("<|end_of_image|>"),
             "video_start_token_id": at("<|begin_of_video|>"), "video_end_token_id": at("<|end_of_video|>"),
             "tie_word_embeddings": text.pop("tie_word_embeddings", False), "vision_config": {
-                "model_type": "glm4v_vision", "hidden_act": "silu", "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2,
+                "model_type": "glm4v_moe_vision" if model_type == "glm4v_moe" else "glm4v_vision", "hidden_act": "silu", "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2,
                 "rms_norm_eps": 1e-5, "attention_bias": False, "attention_dropout": 0.0, "out_hidden_size": text["hidden_size"], **vision}}
 
 
@@ -470,6 +484,11 @@ MODELS = {
                                       "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "f16", "v5", {}),
     "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
+    "glm4_moe": (glm4_moe(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
+                          intermediate_size=21, partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=True, rope_theta=1e5,
+                          first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
+                          moe_intermediate_size=7, norm_topk_prob=True, routed_scaling_factor=1.7, num_nextn_predict_layers=1,
+                          rope_scaling=None, tie_word_embeddings=True), "bf16", "v5", {"experts": "apart"}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -530,6 +549,11 @@ MODELS = {
                      rope_parameters={
                          "rope_type": "default", "rope_theta": 5000.0, "mrope_section": [1, 0, 1], "partial_rotary_factor": 0.5}),
                "f16", "v5", {"glm46v": True}),
+    "glm4v_moe": (glm4v({"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28},
+                        "glm4v_moe", hidden_size=16, num_attention_heads=2, intermediate_size=24, num_key_value_heads=1, head_dim=12,
+                        attention_bias=True, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=9,
+                        first_k_dense_replace=1, norm_topk_prob=False, routed_scaling_factor=2.5, n_group=1, topk_group=1, tie_word_embeddings=True,
+                        rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 1]}), "bf16", "v5", {"experts": "v5"}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
@@ -732,12 +756,12 @@ def write_checkpoint(name, seed):
     write_json(folder, "config.json", config)
     tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
     tensors = part_experts(tensors, options.get("experts", "v5"))
-    save(folder, {rename(k, style): v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, options.get("sharded"))
+    save(folder, {rename(k, style): stored(k, v, dtype) for k, v in tensors.items()}, options.get("sharded"))
     if config["model_type"].startswith("gemma"):
         write_gemma_files(folder, config, options)
     elif "scale_factor" in config:
         write_smolvlm_files(folder, config, options)
-    elif config["model_type"] in ("glm4v", "glm46v"):
+    elif config["model_type"] in ("glm4v", "glm46v", "glm4v_moe"):
         write_glm_files(folder, config, options)
     elif "depth" in config.get("vision_config", {}):
         vision = config["vision_config"]

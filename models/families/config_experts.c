@@ -57,6 +57,82 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
     return SAC_OK;
 }
 
+/* What config.json and GGUF call the same. */
+typedef struct routed_names {
+    const char *n, *n_used, *width, *shared, *dense, *factor, *normed, *groups, *groups_used;
+} routed_names;
+
+/* Groups of experts, of which some are chosen from: as in transformers, by the two best of each. */
+static sac_status read_groups(sac_expert_shape *x, const json_t *object, const routed_names *k, sac_error *err) {
+    int n = 1, used = 1;
+    SAC_TRY(sac_config_get_int(object, k->groups, 1, SAC_ROUTE_MOST_EXPERTS, &n, err));
+    SAC_TRY(sac_config_get_int(object, k->groups_used, 1, SAC_ROUTE_MOST_EXPERTS, &used, err));
+    if (used > n) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %d, but there are %d groups", k->groups_used, used, n);
+    if (n > 1 && (x->n % n != 0 || x->n / n < 2))
+        return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %d; %d experts do not stand in so many equal groups of two or more", k->groups, n,
+                        x->n);
+    if (x->n_used > x->n / n * used)
+        return sac_fail(err, SAC_BAD_FILE, "%d experts of a token, but \"%s\" %d of %d groups have %d", x->n_used, k->groups_used, used,
+                        n, x->n / n * used);
+    x->n_groups = used < n ? n : 0; /* all of them: as if there were none */
+    x->n_groups_used = used < n ? used : 0;
+    return SAC_OK;
+}
+
+static sac_status read_routed(sac_model_config *c, const json_t *object, const routed_names *k, int n_shared, int n_dense,
+                              sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    sac_expert_shape *x = &d->experts;
+    double factor = x->factor > 0 ? x->factor : 1;
+    SAC_TRY(sac_config_get_int(object, k->n, 1, SAC_ROUTE_MOST_EXPERTS, &x->n, err));
+    SAC_TRY(sac_config_get_int(object, k->n_used, 1, SAC_ROUTE_MOST_EXPERTS, &x->n_used, err));
+    SAC_TRY(sac_config_get_int(object, k->width, 1, SAC_CONFIG_MAX_WIDTH, &x->intermediate, err));
+    SAC_TRY(sac_config_get_int(object, k->shared, 0, SAC_CONFIG_MAX_WIDTH, &n_shared, err));
+    SAC_TRY(sac_config_get_int(object, k->dense, 0, INT32_MAX, &n_dense, err));
+    SAC_TRY(sac_config_get_positive(object, k->factor, &factor, err));
+    SAC_TRY(sac_json_get_bool(object, k->normed, &x->normed, err));
+    SAC_TRY(sac_config_check_experts(x, err));
+    SAC_TRY(read_groups(x, object, k, err));
+    const int64_t shared = (int64_t)n_shared * x->intermediate;
+    if (shared) SAC_TRY(sac_config_check_range("intermediate size of shared experts", shared, SAC_CONFIG_MAX_WIDTH, err));
+    x->sigmoid = true;
+    x->factor = (float)factor;
+    x->shared = (int)shared;
+    for (int i = n_dense; i < d->n_layers; i++) sac_layer_set_add(&d->sparse, i);
+    if (!sac_decoder_n_experts(d)) *x = (sac_expert_shape){0};
+    return SAC_OK;
+}
+
+sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, sac_error *err) {
+    static const routed_names names = {"n_routed_experts",      "num_experts_per_tok",   "moe_intermediate_size",
+                                       "n_shared_experts",      "first_k_dense_replace", "routed_scaling_factor",
+                                       "norm_topk_prob",        "n_group",               "topk_group"};
+    SAC_TRY(sac_config_get_int(object, "num_local_experts", 1, SAC_ROUTE_MOST_EXPERTS, &c->decoder.experts.n, err));
+    return read_routed(c, object, &names, 1, 1, err);
+}
+
+/* A key that is not there has llama.cpp's default. */
+sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, sac_error *err) {
+    static const routed_names names = {"expert_count",         "expert_used_count",         "expert_feed_forward_length",
+                                       "expert_shared_count",  "leading_dense_block_count", "expert_weights_scale",
+                                       "expert_weights_norm",  "expert_group_count",        "expert_group_used_count"};
+    static const char *const needed[] = {"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_count"};
+    sac_decoder_config *d = &c->decoder;
+    int gate = 2 /* sigmoid */, n_behind = 0;
+    for (size_t i = 0; i < SAC_COUNT(needed); i++)
+        if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
+    SAC_TRY(sac_config_get_int(keys, "expert_gating_func", 0, INT32_MAX, &gate, err));
+    if (gate != 2) return sac_fail(err, SAC_UNSUPPORTED, "\"expert_gating_func\" is %d; only 2 (sigmoid) is supported here", gate);
+    /* layers that guess tokens ahead, counted among the others */
+    SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
+    if (n_behind >= d->n_layers)
+        return sac_fail(err, SAC_BAD_FILE, "\"nextn_predict_layers\" is %d of %d layers", n_behind, d->n_layers);
+    d->n_layers -= n_behind;
+    d->experts.normed = false;
+    d->experts.factor = 1;
+    return read_routed(c, keys, &names, 0, 0, err);
+}
+
 /* What other models with experts say, and these do not. */
 static sac_status check_gguf(const json_t *keys, sac_error *err) {
     static const struct {

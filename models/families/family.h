@@ -59,11 +59,11 @@ extern const sac_family sac_family_qwen2_vl, sac_family_qwen2_5_vl, sac_family_q
 extern const sac_family sac_family_smolvlm;
 extern const sac_family sac_family_gemma2, sac_family_gemma3_text, sac_family_granite, sac_family_olmo2,
     sac_family_smollm3, sac_family_phi3, sac_family_mixtral, sac_family_olmoe, sac_family_granitemoe,
-    sac_family_granitemoeshared, sac_family_glm4; /* text */
+    sac_family_granitemoeshared, sac_family_glm4, sac_family_glm4_moe; /* text */
 extern const sac_family sac_family_gemma3;
 extern const sac_family sac_family_ministral, sac_family_ministral3; /* text */
 extern const sac_family sac_family_mistral3;
-extern const sac_family sac_family_glm4v;
+extern const sac_family sac_family_glm4v, sac_family_glm4v_moe;
 extern const sac_family sac_family_qwen3_5_text; /* text */
 extern const sac_family sac_family_qwen3_5;
 

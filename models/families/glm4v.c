@@ -6,12 +6,16 @@
 
 #include <string.h>
 
-static void defaults(sac_model_config *c) { /* transformers' Glm4vTextConfig and Glm4vVisionConfig */
+static void defaults(sac_model_config *c) { /* transformers' Glm4vTextConfig */
     sac_family_glm4.defaults(c);
     c->decoder.head_dim = 0;
     c->decoder.max_position = 32768;
     c->decoder.rms_eps = 1e-5f;
     c->partial_rotary = 1;
+    sac_glm4v_defaults(c);
+}
+
+void sac_glm4v_defaults(sac_model_config *c) { /* transformers' Glm4vConfig and Glm4vVisionConfig */
     c->has_axes = true;
     c->has_vision = true;
     c->image_token = 151343;
@@ -67,23 +71,30 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
 
 /* Glm4vTextConfig; its heads are as wide as the hidden size says. */
 static sac_status read_text(sac_model_config *c, const json_t *text, sac_error *err) {
-    const char *type = "glm4v_text";
-    SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    if (strcmp(type, "glm4v_text") != 0)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "model_type \"%.40s\" is not supported under glm4v; glm4v_text is", type);
     SAC_TRY(sac_glm4_read(c, text, err));
     if (c->decoder.head_dim * c->decoder.n_heads == c->decoder.hidden) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "\"head_dim\" is %d, but %d heads share the hidden size of %d",
                     c->decoder.head_dim, c->decoder.n_heads, c->decoder.hidden);
 }
 
-static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
+static sac_status check_type(const sac_model_config *c, const json_t *text, const char *only,
+                             sac_error *err) {
+    const char *type = only;
+    SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
+    if (strcmp(type, only) == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s; %s is", type,
+                    c->family->name, only);
+}
+
+sac_status sac_glm4v_read(sac_model_config *c, const json_t *config, const char *text_type,
+                          sac_status (*read_own)(sac_model_config *c, const json_t *text, sac_error *err),
+                          sac_error *err) {
     const json_t *text = NULL, *vision = NULL;
     bool tied = false; /* tying in either place counts */
     SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    sac_status st = read_text(c, text, err);
+    sac_status st = check_type(c, text, text_type, err);
+    if (st == SAC_OK) st = read_own(c, text, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "text_config");
     st = read_tower(c, vision, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
@@ -91,6 +102,10 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     SAC_TRY(sac_json_get_bool(config, "tie_word_embeddings", &tied, err));
     c->tied_head |= tied;
     return sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err);
+}
+
+static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
+    return sac_glm4v_read(c, config, "glm4v_text", read_text, err);
 }
 
 const sac_family sac_family_glm4v = {

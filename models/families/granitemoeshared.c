@@ -7,13 +7,12 @@ static void defaults(sac_model_config *c) { /* transformers' GraniteMoeSharedCon
     c->text_family = &sac_family_granitemoeshared;
 }
 
-/* The decoder's own width is the MLP's. */
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     int width = 0;
     SAC_TRY(sac_family_granitemoe.read(c, config, err));
     SAC_TRY(sac_config_get_int(config, "shared_intermediate_size", 0, SAC_CONFIG_MAX_WIDTH, &width, err));
-    c->decoder.experts.shared = width > 0;
-    if (width > 0) c->decoder.intermediate = width;
+    c->decoder.experts.shared = width;
+    if (width > 0) c->decoder.intermediate = width; /* of what is told of it: no layer has an MLP alone */
     return SAC_OK;
 }
 

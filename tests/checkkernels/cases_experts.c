@@ -39,9 +39,31 @@ static float score(check_case *c, route_values v) {
     }
 }
 
+/* Scores by themselves, with a bias or without, and groups where the experts can stand in some that have enough of them. */
+static void draw_sigmoid(check_case *c, int n_experts, int n_used, bool grouped) {
+    static const int counts[] = {2, 3, 4, 8, 11, 150, 512};
+    sac_route_args *a = &c->route;
+    a->sigmoid = true;
+    a->factor = check_rand_int(c, 0, 2) ? (float)(0.5 + 2 * check_rand_unit(c)) : 0;
+    if (check_rand_int(c, 0, 3)) {
+        float *bias = check_buffer_add(c, false, SAC_DTYPE_F32, 1, n_experts, n_experts, 4);
+        for (int e = 0; e < n_experts; e++) bias[e] = (float)(check_rand_unit(c) - 0.3);
+        a->bias = bias;
+    }
+    for (size_t k = 0, first = (size_t)check_rand_int(c, 0, 6); k < SAC_COUNT(counts) && grouped; k++) {
+        const int n = counts[(first + k) % SAC_COUNT(counts)], n_each = n_experts / n;
+        if (n_experts % n || n_each < 2) continue;
+        const int fewest = (n_used + n_each - 1) / n_each;
+        a->n_groups = n;
+        a->n_groups_used = (int)check_rand_int(c, fewest, fewest + 2 < n ? fewest + 2 : n);
+        break;
+    }
+}
+
 static bool make_route(check_case *c, int i) {
-    if (i >= 2 * N_ROUTES * ROUTE_N_VALUES) return false;
-    const route_values v = (route_values)(i / 2 / N_ROUTES);
+    if (i >= 4 * N_ROUTES * ROUTE_N_VALUES) return false;
+    const bool sigmoid = i >= 2 * N_ROUTES * ROUTE_N_VALUES;
+    const route_values v = (route_values)(i / 2 / N_ROUTES % ROUTE_N_VALUES);
     const int *r = routes[i / 2 % N_ROUTES], n = r[0], n_experts = r[1], n_used = r[2];
     sac_route_args *a = &c->route;
     a->normed = i % 2 == 0;
@@ -51,6 +73,7 @@ static bool make_route(check_case *c, int i) {
     for (int64_t row = 0; row < n; row++)
         for (int64_t e = 0; e < n_experts; e++) sac_mat_row_f32(a->scores, row)[e] = score(c, v);
     a->n_used = n_used;
+    if (sigmoid) draw_sigmoid(c, n_experts, n_used, v != ROUTE_NAN);
     a->weights = check_buffer_add(c, true, SAC_DTYPE_F32, n, n_used, n_used, 4);
     a->place = integers(c, true, n, n_used);
     a->source = integers(c, true, n, n_used);
@@ -60,8 +83,9 @@ static bool make_route(check_case *c, int i) {
     for (int64_t j = 0; j < (int64_t)n * n_used; j++) allowed[j] = 1e-7;
     c->relative = 300 * EPS; /* of a power of up to 200; far from 1 where integers are compared */
     c->same_bits = true;
-    snprintf(c->text, sizeof c->text, "%d of %d experts, %d rows, kind %d%s", n_used, n_experts, n, (int)v,
-             a->normed ? " normed" : "");
+    snprintf(c->text, sizeof c->text, "%d of %d experts, %d rows, kind %d%s%s%s, %d of %d groups", n_used,
+             n_experts, n, (int)v, a->normed ? " normed" : "", sigmoid ? " sigmoid" : "",
+             a->bias ? " bias" : "", a->n_groups_used, a->n_groups);
     return true;
 }
 

@@ -397,6 +397,11 @@ static sac_status route_never_normed(const sac_stream *s, const sac_route_args *
     b.normed = false;
     return sac_cuda_route(s, &b);
 }
+static sac_status route_one_group(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.n_groups = 0;
+    return sac_cuda_route(s, &b);
+}
 static sac_status mix_forgets_y(const sac_stream *s, const sac_mix_rows_args *a) {
     sac_mix_rows_args b = *a;
     b.accumulate = false;
@@ -446,6 +451,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
     X("first_of_all", expert_linear, experts_first_of_all)                                                   \
     X("never_normed", route, route_never_normed)                                                             \
+    X("one_group", route, route_one_group)                                                                   \
     X("forgets_y", mix_rows, mix_forgets_y)                                                                  \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \

@@ -9,6 +9,27 @@ static sac_status route_normed(const sac_stream *s, const sac_route_args *a) {
     return ref().route(s, &b);
 }
 
+static sac_status route_no_bias(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.bias = NULL;
+    return ref().route(s, &b);
+}
+static sac_status route_no_groups(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.n_groups = 0;
+    return ref().route(s, &b);
+}
+static sac_status route_no_factor(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.factor = 0;
+    return ref().route(s, &b);
+}
+static sac_status route_softmax(const sac_stream *s, const sac_route_args *a) {
+    sac_route_args b = *a;
+    b.sigmoid = false;
+    return ref().route(s, &b);
+}
+
 /* Of equal scores the last: experts numbered from the end. */
 static sac_status route_last_of_equals(const sac_stream *s, const sac_route_args *a) {
     const int64_t n = a->scores.cols, rows = a->scores.rows, used = a->n_used;
@@ -101,6 +122,10 @@ static sac_status mix_no_last(const sac_stream *s, const sac_mix_rows_args *a) {
 
 #define FAULTS(X)                                                                                            \
     X("normed", route, route_normed)                                                                         \
+    X("no_bias", route, route_no_bias)                                                                       \
+    X("no_groups", route, route_no_groups)                                                                   \
+    X("no_factor", route, route_no_factor)                                                                   \
+    X("softmax", route, route_softmax)                                                                       \
     X("last_of_equals", route, route_last_of_equals)                                                         \
     X("rows_backwards", route, route_rows_backwards)                                                         \
     X("places_in_order", route, route_places_in_order)                                                       \

@@ -225,7 +225,8 @@ static const struct {
                 {FOLDER "qwen2_vl", "plain", true},    {FOLDER "qwen2_5_vl", "plain", true},
                 {FOLDER "qwen3_vl", "plain", true},    {FOLDER "gemma3", "plain", true},
                 {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false}, {FOLDER "qwen3_moe", NULL, false},
-                {FOLDER "qwen3_vl_moe", "plain", true},            {FOLDER "glm46v", NULL, true}};
+                {FOLDER "qwen3_vl_moe", "plain", true},            {FOLDER "glm46v", NULL, true},
+                {FOLDER "glm4_moe", NULL, false}};
 
 static void every_family_and_chunk(void **state) {
     static said want, got;

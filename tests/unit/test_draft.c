@@ -105,7 +105,8 @@ static void small_models_give_the_same_bits(void **state) {
                                           "mixtral",
                                           "olmoe",
                                           "granitemoe",
-                                          "granitemoeshared"};
+                                          "granitemoeshared",
+                                          "glm4_moe"};
     static const char *const kvs[] = {"f32", "f16", "bf16"};
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;

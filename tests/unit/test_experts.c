@@ -10,8 +10,10 @@
 
 enum { HIDDEN = 24, N_EXPERTS = 7, N_USED = 3, WIDTH = 19, ROWS = 50 };
 
-static const sac_expert_shape shape = {
-    .n = N_EXPERTS, .n_used = N_USED, .intermediate = WIDTH, .normed = true};
+static const sac_expert_shape
+    softmax = {.n = N_EXPERTS, .n_used = N_USED, .intermediate = WIDTH, .normed = true},
+    sigmoid = {.n = N_EXPERTS, .n_used = N_USED, .intermediate = WIDTH, .sigmoid = true, .factor = 1.5f};
+static const float bias[N_EXPERTS] = {0.2f, -0.1f, 0, 0.05f, -0.3f, 0.1f, 0};
 static uint16_t numbers[N_EXPERTS * (3 * WIDTH + 1) * HIDDEN];
 static float input[ROWS * HIDDEN];
 
@@ -35,7 +37,7 @@ static void draw(void) {
 }
 
 /* All rows, so many at a time, with so many threads. */
-static void run(float *out, int64_t at_once, int n_threads) {
+static void run(const sac_expert_shape *shape, float *out, int64_t at_once, int n_threads) {
     const uint16_t *at = numbers;
     sac_expert experts[N_EXPERTS];
     const sac_weight router = matrix(&at, N_EXPERTS, HIDDEN);
@@ -53,9 +55,9 @@ static void run(float *out, int64_t at_once, int n_threads) {
     const size_t scratch = ops.linear_scratch_bytes(ROWS, HIDDEN) + 64;
     assert_ok(sac_pool_create(&pool, n_threads, &err), err);
     sac_arena measure = sac_arena_measure();
-    sac_expert_rows_take(&shape, HIDDEN, ROWS, SAC_DTYPE_F32, &measure);
+    sac_expert_rows_take(shape, HIDDEN, ROWS, SAC_DTYPE_F32, &measure);
     assert_ok(sac_arena_open(&arena, measure.used_bytes + sac_stream_bytes(n_threads, scratch), &err), err);
-    const sac_expert_rows rows = sac_expert_rows_take(&shape, HIDDEN, ROWS, SAC_DTYPE_F32, &arena);
+    const sac_expert_rows rows = sac_expert_rows_take(shape, HIDDEN, ROWS, SAC_DTYPE_F32, &arena);
     assert_ok(sac_stream_init(&stream, pool, &arena, scratch, &err), err);
     memcpy(out, input, sizeof input);
     for (int64_t i = 0, n; i < ROWS; i += n) {
@@ -63,9 +65,10 @@ static void run(float *out, int64_t at_once, int n_threads) {
         const sac_mat x = sac_mat_f32(out + i * HIDDEN, n, HIDDEN); /* in place */
         const sac_experts_call call = {.ops = &ops,
                                        .stream = &stream,
-                                       .shape = &shape,
+                                       .shape = shape,
                                        .rows = &rows,
                                        .router = &router,
+                                       .router_bias = shape->sigmoid ? bias : NULL,
                                        .experts = experts,
                                        .y = x,
                                        .x = x,
@@ -78,16 +81,22 @@ static void run(float *out, int64_t at_once, int n_threads) {
 
 static void rows_do_not_depend_on_one_another(void **state) {
     (void)state;
-    static float alone[ROWS * HIDDEN], together[ROWS * HIDDEN];
+    static float first[ROWS * HIDDEN], alone[ROWS * HIDDEN], together[ROWS * HIDDEN];
     static const int64_t at_once[] = {2, 7, 8, 9, 31, ROWS};
     draw();
-    run(alone, 1, 1);
-    assert_memory_not_equal(alone, input, sizeof input);
-    for (size_t i = 0; i < SAC_COUNT(at_once); i++)
-        for (int n_threads = 1; n_threads <= 3; n_threads++) {
-            run(together, at_once[i], n_threads);
-            assert_memory_equal(alone, together, sizeof alone);
-        }
+    memcpy(first, input, sizeof input);
+    for (int k = 0; k < 2; k++) {
+        const sac_expert_shape *shape = k ? &sigmoid : &softmax;
+        run(shape, alone, 1, 1);
+        assert_memory_not_equal(alone, input, sizeof input);
+        assert_memory_not_equal(alone, first, sizeof first);
+        memcpy(first, alone, sizeof first);
+        for (size_t i = 0; i < SAC_COUNT(at_once); i++)
+            for (int n_threads = 1; n_threads <= 3; n_threads++) {
+                run(shape, together, at_once[i], n_threads);
+                assert_memory_equal(alone, together, sizeof alone);
+            }
+    }
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -189,6 +198,8 @@ int main(void) {
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/olmoe"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoe"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoeshared"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/glm4_moe"),
+        OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/glm4_moe"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,44 @@ static void damage_experts(void) {
     free(b.data);
 }
 
+/* Experts whose scores are their own, and the MLP beside them. */
+static void damage_routed(void) {
+    static const char pair[] = "glm4_moe", shared[] = "blk.1.ffn_up_shexp.weight", bias[] = "blk.1.exp_probs_b.bias";
+    static const struct {
+        const char *key;
+        unsigned value;
+        const char *expect;
+    } keys[] = {{"glm4moe.expert_gating_func", 1, "\"expert_gating_func\" is 1"},
+                {"glm4moe.nextn_predict_layers", 3, "\"nextn_predict_layers\" is 3 of 3 layers"},
+                {"glm4moe.nextn_predict_layers", 0, "is missing"},
+                {"glm4moe.leading_dense_block_count", 0, "blk.0"},
+                {"glm4moe.expert_group_count", 4, "6 experts do not stand in so many equal groups"},
+                {"glm4moe.expert_group_used_count", 1, "\"expert_group_used_count\" 1 of 3 groups have 2"},
+                {"glm4moe.expert_group_used_count", 4, "but there are 3 groups"},
+                {"glm4moe.expert_shared_count", 1, "has shape"},
+                {"glm4moe.expert_used_count", 0, "\"expert_used_count\" is 0"},
+                {"glm4moe.expert_count", 9, "has shape"}};
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        set_u32(&b, keys[i].key, keys[i].value);
+        DAMAGED_LANGUAGE(keys[i].expect);
+    }
+    set_f32(&b, "glm4moe.expert_weights_scale", NAN);
+    DAMAGED_LANGUAGE("expert_weights_scale");
+    set_dim(&b, shared, 1, 13);
+    DAMAGED_LANGUAGE(shared, "has shape [13, 16], the configuration asks for [14, 16]");
+    set_dim(&b, bias, 0, 5);
+    DAMAGED_LANGUAGE(bias, "has shape");
+    rename_it(&b, shared);
+    DAMAGED_LANGUAGE(shared, "is missing");
+    rename_it(&b, "glm4moe.expert_shared_count");
+    DAMAGED_LANGUAGE("\"expert_shared_count\" is missing");
+    rename_it(&b, bias);
+    DAMAGED_LANGUAGE(bias, "is missing");
+    free(b.data);
+}
+
 /* Several matrices in one tensor, and the factors of LongRoPE. */
 static void damage_long_rope(void) {
     static const char pair[] = "phi3_long", qkv[] = "blk.1.attn_qkv.weight", both[] = "blk.0.ffn_up.weight";
@@ -218,6 +256,8 @@ static void damaged_languages(void **state) {
     damage_common("olmoe", "olmoe", "blk.1.attn_q_norm.weight");
     damage_common("granitemoe", "granitemoe", "blk.0.attn_norm.weight");
     damage_number("granitemoe", "granitemoe", "residual_scale");
+    damage_common("glm4_moe", "glm4moe", "blk.1.exp_probs_b.bias");
+    damage_routed();
     damage_long_rope();
     const char *pair = "gemma3_pan";
     bytes b;

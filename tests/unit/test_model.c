@@ -139,6 +139,8 @@ static void config_model_type_decides(void **state) {
 #define QWEN2(keys)  "{\"model_type\":\"qwen2\"," keys "}"
 #define LLAVA(keys)  "{\"model_type\":\"llava\"," keys "}"
 #define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
+#define GLM4_MOE(keys)  "{\"model_type\":\"glm4_moe\",\"hidden_size\":4608," keys "}"
+#define GLM4V_MOE(keys) "{\"model_type\":\"glm4v_moe\"," keys "}"
 #define GLM4V(keys)  "{\"model_type\":\"glm4v\"," keys "}"
 #define NEXT_VIDEO(keys) "{\"model_type\":\"llava_next_video\",\"image_token_index\":5," keys "}"
 #define ROPE(keys)   LLAMA("\"rope_scaling\":{" keys "}")
@@ -154,8 +156,28 @@ static void config_refuses(void **state) {
         {"{\"architectures\":\"x\"}", "\"architectures\""},
         {"{\"model_type\":\"gpt2\"}",
          "model_type gpt2) is not supported; these families are: llama, mistral"},
-        {"{\"model_type\":\"glm4v_moe\",\"architectures\":[\"Glm4vMoeForConditionalGeneration\"]}",
-         "Glm4vMoeForConditionalGeneration (model_type glm4v_moe) is not supported, the nearest that is: glm4v; these"},
+        {"{\"model_type\":\"glm4_moe_lite\",\"architectures\":[\"Glm4MoeLiteForCausalLM\"]}",
+         "Glm4MoeLiteForCausalLM (model_type glm4_moe_lite) is not supported, the nearest that is: glm4_moe; these"},
+        {GLM4_MOE("\"n_group\":3"), "\"n_group\" is 3; 128 experts do not stand in so many equal groups"},
+        {GLM4_MOE("\"n_group\":128"), "\"n_group\" is 128"},
+        {GLM4_MOE("\"n_group\":4,\"topk_group\":5"), "\"topk_group\" is 5, but there are 4 groups"},
+        {GLM4_MOE("\"n_group\":32"), "8 experts of a token, but \"topk_group\" 1 of 32 groups have 4"},
+        {GLM4_MOE("\"n_group\":0"), "\"n_group\" is 0"},
+        {GLM4_MOE("\"topk_group\":\"a\""), "\"topk_group\" must be an integer"},
+        {GLM4_MOE("\"n_routed_experts\":7"), "8 experts of a token, but there are 7"},
+        {GLM4_MOE("\"n_routed_experts\":1025"), "\"n_routed_experts\" is 1025"},
+        {GLM4_MOE("\"routed_scaling_factor\":0"), "\"routed_scaling_factor\""},
+        {GLM4_MOE("\"routed_scaling_factor\":-1"), "\"routed_scaling_factor\""},
+        {GLM4_MOE("\"n_shared_experts\":100000"), "intermediate size of shared experts"},
+        {GLM4_MOE("\"n_shared_experts\":-1"), "\"n_shared_experts\" is -1"},
+        {GLM4_MOE("\"first_k_dense_replace\":-1"), "\"first_k_dense_replace\" is -1"},
+        {GLM4_MOE("\"norm_topk_prob\":1"), "\"norm_topk_prob\" must be true or false"},
+        {GLM4_MOE("\"hidden_act\":\"gelu\""), "only silu"},
+        {GLM4_MOE("\"head_dim\":128,\"partial_rotary_factor\":0.01"), "1 of 128 channels"},
+        {GLM4V_MOE("\"text_config\":{\"model_type\":\"glm4v_text\"}"), "not supported under glm4v_moe; glm4v_moe_text is"},
+        {GLM4V_MOE("\"text_config\":{\"head_dim\":128,\"use_qk_norm\":true}"), "\"use_qk_norm\" is true"},
+        {GLM4V_MOE("\"text_config\":{\"head_dim\":96}"), "\"mrope_section\" adds up to 32"},
+        {GLM4V_MOE("\"text_config\":{\"head_dim\":128,\"n_group\":5}"), "text_config: \"n_group\" is 5"},
         {GLM4V("\"text_config\":{\"model_type\":\"glm4v_moe_text\"}"), "text_config: model_type \"glm4v_moe_text\""},
         {GLM4V("\"text_config\":{\"attention_bias\":false}"), "\"attention_bias\" is false"},
         {GLM4V("\"text_config\":{\"head_dim\":96,\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"mrope_section\":[8,8,8]}}"),

@@ -63,9 +63,11 @@ static void same_as_while_loading(const char *name, const char *format, sac_weig
         const sac_decoder_layer *x = &a.decoder.layers[i], *y = &b.decoder.layers[i];
         same_weight(&x->q, &y->q, stored);
         same_weight(&x->v, &y->v, stored);
-        if (!x->experts) same_weight(&x->up, &y->up, stored);
+        if (!x->experts || a.decoder.config.experts.shared) same_weight(&x->up, &y->up, stored);
         if (!x->experts) continue;
         same_weight(&x->router, &y->router, SAC_WEIGHT_FLOATS);
+        assert_int_equal(x->router_bias != NULL, y->router_bias != NULL);
+        if (x->router_bias) assert_memory_equal(x->router_bias, y->router_bias, (size_t)n * sizeof(float));
         for (int e = 0; e < n; e++) {
             same_weight(&x->experts[e].gate, &y->experts[e].gate, stored);
             same_weight(&x->experts[e].up, &y->experts[e].up, stored);
@@ -81,6 +83,7 @@ static void files_hold_what_loading_rounds_to(void **state) {
     same_as_while_loading("olmoe", "int8", SAC_WEIGHT_INT8);
     same_as_while_loading("mixtral", "fp8", SAC_WEIGHT_FP8);
     same_as_while_loading("qwen3_moe", "int8", SAC_WEIGHT_INT8);
+    same_as_while_loading("glm4_moe", "int8", SAC_WEIGHT_INT8);
     same_as_while_loading("phi3_long", "int8", SAC_WEIGHT_INT8);
     same_as_while_loading("phi3_long", "fp8", SAC_WEIGHT_FP8);
     same_as_while_loading("phi3_long", "w8a16", SAC_WEIGHT_PACKED);

@@ -29,29 +29,92 @@ __device__ __forceinline__ void best_left(const float *scores, int n, uint32_t t
     }
 }
 
-static __global__ void choose_kernel(const float *scores, int64_t rows, int64_t stride, int n, int n_used,
-                                     bool normed, float *weights, int32_t *chosen) {
-    const int lane = threadIdx.x % 32;
-    const int64_t row = (int64_t)blockIdx.x * CHOOSE_WARPS + threadIdx.x / 32;
+/* How a row's experts are chosen and weighed (op_route.h). */
+struct rule {
+    int n_used;
+    bool normed;
+    const float *bias;
+    int n_groups, n_groups_used; /* 0: no groups */
+    float factor;
+};
+
+/* In f64, so that its f32 is the reference's: who is chosen has to be the same. */
+__device__ __forceinline__ float sigmoid(float x) {
+    return (float)(1 / (1 + exp(-(double)x)));
+}
+
+/* What the two best experts of a group add up to. */
+__device__ __forceinline__ float best_two(const float *by, int first, int n) {
+    int best = first, second = NOBODY;
+    for (int e = first + 1; e < first + n; e++) {
+        if (goes_before(by[e], e, by[best], best))
+            second = best, best = e;
+        else if (second == NOBODY || goes_before(by[e], e, by[second], second))
+            second = e;
+    }
+    return by[best] + by[second];
+}
+
+/* Bits, as of best_left, of this lane's experts that are in no chosen group. */
+__device__ __forceinline__ uint32_t out_of_groups(const float *by, int n, const rule &r, float *groups) {
+    const int lane = threadIdx.x % 32, n_each = n / r.n_groups;
+    uint32_t taken = 0, out = 0;
+    for (int g = lane; g < r.n_groups; g += 32) groups[g] = best_two(by, g * n_each, n_each);
+    __syncwarp();
+    for (int i = 0; i < r.n_groups_used; i++) {
+        float score;
+        int group;
+        best_left(groups, r.n_groups, taken, score, group);
+        if (group % 32 == lane) taken |= 1u << group / 32;
+    }
+    __syncwarp();
+    for (int g = lane, i = 0; g < r.n_groups; g += 32, i++) groups[g] = taken >> i & 1;
+    __syncwarp();
+    for (int e = lane, i = 0; e < n; e += 32, i++)
+        if (groups[e / n_each] == 0) out |= 1u << i;
+    return out;
+}
+
+template <bool SIGMOID>
+static __global__ void choose_kernel(const float *scores, int64_t rows, int64_t stride, int n, rule r,
+                                     float *weights, int32_t *chosen) {
+    __shared__ float all_by[CHOOSE_WARPS][SIGMOID ? SAC_ROUTE_MOST_EXPERTS : 1];
+    __shared__ float all_groups[CHOOSE_WARPS][SIGMOID ? SAC_ROUTE_MOST_EXPERTS / 2 : 1];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t row = (int64_t)blockIdx.x * CHOOSE_WARPS + warp;
     start_next();
     wait_for_last();
     if (row >= rows) return;
-    scores += row * stride, weights += row * n_used, chosen += row * n_used;
+    scores += row * stride, weights += row * r.n_used, chosen += row * r.n_used;
+    const float *by = scores;
     uint32_t taken = 0;
     float top = 0, sum = 0;
-    for (int j = 0; j < n_used; j++) {
+    if constexpr (SIGMOID) {
+        for (int e = lane; e < n; e += 32) all_by[warp][e] = sigmoid(scores[e]) + (r.bias ? r.bias[e] : 0.0f);
+        by = all_by[warp];
+        __syncwarp();
+        if (r.n_groups) taken = out_of_groups(by, n, r, all_groups[warp]);
+    }
+    for (int j = 0; j < r.n_used; j++) {
         float score;
         int expert;
-        best_left(scores, n, taken, score, expert);
+        best_left(by, n, taken, score, expert);
         if (j == 0) top = score;
         if (expert % 32 == lane) taken |= 1u << expert / 32;
         if (lane == 0) chosen[j] = expert;
     }
-    for (int e = lane, i = 0; e < n; e += 32, i++)
-        if (!normed || (taken >> i & 1)) sum += expf(scores[e] - top);
-    sum = warp_sum(sum);
     __syncwarp();
-    for (int j = lane; j < n_used; j += 32) weights[j] = expf(scores[chosen[j]] - top) / sum;
+    if constexpr (SIGMOID) {
+        for (int j = lane; j < r.n_used; j += 32) sum += sigmoid(scores[chosen[j]]);
+        const float factor = r.factor != 0 ? r.factor : 1.0f;
+        sum = r.normed ? warp_sum(sum) + 1e-20f : 1.0f;
+        for (int j = lane; j < r.n_used; j += 32) weights[j] = sigmoid(scores[chosen[j]]) / sum * factor;
+    } else {
+        for (int e = lane, i = 0; e < n; e += 32, i++)
+            if (!r.normed || (taken >> i & 1)) sum += expf(scores[e] - top);
+        sum = warp_sum(sum);
+        for (int j = lane; j < r.n_used; j += 32) weights[j] = expf(scores[chosen[j]] - top) / sum;
+    }
 }
 
 struct line {
@@ -86,8 +149,11 @@ extern "C" sac_status sac_cuda_route(const sac_stream *s, const sac_route_args *
         return SAC_UNSUPPORTED;
     const launch_plan choose = {(unsigned)max_of(1, ceil_div(rows, CHOOSE_WARPS)), CHOOSE_WARPS * 32},
                       line_up = {(unsigned)a->scores.cols, LINE_UP_WARPS * 32};
-    SAC_TRY(launch(s, early(choose), choose_kernel, (const float *)a->scores.data, rows, a->scores.stride,
-                   (int)a->scores.cols, a->n_used, a->normed, a->weights, chosen));
+    const rule r = {a->n_used,        a->normed, a->bias, a->n_groups > 1 ? a->n_groups : 0,
+                    a->n_groups_used, a->factor};
+    SAC_TRY(launch(s, early(choose), a->sigmoid ? choose_kernel<true> : choose_kernel<false>,
+                   (const float *)a->scores.data, rows, a->scores.stride, (int)a->scores.cols, r, a->weights,
+                   chosen));
     return launch(s, early(line_up), line_up_kernel, (const int32_t *)chosen, (int)n, a->n_used,
                   line{a->place, a->source, a->expert, a->starts});
 }
