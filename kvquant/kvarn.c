@@ -45,9 +45,9 @@ typedef struct kvarn {
     int bits[2], first_bits, n_layers, n_heads, n_kv_heads, d;
     int64_t n_ctx, most_tiles;
     kvarn_layer *layer;
-    float *turned;                  /* [2][n_kv_heads][TILE][d] a tile's keys and values */
-    float *scores;                  /* [n_heads][n_ctx] */
-    float *q, *lse, *lse_tail;      /* [n_heads * d], [n_heads] */
+    float *turned;             /* [2][n_kv_heads][TILE][d] a tile's keys and values */
+    float *scores;             /* [n_heads][n_ctx] */
+    float *q, *lse, *lse_tail; /* [n_heads * d], [n_heads] */
 } kvarn;
 
 static bool is_bits(double b) {
@@ -57,13 +57,14 @@ static bool is_bits(double b) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     int d = shape->head_dim;
     if (!is_bits(p[K]) || !is_bits(p[V]) || !is_bits(p[FIRST]))
-        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format kvarn: k=%g,v=%g,first=%g: give 2, 4 or 8 for each", p[K],
-                        p[V], p[FIRST]);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "KV format kvarn: k=%g,v=%g,first=%g: give 2, 4 or 8 for each",
+                        p[K], p[V], p[FIRST]);
     if (d < 2 || (d & (d - 1)) != 0 || d > SAC_EVEN_MAX)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "KV format kvarn turns heads by a Hadamard matrix, which it has for sizes that are powers of "
-                        "two up to %d: this model's are %d",
-                        SAC_EVEN_MAX, d);
+        return sac_fail(
+            err, SAC_UNSUPPORTED,
+            "KV format kvarn turns heads by a Hadamard matrix, which it has for sizes that are powers of "
+            "two up to %d: this model's are %d",
+            SAC_EVEN_MAX, d);
     if (shape->device && shape->device->kind != SAC_DEVICE_CPU)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "KV format kvarn finds its factors on the processor: use --device cpu, or kivi");
@@ -189,8 +190,8 @@ static void even_task(void *ctx, int64_t task, int thread) {
         sac_even_turn(x + i * v->d, v->d);
     }
     sac_even_factors(x, TILE, v->d, !values, scratch, factor);
-    uint16_t *halves = values ? job->l->values[job->tile].v_channel + head * v->d
-                              : job->l->factor[job->tile] + head * TILE;
+    uint16_t *halves =
+        values ? job->l->values[job->tile].v_channel + head * v->d : job->l->factor[job->tile] + head * TILE;
     for (int64_t i = 0; i < (values ? v->d : TILE); i++) halves[i] = sac_f32_to_f16(factor[i]);
     for (int64_t i = 0; i < TILE && !values; i++)
         for (int c = 0; c < v->d; c++) x[i * v->d + c] /= sac_f16_to_f32(halves[i]);
@@ -205,8 +206,10 @@ static sac_status add_tile(kvarn *v, const sac_layer_attention *a, int64_t first
     place_tile(v, l);
     sac_pool_run(a->stream->pool, 2 * v->n_kv_heads, even_task, &job);
     const sac_kv_view view = turned_view(v);
-    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){.p = l->keys[job.tile], .kv = view, .rows = rows}));
-    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){.p = l->values[job.tile], .kv = view, .rows = rows}));
+    SAC_TRY(a->ops->pack_rows(a->stream,
+                              &(sac_pack_rows_args){.p = l->keys[job.tile], .kv = view, .rows = rows}));
+    SAC_TRY(a->ops->pack_rows(a->stream,
+                              &(sac_pack_rows_args){.p = l->values[job.tile], .kv = view, .rows = rows}));
     l->n_tiles++;
     return SAC_OK;
 }
@@ -235,8 +238,10 @@ static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) 
     for (int i = 0; i < l->n_tiles; i++) {
         tile_job job = {v, a, l, (int64_t)i * TILE, i};
         const sac_kv_view view = turned_view(v);
-        SAC_TRY(a->ops->unpack_rows(a->stream, &(sac_unpack_rows_args){.p = l->keys[i], .kv = view, .rows = rows}));
-        SAC_TRY(a->ops->unpack_rows(a->stream, &(sac_unpack_rows_args){.p = l->values[i], .kv = view, .rows = rows}));
+        SAC_TRY(a->ops->unpack_rows(a->stream,
+                                    &(sac_unpack_rows_args){.p = l->keys[i], .kv = view, .rows = rows}));
+        SAC_TRY(a->ops->unpack_rows(a->stream,
+                                    &(sac_unpack_rows_args){.p = l->values[i], .kv = view, .rows = rows}));
         sac_pool_run(a->stream->pool, 2 * v->n_kv_heads, restore_task, &job);
     }
     return SAC_OK;

@@ -27,13 +27,16 @@ enum { TAU, STRIDE, SINK, LOCAL, DENSE_LAYERS, MIN };
 
 static const sac_method_param params[] = {
     [TAU] = {"tau", 0.9, 0, 1, "share of a block's estimated attention that is met, 1 = all", NULL},
-    [STRIDE] = {"stride", 16, 4, 64, "queries and keys of a unit, of whose pairs one in so many is looked at: 4, 8, "
-                                     "16, 32 or 64",
+    [STRIDE] = {"stride", 16, 4, 64,
+                "queries and keys of a unit, of whose pairs one in so many is looked at: 4, 8, "
+                "16, 32 or 64",
                 SAC_WHOLE},
     [SINK] = {"sink", 1, 0, 1 << 20, "first blocks of 128 keys that are always met", SAC_WHOLE},
-    [LOCAL] = {"local", 1, 1, 1 << 20, "last blocks that are always met, the queries' own counted", SAC_WHOLE},
+    [LOCAL] = {"local", 1, 1, 1 << 20, "last blocks that are always met, the queries' own counted",
+               SAC_WHOLE},
     [DENSE_LAYERS] = {"dense_layers", 0, 0, 4096, "layers at the beginning that stay dense", SAC_WHOLE},
-    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained", SAC_WHOLE},
+    [MIN] = {"min", 4096, 0, 1e9, "shorter sequences are read densely: below it nothing is gained",
+             SAC_WHOLE},
     {0}};
 
 typedef struct xattn {
@@ -43,12 +46,12 @@ typedef struct xattn {
     int64_t n_ctx, n_columns; /* blocks of n_ctx keys */
     int64_t at_once;          /* blocks of queries that there is room for */
     /* Where ops run, of as many blocks of queries: */
-    float *sums;       /* [at_once][n_heads][n_columns] */
-    float *scores;     /* [units][n_heads][units of n_ctx keys] */
-    int32_t *columns;  /* [at_once][n_heads][n_columns] */
-    int32_t *rows;     /* [at_once][n_heads][n_ctx] */
-    int64_t *start;    /* [at_once * n_heads + 1] */
-    sac_buffer pairs;  /* int64_t [blocks of n_ctx queries][n_heads] */
+    float *sums;      /* [at_once][n_heads][n_columns] */
+    float *scores;    /* [units][n_heads][units of n_ctx keys] */
+    int32_t *columns; /* [at_once][n_heads][n_columns] */
+    int32_t *rows;    /* [at_once][n_heads][n_ctx] */
+    int64_t *start;   /* [at_once * n_heads + 1] */
+    sac_buffer pairs; /* int64_t [blocks of n_ctx queries][n_heads] */
 } xattn;
 
 static int64_t n_blocks_of(int64_t n) {
@@ -68,8 +71,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy xattn: stride=%lld: give 4, 8, 16, 32 or 64",
                         (long long)stride);
     if (shape->n_ctx > most)
-        return sac_fail(err, SAC_UNSUPPORTED, "prefill policy xattn takes up to %lld tokens: use --ctx %lld or less",
-                        most, most);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy xattn takes up to %lld tokens: use --ctx %lld or less", most, most);
     return SAC_OK;
 }
 
@@ -111,7 +114,8 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
 }
 
 /* The rows that queries at rows [begin, end), `count` blocks of them, meet. */
-static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t begin, int64_t end, int64_t count) {
+static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t begin, int64_t end,
+                         int64_t count) {
     int64_t n_columns = n_blocks_of(end);
     SAC_TRY(a->ops->antidiagonal_sums(
         a->stream, &(sac_antidiagonal_sums_args){.sums = x->sums,
@@ -131,7 +135,7 @@ static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t b
                                                                      .first = begin,
                                                                      .block = BLOCK,
                                                                      .n_blocks = count,
-                                                                     .n_rows = a->kv.n_rows,
+                                                                     .n_rows = end,
                                                                      .n_first = x->sink,
                                                                      .n_local = x->local,
                                                                      .cover = x->tau}));

@@ -50,9 +50,11 @@ static void antidiagonal_pack(antidiagonal_tile *t, int kv_head, float *zeros) {
 
 /* Units [unit, unit + n) of a head's queries, whole ones or a single one, with the tile's keys. */
 static void antidiagonal_multiply(antidiagonal_tile *t, int head, int64_t unit, int64_t n) {
-    static const float ones[UNITS_MAX] = {1, 1, 1, 1, 1, 1,
+    static const float ones[UNITS_MAX] = {1, 1, 1, 1,
+                                          1, 1,
 #ifdef __AVX512F__
-                                          1, 1, 1, 1, 1, 1
+                                          1, 1, 1, 1,
+                                          1, 1
 #endif
     };
     const sac_antidiagonal_sums_args *a = t->job->a;
@@ -62,8 +64,8 @@ static void antidiagonal_multiply(antidiagonal_tile *t, int head, int64_t unit, 
         int64_t query = unit * a->step + a->step - 1 - i;
         if (query >= a->q.rows) continue;
         SAC_ISA(sac_tiles)
-        [1][n - 1](d, sac_mat_row_f32(a->q, query) + head * d, a->step * a->q.stride, t->keys + i * t->job->place,
-                   UNITS_WIDTH, t->scores, UNITS_WIDTH, add);
+        [1][n - 1](d, sac_mat_row_f32(a->q, query) + head * d, a->step * a->q.stride,
+                   t->keys + i * t->job->place, UNITS_WIDTH, t->scores, UNITS_WIDTH, add);
         add = ones;
     }
     for (int64_t r = 0; r < n; r++) {
@@ -91,8 +93,8 @@ static void antidiagonal_scores_task(void *ctx, int64_t task, int thread) {
 }
 
 /* Adds the weights of n units of keys, over n_all, to the sums of their blocks. */
-static void antidiagonal_add(const sac_antidiagonal_sums_args *a, const float *weights, int64_t n, float n_all,
-                             float *sums) {
+static void antidiagonal_add(const sac_antidiagonal_sums_args *a, const float *weights, int64_t n,
+                             float n_all, float *sums) {
     const int64_t each = a->block / a->step;
     for (int64_t u = 0; u < n; u += each, sums++) {
         float sum = 0;
@@ -125,7 +127,9 @@ static sac_status SAC_ISA(antidiagonal_sums)(const sac_stream *s, const sac_anti
                             .n_units = sac_div_up(a->q.rows, a->step),
                             .place = SAC_PACK_ROWS(a->kv.head_dim) * UNITS_WIDTH};
     if (antidiagonal_scratch_bytes(&job) > SAC_THREAD_SCRATCH_BYTES) return sac_ref_antidiagonal_sums(s, a);
-    sac_pool_run(s->pool, sac_div_up(job.n_keys, UNITS_WIDTH) * a->kv.n_heads, antidiagonal_scores_task, &job);
-    sac_pool_run(s->pool, sac_div_up(job.n_units, a->block / a->step) * a->n_heads, antidiagonal_sums_task, &job);
+    sac_pool_run(s->pool, sac_div_up(job.n_keys, UNITS_WIDTH) * a->kv.n_heads, antidiagonal_scores_task,
+                 &job);
+    sac_pool_run(s->pool, sac_div_up(job.n_units, a->block / a->step) * a->n_heads, antidiagonal_sums_task,
+                 &job);
     return SAC_OK;
 }

@@ -14,7 +14,7 @@
 typedef struct sac_antidiagonal_sums_args {
     float *sums;    /* [blocks of q][n_heads][stride] */
     int64_t stride; /* at least (first + q.rows + block - 1) / block */
-    float *scores;  /* [units of q][n_heads][(first + q.rows + step - 1) / step] room: what is written is nobody's */
+    float *scores;  /* [units of q][n_heads][units of keys] room: what is written is nobody's */
     sac_mat q;      /* [n][n_heads * head_dim] */
     int64_t first;  /* row number of q's row 0; first + q.rows is at most kv.n_rows */
     sac_kv_view kv; /* v is not read */

@@ -34,7 +34,8 @@ sac_status sac_ref_cover_blocks(const sac_stream *s, const sac_cover_blocks_args
     uint8_t *chosen = sac_stream_thread_scratch(s, 0);
     assert(a->columns && a->sums && a->n_blocks > 0 && a->n_heads > 0 && a->block > 0 && a->first >= 0);
     assert(a->first + (a->n_blocks - 1) * a->block < a->n_rows && a->n_local >= 1 && a->n_first >= 0);
-    assert(a->stride >= (a->n_rows + a->block - 1) / a->block && (size_t)a->stride <= SAC_THREAD_SCRATCH_BYTES);
+    assert(a->stride >= (a->n_rows + a->block - 1) / a->block &&
+           (size_t)a->stride <= SAC_THREAD_SCRATCH_BYTES);
     for (int64_t i = 0; i < a->n_blocks * a->n_heads; i++) {
         int64_t begin = a->first + i / a->n_heads * a->block;
         int64_t end = begin + a->block < a->n_rows ? begin + a->block : a->n_rows;

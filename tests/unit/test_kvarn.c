@@ -23,13 +23,15 @@ static case_shape shape_of(size_t i, bool use_cpu) {
 static void turn(const double *x, int64_t n, double *y) {
     for (int64_t i = 0; i < n; i++) {
         y[i] = 0;
-        for (int64_t j = 0; j < n; j++) y[i] += (__builtin_popcountll((unsigned long long)(i & j)) % 2 ? -1 : 1) * x[j];
+        for (int64_t j = 0; j < n; j++)
+            y[i] += (__builtin_popcountll((unsigned long long)(i & j)) % 2 ? -1 : 1) * x[j];
         y[i] /= sqrt((double)n);
     }
 }
 
 /* Deviation of column j of [n][m] x over c and r, or of row j. */
-static double deviation(const double *x, int64_t n, int64_t m, bool of_row, int64_t j, const double *c, const double *r) {
+static double deviation(const double *x, int64_t n, int64_t m, bool of_row, int64_t j, const double *c,
+                        const double *r) {
     int64_t n_across = of_row ? m : n;
     double mean = 0, sum = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -130,7 +132,8 @@ static void factors_are_the_papers(void **state) {
 
 /* ---------------------------------------------------------------- the cache */
 
-static float k_want[4 * N_CTX * MAX_D], v_want[4 * N_CTX * MAX_D], k_got[4 * N_CTX * MAX_D], v_got[4 * N_CTX * MAX_D];
+static float k_want[4 * N_CTX * MAX_D], v_want[4 * N_CTX * MAX_D], k_got[4 * N_CTX * MAX_D],
+    v_got[4 * N_CTX * MAX_D];
 
 static float half(float x) {
     return sac_f16_to_f32(sac_f32_to_f16(x));

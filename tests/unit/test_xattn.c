@@ -6,7 +6,13 @@
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {6, 2, 20}, {2, 1, 64}, {2, 1, 80}};
 
-enum { BLOCK = 128, MAX_TOKENS = 1100, MAX_BLOCKS = MAX_TOKENS / BLOCK + 1, MAX_HEADS = 8, MAX_COLS = 2 * 128 };
+enum {
+    BLOCK = 128,
+    MAX_TOKENS = 1100,
+    MAX_BLOCKS = MAX_TOKENS / BLOCK + 1,
+    MAX_HEADS = 8,
+    MAX_COLS = 2 * 128
+};
 
 typedef struct settings {
     double tau;
@@ -35,7 +41,8 @@ static double meet(const layer_case *c, int h, int64_t first, int64_t end, int64
 }
 
 /* What blocks of keys get from queries [first, end), of n tokens. */
-static void add_up(const layer_case *c, int h, int64_t first, int64_t end, int64_t n, int64_t stride, double *sums) {
+static void add_up(const layer_case *c, int h, int64_t first, int64_t end, int64_t n, int64_t stride,
+                   double *sums) {
     static double w[MAX_TOKENS];
     memset(sums, 0, MAX_BLOCKS * sizeof *sums);
     for (int64_t t = first; t < end; t += stride) {
@@ -102,7 +109,8 @@ static void set(layer_case *c, const settings *p) {
     assert_string_equal(c->prefill.policy->name, "xattn");
 }
 
-static const settings lines[] = {{0.6, 16, 1, 1}, {0.5, 8, 0, 1}, {0.8, 4, 1, 2}, {0, 16, 1, 1}, {0.7, 64, 2, 1}};
+static const settings lines[] = {
+    {0.6, 16, 1, 1}, {0.5, 8, 0, 1}, {0.8, 4, 1, 2}, {0, 16, 1, 1}, {0.7, 64, 2, 1}};
 
 static void blocks_are_the_papers(void **state) {
     int n_fewer = 0;
@@ -111,9 +119,9 @@ static void blocks_are_the_papers(void **state) {
         for (int use_cpu = 0; use_cpu < 2; use_cpu++) {
             layer_case c;
             int64_t n = use_cpu ? 700 : 515;
-            case_open(&c,
-                      &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 700, .use_cpu = use_cpu},
-                      g + 1);
+            case_open(
+                &c, &(case_shape){GROUPS[g][0], GROUPS[g][1], GROUPS[g][2], .n_ctx = 700, .use_cpu = use_cpu},
+                g + 1);
             for (size_t i = g % 2; i < SAC_COUNT(lines); i += 2) {
                 set(&c, &lines[i]);
                 case_prompt(&c, n);
@@ -208,7 +216,8 @@ static void nearly_all_is_nearly_dense(void **state) {
 
 static void settings_are_checked(void **state) {
     static const char *const bad[] = {"xattn:stride=12", "xattn:stride=2", "xattn:local=0", "xattn:tau=1.5"};
-    static const char *const off[] = {"xattn:tau=1", "xattn", "xattn:min=0,sink=9", "xattn:min=0,dense_layers=1"};
+    static const char *const off[] = {"xattn:tau=1", "xattn", "xattn:min=0,sink=9",
+                                      "xattn:min=0,dense_layers=1"};
     layer_case c;
     (void)state;
     case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 1000}, 1);

@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) units_kernel(units_job a
     extern __shared__ __align__(128) uint8_t shared[];
     enum { BYTES = TILE * pitch<D>() };
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, kv_head = blockIdx.z;
-    const int64_t row0 = (int64_t)blockIdx.y * TILE, u0 = (int64_t)blockIdx.x * TILE, n_rows = a.n_units * a.group;
+    const int64_t row0 = (int64_t)blockIdx.y * TILE, u0 = (int64_t)blockIdx.x * TILE,
+                  n_rows = a.n_units * a.group;
     if (seen_of(a, (min(row0 + TILE, n_rows) - 1) / a.group) <= u0) return;
     for (int i = threadIdx.x; a.d < D && i < 2 * STAGES * BYTES / 16; i += WARPS * 32)
         ((uint4 *)shared)[i] = make_uint4(0, 0, 0, 0);
@@ -125,7 +126,8 @@ static __global__ void units_any_kernel(units_job a, sac_dtype q_type, sac_dtype
 /* A block of queries and a head: its units one after the other; a thread has the same blocks of keys each time. */
 static __global__ void __launch_bounds__(SUM_THREADS) unit_sums_kernel(units_job a, int64_t n_columns) {
     __shared__ float part[SUM_THREADS / 32];
-    const int64_t t0 = (int64_t)blockIdx.y * a.each, n = min((int64_t)a.each, a.n_units - t0), head = blockIdx.x;
+    const int64_t t0 = (int64_t)blockIdx.y * a.each, n = min((int64_t)a.each, a.n_units - t0),
+                  head = blockIdx.x;
     float *sums = a.sums + (blockIdx.y * a.n_heads + head) * a.stride;
     for (int64_t j = threadIdx.x; j < n_columns; j += SUM_THREADS) sums[j] = 0;
     for (int64_t t = t0; t < t0 + n; t++) {
@@ -155,8 +157,8 @@ template <typename T, int D> static sac_status run(const sac_stream *s, const un
 static sac_status multiply(const sac_stream *s, const sac_antidiagonal_sums_args *a, const units_job &j) {
     const sac_kv_view *kv = &a->kv;
     sac_status st = SAC_UNSUPPORTED;
-    if (is_half(kv->dtype) && a->q.dtype == kv->dtype && keys_aligned(kv) && is_aligned(a->q.data, a->q.stride) &&
-        kv->head_dim <= 128) {
+    if (is_half(kv->dtype) && a->q.dtype == kv->dtype && keys_aligned(kv) &&
+        is_aligned(a->q.data, a->q.stride) && kv->head_dim <= 128) {
         if (kv->dtype == SAC_DTYPE_F16)
             st = kv->head_dim <= 64 ? run<half, 64>(s, j) : run<half, 128>(s, j);
         else
@@ -177,7 +179,8 @@ extern "C" sac_status sac_cuda_antidiagonal_sums(const sac_stream *s, const sac_
     j.d = kv->head_dim, j.step = (int)a->step, j.each = (int)(a->block / a->step);
     j.factor = a->scale / (float)a->step;
     int64_t n_blocks = ceil_div(j.n_units, j.each);
-    if (!is_float(kv->dtype) || !is_float(a->q.dtype) || j.n_units > 65535 || n_blocks > 65535) return SAC_UNSUPPORTED;
+    if (!is_float(kv->dtype) || !is_float(a->q.dtype) || j.n_units > 65535 || n_blocks > 65535)
+        return SAC_UNSUPPORTED;
     SAC_TRY(multiply(s, a, j));
     dim3 grid((unsigned)a->n_heads, (unsigned)n_blocks);
     return launch(s, {grid, SUM_THREADS}, unit_sums_kernel, j, ceil_div(a->first + a->q.rows, a->block));
