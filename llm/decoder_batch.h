@@ -11,9 +11,12 @@ typedef struct sac_decoder_batch {
     const sac_device *device; /* NULL: the CPU */
     sac_dtype dtype;          /* of activations, as in sac_decoder_state */
     void *hidden, *norm;      /* [capacity][hidden] */
-    void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim] */
+    void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim]; of gated attention the first
+                                 are twice as many, queries and gates, and those that it works on in: */
+    void *queries, *query_gates; /* [capacity][heads * head_dim]; NULL otherwise */
     void *gate_up;            /* [capacity][2 * intermediate] */
     sac_expert_rows experts;
+    sac_linear_rows linear;
     void *low;                /* [capacity][most_rank]; NULL where the decoder has no adapters */
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */

@@ -41,6 +41,14 @@ static inline sac_mat decoder_query_rows(const decoder_run *r, int64_t first, in
     return sac_mat_rows(all, first - s->first_row, n);
 }
 
+/* Gates of queries, where attention is gated. */
+static inline sac_mat decoder_gate_rows(const decoder_run *r, int64_t first, int64_t n) {
+    const sac_decoder_state *s = r->s;
+    const int64_t cols = decoder_q_cols(&r->d->config);
+    if (!s->query_gates) return (sac_mat){0};
+    return sac_mat_rows((sac_mat){s->query_gates, s->n_ctx, cols, cols, s->dtype}, first - s->first_row, n);
+}
+
 /* The same memory with elements of another type of the same size. */
 static inline sac_mat decoder_as(sac_mat m, sac_dtype t) {
     m.dtype = t;
@@ -54,8 +62,10 @@ static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
                              .rms_eps = c->rms_eps,
                              .gate_act = c->gate_act,
                              .whole_qk_norm = c->whole_qk_norm,
+                             .gated_attention = c->gated_attention,
                              .residual_scale = c->residual_scale,
-                             .experts = c->experts};
+                             .experts = c->experts,
+                             .linear = c->linear};
 }
 
 /* Hidden rows [first, first + n) of the sequence, at most a chunk, with its scratch. */

@@ -28,6 +28,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     int64_t n = 0;
     SAC_TRY(sac_stream_use(r->stream));
     SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
+    SAC_TRY(sac_linear_states_begin(&s->states, past, s->device, r->stream));
     if (decode->rebuild)
         SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, decoder_hidden_rows(r, past, s->n_spare),
                                 s->positions + past, &n));
@@ -70,6 +71,7 @@ static sac_status plan(const decoder_run *r, sac_mat x, int64_t *n, sac_error *e
     *n = 0;
     SAC_TRY(check_room(s, err));
     SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
+    SAC_TRY(sac_linear_states_begin(&s->states, past, s->device, r->stream));
     if (decode->rebuild)
         SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, sac_mat_rows(x, 0, s->n_spare),
                                 s->positions + past, n));

@@ -32,6 +32,7 @@ typedef struct sac_prefill_work {
     int layer;
     sac_prefill_stage stage; /* of the next piece */
     int64_t at;              /* rows of the stage that are done */
+    int64_t save_at; /* of so many new rows the states of layers with linear attention are saved; 0: they are not */
 
     /* The layer under way. */
     sac_kv_view kv;
