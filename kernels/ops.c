@@ -37,6 +37,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->mix_rows = sac_cpu_mix_rows;
     t->choice_rows = sac_cpu_choice_rows;
     t->pattern_rows = sac_cpu_pattern_rows;
+    t->cover_blocks = sac_cpu_cover_blocks;
     t->pick_channels = sac_cpu_pick_channels;
     t->join_attention = sac_cpu_join_attention;
 #if defined(__x86_64__)

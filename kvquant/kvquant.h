@@ -59,6 +59,7 @@ typedef struct sac_kv_format {
     X(mixed)                                                                                                 \
     X(zipcache)                                                                                              \
     X(kivi)                                                                                                  \
+    X(kvarn)                                                                                                 \
     X(int4)
 
 #define X(name) extern const sac_kv_format sac_kv_##name;

@@ -254,6 +254,7 @@ void sac_decode_print(const sac_decode *m, char *text, size_t capacity);
     X(selfextend)                                                                                            \
     X(streaming)                                                                                             \
     X(tokenselect)                                                                                           \
+    X(xattn)                                                                                                 \
     X(zipcache)                                                                                              \
     X(zipvl)
 #define SAC_DECODE_POLICIES(X)                                                                               \

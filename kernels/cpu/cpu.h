@@ -43,6 +43,7 @@ sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
 sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
 sac_status sac_cpu_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a);
 sac_status sac_cpu_choice_rows(const sac_stream *s, const sac_choice_rows_args *a);
+sac_status sac_cpu_cover_blocks(const sac_stream *s, const sac_cover_blocks_args *a);
 sac_status sac_cpu_pattern_rows(const sac_stream *s, const sac_pattern_rows_args *a);
 sac_status sac_cpu_mix_rows(const sac_stream *s, const sac_mix_rows_args *a);
 sac_status sac_cpu_pick_channels(const sac_stream *s, const sac_pick_channels_args *a);

@@ -25,6 +25,8 @@
 #include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
 
+#include "antidiagonal_sums_tmpl.h"
+
 static sac_status packed_vote_avx2(const sac_stream *s, const sac_packed_vote_args *a) {
     return packed_vote_over_avx2(s, a, sac_packed_scores_avx2);
 }
@@ -53,6 +55,7 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->choice_step = choice_step_avx2;
     t->packed_vote = packed_vote_avx2;
     t->packed_scores = packed_scores_avx2;
+    t->antidiagonal_sums = antidiagonal_sums_avx2;
     t->page_bounds = page_bounds_avx2;
     t->page_scores = page_scores_avx2;
     t->channel_sums = channel_sums_avx2;

@@ -25,6 +25,8 @@
 #include "packed_vote_tmpl.h"
 #include "pages_tmpl.h"
 
+#include "antidiagonal_sums_tmpl.h"
+
 static sac_status packed_vote_avx512(const sac_stream *s, const sac_packed_vote_args *a) {
     return packed_vote_over_avx512(s, a, sac_packed_scores_avx512);
 }
@@ -60,6 +62,7 @@ void sac_ops_set_avx512(sac_ops *t) {
     bool vnni = t->packed_scores == sac_packed_scores_vnni;
     t->packed_vote = vnni ? packed_vote_vnni : packed_vote_avx512;
     t->packed_scores = vnni ? packed_scores_vnni : packed_scores_avx512;
+    t->antidiagonal_sums = antidiagonal_sums_avx512;
     t->page_bounds = page_bounds_avx512;
     t->page_scores = page_scores_avx512;
     t->channel_sums = channel_sums_avx512;

@@ -16,6 +16,7 @@
 #ifndef SAC_OPS_H
 #define SAC_OPS_H
 
+#include "op_antidiagonal_sums.h"
 #include "op_attention.h"
 #include "op_attention_many.h"
 #include "op_attention_sums.h"
@@ -27,6 +28,7 @@
 #include "op_choice_rows.h"
 #include "op_choice_step.h"
 #include "op_convert_rows.h"
+#include "op_cover_blocks.h"
 #include "op_delta_rule.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
@@ -116,6 +118,8 @@
     X(keep_rows)                                                                                             \
     X(evict_row)                                                                                             \
     X(pattern_rows)                                                                                          \
+    X(antidiagonal_sums)                                                                                     \
+    X(cover_blocks)                                                                                          \
     X(page_bounds)                                                                                           \
     X(page_scores)                                                                                           \
     X(channel_sums)                                                                                          \

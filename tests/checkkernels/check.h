@@ -155,6 +155,7 @@ bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_ste
 bool check_make_reuse(check_case *c, int i);               /* choice_reuse */
 bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
 bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
+bool check_make_blocks(check_case *c, int i, bool quick);  /* those of cases_blocks.c */
 bool check_make_experts(check_case *c, int i);             /* route, expert_linear, mix_rows */
 bool check_make_states(check_case *c, int i);              /* causal_conv, delta_rule */
 /* expert_linear on 16-byte lines, weights in t. */

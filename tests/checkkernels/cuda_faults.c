@@ -282,6 +282,16 @@ static sac_status pattern_rows_not_own(const sac_stream *s, const sac_pattern_ro
     b.own = false;
     return sac_cuda_pattern_rows(s, &b);
 }
+static sac_status antidiagonal_sums_undivided(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+    sac_antidiagonal_sums_args b = *a;
+    b.scale *= (float)a->step;
+    return sac_cuda_antidiagonal_sums(s, &b);
+}
+static sac_status cover_blocks_own_only(const sac_stream *s, const sac_cover_blocks_args *a) {
+    sac_cover_blocks_args b = *a;
+    b.n_local = 1;
+    return sac_cuda_cover_blocks(s, &b);
+}
 static sac_status packed_scores_as_packed(const sac_stream *s, const sac_packed_scores_args *a) {
     sac_packed_scores_args b = *a;
     b.turn_back = NULL;
@@ -465,6 +475,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("one_less", keep_rows, keep_rows_one_less)                                                             \
     X("any_age", evict_row, evict_row_of_any_age)                                                            \
     X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
+    X("undivided", antidiagonal_sums, antidiagonal_sums_undivided)                                           \
+    X("own_only", cover_blocks, cover_blocks_own_only)                                                       \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
     X("from_row_0", packed_scores, packed_scores_from_row_0)                                                 \
     X("no_last_row", packed_vote, packed_vote_no_last_row)                                                   \

@@ -48,6 +48,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_channel_sums: m[0] = &c->channel_sums.q; return 1;
     case CHECK_join_attention: m[0] = &c->join_attention.o, m[1] = &c->join_attention.other; return 2;
     case CHECK_mean_rows: m[0] = &c->mean_rows.x; return 1;
+    case CHECK_antidiagonal_sums: m[0] = &c->antidiagonal_sums.q; return 1;
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;
     case CHECK_pool_tokens: m[0] = &c->pool_tokens.y, m[1] = &c->pool_tokens.x; return 2;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static sac_status key_scores_as_stored(const sac_stream *s, const sac_key_scores_args *a) {
     sac_key_scores_args b = *a;
@@ -264,6 +265,51 @@ static sac_status pattern_rows_not_own(const sac_stream *s, const sac_pattern_ro
     return ref().pattern_rows(s, &b);
 }
 
+/* Pairs on the diagonals of the units, which lie beside one another, in place of the antidiagonals. */
+static sac_status antidiagonal_sums_of_diagonals(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+    int64_t cols = a->q.cols, n = a->q.rows / a->step * a->step;
+    float *turned = calloc((size_t)(a->q.rows * cols), sizeof *turned);
+    sac_antidiagonal_sums_args b = *a;
+    b.q = sac_mat_f32(turned, a->q.rows, cols);
+    for (int64_t r = 0; r < a->q.rows; r++) {
+        int64_t from = r < n ? r / a->step * a->step + a->step - 1 - r % a->step : r;
+        memcpy(turned + r * cols, sac_mat_row_f32(a->q, from), (size_t)cols * sizeof *turned);
+    }
+    sac_status st = ref().antidiagonal_sums(s, &b);
+    free(turned);
+    return st;
+}
+static sac_status antidiagonal_sums_undivided(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+    sac_antidiagonal_sums_args b = *a;
+    b.scale *= (float)a->step;
+    return ref().antidiagonal_sums(s, &b);
+}
+/* A column that the last block of the call alone does not have is left as it was. */
+static sac_status antidiagonal_sums_one_less(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+    sac_antidiagonal_sums_args b = *a;
+    b.q.rows = a->q.rows > 1 ? a->q.rows - 1 : 1;
+    return ref().antidiagonal_sums(s, &b);
+}
+static sac_status cover_blocks_union(const sac_stream *s, const sac_cover_blocks_args *a) {
+    sac_cover_blocks_args b = *a; /* what is always taken comes on top */
+    b.n_first = 0;
+    sac_status st = ref().cover_blocks(s, &b);
+    for (int64_t i = 0; i < a->n_blocks * a->n_heads; i++) {
+        int32_t *columns = a->columns + i * a->stride;
+        for (int32_t j = 0; j < a->n_first && j < a->stride && columns[j] >= 0; j++)
+            if (columns[j] > j) {
+                memmove(columns + j + 1, columns + j, (size_t)(a->stride - j - 1) * sizeof *columns);
+                columns[j] = j;
+            }
+    }
+    return st;
+}
+static sac_status cover_blocks_own_only(const sac_stream *s, const sac_cover_blocks_args *a) {
+    sac_cover_blocks_args b = *a;
+    b.n_local = 1;
+    return ref().cover_blocks(s, &b);
+}
+
 /* Chooses before the step's weights are added. */
 static sac_status evict_row_before_weights(const sac_stream *s, const sac_evict_row_args *a) {
     float *none = calloc((size_t)(a->kv.n_heads * a->weights_stride), sizeof *none);
@@ -370,6 +416,11 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("before_weights", evict_row, evict_row_before_weights)                                                 \
     X("one_strip", pattern_rows, pattern_rows_one_strip)                                                     \
     X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
+    X("of_diagonals", antidiagonal_sums, antidiagonal_sums_of_diagonals)                                     \
+    X("undivided", antidiagonal_sums, antidiagonal_sums_undivided)                                           \
+    X("one_less", antidiagonal_sums, antidiagonal_sums_one_less)                                             \
+    X("union", cover_blocks, cover_blocks_union)                                                             \
+    X("own_only", cover_blocks, cover_blocks_own_only)                                                       \
     X("page_late", choice_rows, choice_rows_page_late)                                                       \
     X("no_end", choice_rows, choice_rows_no_end)                                                             \
     X("no_last_key", page_bounds, page_bounds_no_last_key)                                                   \

@@ -71,6 +71,7 @@ static const method methods[] = {
     {"minference:v=30,s=%g", {50, 90, 103, 150}, NULL, LOOKS_AHEAD},
     {"minference:pattern=block_sparse,blocks=%g", {1, 2}, NULL, 0},
     {"minference:pattern=a_shape,v=16,s=%g", {8, 24, 60, 90}, first_16_and_the_block, 0},
+    {"xattn:min=0,sink=0,tau=%g", {0.1, 0.95}, NULL, 0},
     {"zipvl:min=0,recent=24,random=24,tau=%g", {0.3, 0.6, 0.9, 0.97}, NULL, LOOKS_AHEAD | LEAVES_ROWS},
     {"zipvl:min=0,recent=24,random=24,side=one,budget=cover,tau=%g", {0.3, 0.6, 0.9}, NULL, LOOKS_AHEAD},
     {"zipcache:salient=%g", {0.2, 0.4, 0.6, 0.9}, all, LOOKS_AHEAD | READS_ALL},

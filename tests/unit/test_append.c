@@ -27,6 +27,7 @@ static const char *const WIDE[][2] = {
     {"selfextend:group=2,window=100", NULL},
     {"streaming:recent=100", NULL},
     {"tokenselect:init=20,k=40,local=40,chunk=40", NULL},
+    {"xattn:min=0,tau=0.5", NULL},
     {"zipcache", NULL},
     {"zipvl:min=0,tau=0.5", NULL},
 };

@@ -19,6 +19,7 @@ static const attending methods[] = {
     {.prefill = "minference:v=30,s=50", .decode = "twilight:skip=0,p=0.6"},
     {.prefill = "minference:pattern=block_sparse,blocks=1",
      .decode = "twilight:base=quest,base.budget=64,union=0,p=0.6"},
+    {.prefill = "xattn:min=0,sink=0,tau=0.1", .decode = "twilight:skip=0,p=0.6"},
     {.decode = "quest:skip=0,budget=48", .kv = "f32"},
     {.decode = "doublesparse:skip=0,k=20,bits=4"},
     {.decode = "duo:start=4,recent=20,window=16"},
@@ -38,13 +39,14 @@ static const attending methods[] = {
     {.decode = "tokenselect:init=4,k=20,local=16,pos=orig,vote=true"},
     {.prefill = "zipcache:salient=0.4", .kv = "zipcache:gap=32"},
     {.kv = "kivi:group=16,residual=16"},
+    {.kv = "kvarn:first=2"},
     {.kv = "int4"},
     {.prefill = "fastv:layer=2,ratio=0.7", .has_picture = true},
     {.prefill = "fastv:layer=2,ratio=0.7,mode=attn", .has_picture = true},
     {.reduce = "hired:rate=0.3", .has_picture = true},
 };
 
-enum { METHODS = sizeof methods / sizeof *methods, METHOD_TOKENS = 6, METHOD_PROMPT = 110 };
+enum { METHODS = sizeof methods / sizeof *methods, METHOD_TOKENS = 6, METHOD_PROMPT = 170 };
 
 static sac_session *begin_method(const attending *m, int chunk, const sac_sampling *o) {
     sac_session *s;

@@ -282,6 +282,13 @@ static void minference(void **state) {
             (const int64_t[]){100, 4501, 0}, 0);
 }
 
+static void xattn(void **state) {
+    (void)state; /* sums in another order */
+    compare("xattn:min=0,tau=0.6", "dense", false, false, (const int64_t[]){700, 130, 3, 0}, 0);
+    compare("xattn:min=0,tau=0.8,stride=8,sink=0,local=2", "dense", false, false, (const int64_t[]){64, 777, 0}, 0);
+    compare("xattn:min=0,tau=0.5", "dense", false, false, (const int64_t[]){4500, 0}, 0); /* in parts */
+}
+
 /* Two layers of a prompt of n tokens after `past`, which the tokens enter anew. */
 static void compare_layers(layer_case *here, layer_case *there, int64_t past, int64_t n) {
     for (int layer = 0; layer < 3; layer++) {
@@ -469,6 +476,7 @@ int main(void) {
         cmocka_unit_test(pyramidkv),
         cmocka_unit_test(h2o),
         cmocka_unit_test(minference),
+        cmocka_unit_test(xattn),
         cmocka_unit_test(fastv),
         cmocka_unit_test(twilight),
         cmocka_unit_test(quest),

@@ -122,6 +122,7 @@ static void forced_keys_are_read(void **state) {
     } forced[] = {{{"minference:v=35,s=110", {0}, NULL, 0}, 30, 1},
                   {{"minference:v=30,s=50", {0}, NULL, 0}, 30, 50},
                   {{"minference:pattern=block_sparse,blocks=1", {0}, NULL, 0}, 0, 1},
+                  {{"xattn:min=0,sink=0,tau=0", {0}, NULL, 0}, 0, 1},
                   {{"tokenselect:init=4,local=16,chunk=16,k=4", {0}, NULL, 0}, 4, 1},
                   {{"infllm:init=4,local=16,block=8,chunk=16,topk=1", {0}, NULL, 0}, 4, 16},
                   {{"snapkv:window=16,cap=20", {0}, NULL, IN_STEPS}, 0, 16},

@@ -60,6 +60,7 @@ static const method methods[] = {
     {"zipvl:min=0", NULL, NULL, false},
     {"fastv", NULL, NULL, false},
     {"minference:pattern=block_sparse,blocks=2", NULL, NULL, false},
+    {"xattn:min=0,tau=0.5", NULL, NULL, false},
     {NULL, "snapkv:cap=64", NULL, false},
     {NULL, "pyramidkv:cap=64", NULL, false},
     {NULL, "h2o:heavy=32,recent=32", NULL, false},
