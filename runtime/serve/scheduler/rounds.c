@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "job_end.h"
 #include "metrics.h"
+#include "pauses.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -119,13 +120,25 @@ static size_t list_prompts(serve_rounds *d) {
     return n;
 }
 
+static bool is_answering(const serve_server *s) {
+    for (int i = 0; i < s->config->n_slots; i++)
+        if (s->slots[i].decoding) return true;
+    return false;
+}
+
+static double piece_seconds(const serve_rounds *d, int64_t now_ns) {
+    const double target = d->server->config->target_itl_s;
+    if (!is_answering(d->server)) return serve_pause_piece(target, 0, 0);
+    return serve_pause_piece(target, d->step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
+}
+
 /* False: there is no prompt to be run. */
 static bool run_piece(serve_rounds *d) {
     size_t n = list_prompts(d);
     if (n == 0) return false;
     size_t i = serve_turn_next(d->turns, n);
     int64_t start = sac_now_ns();
-    serve_slot_run_piece(d->slots[i]);
+    serve_slot_run_piece(d->slots[i], piece_seconds(d, start));
     serve_turn_count(d->turns, n, i, sac_now_ns() - start);
     if (d->slots[i]->decoding) d->due_ns = 0; /* its first token takes no work of the model */
     return true;
@@ -154,7 +167,8 @@ static bool step(serve_rounds *d) {
     sac_batch_step(d->batch, d->items, n, &err); /* a failure of all is in every item's status, too */
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
-    d->due_ns = d->stepped_ns - start;
+    d->step_s = (double)(d->stepped_ns - start) * 1e-9;
+    d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
     return true;

@@ -1,6 +1,6 @@
 /* rounds.h - continuous batching as a loop over work. A round takes out the jobs that nobody waits for, lets waiting
  * ones into idle slots, and then runs either one step of all answers together or the next piece of one prompt.
- * Answers step again when as much time has gone by as a step takes: neither they nor prompts stand still. */
+ * Answers step again when prompts have had their share of the time (pauses.h). */
 #ifndef SERVE_ROUNDS_H
 #define SERVE_ROUNDS_H
 
@@ -18,6 +18,7 @@ struct serve_rounds {
     serve_turn **turns;         /* [n_slots] of the prompts */
     uint64_t ticket;            /* of the job that came in last */
     int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
+    double step_s;              /* how long it took */
 };
 
 /* For as many slots as the server is configured for. To be closed, also after a failure. */
