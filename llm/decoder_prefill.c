@@ -48,7 +48,7 @@ static double attend_cost(const sac_prefill_work *w, int64_t n) {
 
 /* Queries at a time: the larger root of attend_cost(n) = most. */
 static int64_t attend_rows(const sac_prefill_work *w) {
-    const int64_t left = w->n - w->at, least = 2 * SAC_PREFILL_LEAST_ROWS;
+    const int64_t left = w->n - w->at, least = SAC_PREFILL_LEAST_ROWS;
     const double before = (double)(w->n_seen - w->n + w->at);
     if (!w->by_rows || !may_cut(w) || w->most >= attend_cost(w, left)) return left;
     const double pairs = w->most / ((double)decoder_q_cols(&w->d->config) * 2);

@@ -57,7 +57,7 @@ static void pieces_of_any_size_give_the_same_answers(void **state) {
             sac_session_reset(s);
             sac_events e = hear(&h);
             const int n = begin_within(s, m, &o, &e, limits[k]);
-            if (k == 0) assert_true(n > (methods[i].by_rows ? 5 : 2) * whole);
+            if (k == 0) assert_true(n > (methods[i].by_rows ? 3 : 2) * whole);
             for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
             sac_session_end(s, &r);
             hear_end(&h, s, model, &r);
