@@ -83,11 +83,35 @@ static void drop_cancelled(serve_server *s) {
 
 /* ---------------------------------------------------------------- new jobs */
 
+static serve_refusal look(const serve_server *s) {
+    serve_refusal r = {.n_added = s->ready.n_added, .n_waiting = s->ready.n, .ns = sac_now_ns()};
+    for (int i = 0; i < s->config->n_slots; i++) {
+        r.n_idle += !s->slots[i].job;
+        r.n_prompts += serve_slot_has_prompt(&s->slots[i]);
+    }
+    return r;
+}
+
+/* Of many that wait each is weighed against all slots: not before every piece. */
+static bool is_as_refused(const serve_refusal *had, const serve_refusal *now) {
+    const int64_t a_while_ns = 50000000;
+    return had->ns && now->ns - had->ns < a_while_ns && had->n_added == now->n_added && had->n_waiting == now->n_waiting &&
+           had->n_idle == now->n_idle && had->n_prompts == now->n_prompts;
+}
+
+static serve_admitted ask_admission(serve_rounds *d) {
+    const serve_refusal now = look(d->server);
+    if (is_as_refused(&d->refusal, &now)) return (serve_admitted){0};
+    const serve_admitted in = serve_admit(d->server);
+    d->refusal = in.job ? (serve_refusal){0} : now;
+    return in;
+}
+
 static bool admit_one(serve_rounds *d) {
     serve_server *s = d->server;
     size_t busy = count_busy(s);
     pthread_mutex_lock(&s->lock);
-    serve_admitted in = serve_admit(s);
+    serve_admitted in = ask_admission(d);
     s->n_running = busy + (in.job != NULL);
     pthread_mutex_unlock(&s->lock);
     if (in.job) serve_slot_begin(in.slot, in.job, ++d->ticket, in.n_left);

@@ -25,7 +25,7 @@ struct serve_job {
     atomic_int n_owners;
     serve_job *next, *previous; /* of the server's list, under the server's lock */
     serve_job *queue_next;      /* of the queue that it waits in, with the next two */
-    double queue_tag;
+    double queue_clock;
     uint64_t queue_number;
     char id[48];                /* "chatcmpl-..." */
     int64_t created;            /* Unix time */

@@ -2,7 +2,7 @@
 
 void serve_queue_add(serve_queue *q, serve_job *j) {
     j->queue_next = NULL;
-    j->queue_tag = q->tag;
+    j->queue_clock = q->clock;
     j->queue_number = q->n_added++;
     if (q->last)
         q->last->queue_next = j;
@@ -40,9 +40,9 @@ static double weight_of(const serve_judge *judge, serve_job *j) {
     return judge->weigh ? judge->weigh(j, judge->ctx) : 1;
 }
 
-static double tag_of(const serve_queue *q, const serve_job *j, double weight) {
+static double begin_of(const serve_queue *q, const serve_job *j) {
     const double served = q->served[bucket_of(j)];
-    return (served > j->queue_tag ? served : j->queue_tag) + weight;
+    return served > j->queue_clock ? served : j->queue_clock;
 }
 
 /* A client's next job, if the queue were its own. */
@@ -87,11 +87,11 @@ static serve_job *find_lightest(const serve_queue *q, const candidate best[SERVE
     for (size_t i = 0; i < SERVE_CLIENT_BUCKETS; i++) {
         const candidate *b = &best[i];
         if (!b->job || (q->shared_priorities && b->job->priority != priority)) continue;
-        const double tag = tag_of(q, b->job, b->weight);
-        const bool is_earlier = found && tag <= least && b->job->queue_number < found->queue_number;
-        if (found && tag >= least && !is_earlier) continue;
+        const double end = begin_of(q, b->job) + b->weight;
+        const bool is_earlier = found && end <= least && b->job->queue_number < found->queue_number;
+        if (found && end >= least && !is_earlier) continue;
         found = b->job;
-        least = tag;
+        least = end;
     }
     return found;
 }
@@ -112,7 +112,9 @@ serve_job *serve_queue_next(const serve_queue *q, const serve_judge *judge) {
 }
 
 void serve_queue_serve(serve_queue *q, const serve_judge *judge, serve_job *j, double weight) {
-    q->tag = q->served[bucket_of(j)] = tag_of(q, j, weight);
+    const double begin = begin_of(q, j);
+    if (begin > q->clock) q->clock = begin;
+    q->served[bucket_of(j)] = begin + weight;
     q->n_since_oldest = j == q->first || is_turn_of_oldest(q, judge) ? 0 : q->n_since_oldest + 1;
     serve_queue_remove(q, j);
 }

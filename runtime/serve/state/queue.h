@@ -1,9 +1,9 @@
 /* queue.h - jobs that wait, and who is taken next: whoever has least left to be run, as far as that is fair.
  *
  * Of one client the job with the lowest priority number comes first (vLLM's `priority`), then the one that weighs least.
- * Between clients it is fair queueing by finish tags (Demers, Keshav, Shenker 1989; self-clocked, Golestani 1994): a job's tag is
- * what its client has been served so far, no less than the tag that was being served when the job came, and its own weight
- * besides. The least tag is next. So a light job goes before heavy ones, and a client with a hundred does not hold up
+ * Between clients it is fair queueing (Demers, Keshav, Shenker 1989) by finish tags: a job begins at what its client has been
+ * served so far, no less than where the job began that was being served when it came (the clock of Goyal, Vin, Cheng 1996),
+ * and ends its own weight later. The least end is next. So a light job goes before heavy ones, and a client with a hundred does not hold up
  * one with a single one. Nor are heavy ones put off for ever: of SERVE_OLDEST_TURN jobs that are taken, one is the job
  * that has waited longest. So a job that finds n others waiting is taken after at most SERVE_OLDEST_TURN (n + 1) jobs, those with
  * an earlier priority apart. */
@@ -20,8 +20,8 @@ typedef struct serve_queue {
     uint64_t n_added;
     bool shared_priorities; /* priorities count among all clients, not only among one's own jobs */
     int n_since_oldest;     /* jobs taken since the one that had waited longest was */
-    double tag;             /* of the job that was taken last */
-    double served[SERVE_CLIENT_BUCKETS]; /* tag of a client's last job; clients may share a bucket */
+    double clock;           /* where the job began that was taken last, or one before it that began later */
+    double served[SERVE_CLIENT_BUCKETS]; /* where a client's last job ended; clients may share a bucket */
 } serve_queue;
 
 /* How jobs are judged; a function that is NULL: all may be taken, and weigh 1. */
