@@ -131,6 +131,37 @@ static void every_family_and_chunk(void **state) {
     }
 }
 
+/* Wherever attention is cut, the rows of a picture see those behind the cut. */
+static void pictures_that_are_cut(void **state) {
+    static said want, got;
+    static const char words[] = "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z ";
+    sac_model_options mo;
+    sac_model *m;
+    sac_error err;
+    (void)state;
+    sac_model_options_default(&mo);
+    mo.chat_format = "plain";
+    assert_ok(sac_model_open(&m, FOLDER "gemma3", &mo, &err), err);
+    sac_session *s = chunked(m, 256, "f32");
+    for (size_t n = 0; n < 32; n++) {
+        pictures p;
+        char text[80] = "";
+        about(&p, true, LONG_TEXT LONG_TEXT "what is this?");
+        memcpy(text, words, 2 * n);
+        sac_part parts[N_IMAGES + 3];
+        parts[0] = (sac_part){.kind = SAC_PART_TEXT, .text = text};
+        memcpy(parts + 1, p.parts, p.message.n_parts * sizeof *parts);
+        const sac_message q = {.role = "user", .parts = parts, .n_parts = p.message.n_parts + 1};
+        sac_session_reset(s);
+        say(m, s, &q, &want);
+        sac_session_reset(s);
+        say_within(m, s, &q, &got, limits[0]);
+        if (memcmp(&got, &want, sizeof got)) fail_msg("behind %zu words", n);
+    }
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
 /* ---------------------------------------------------------------- what a piece may take */
 
 static void pace(void **state) {
@@ -182,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_any_size_give_the_same_answers),
         cmocka_unit_test(every_family_and_chunk),
+        cmocka_unit_test(pictures_that_are_cut),
         cmocka_unit_test(pace),
         cmocka_unit_test(chunks_keep_to_the_rule),
     };
