@@ -1,4 +1,5 @@
 #include "block.h"
+#include "heads.h"
 
 #include <stddef.h>
 
@@ -68,23 +69,41 @@ static sac_status adapt(const sac_block_rows *r, const sac_decoder_layer *w, siz
 
 /* ---------------------------------------------------------------- in */
 
-/* Every head of the rows by itself. Heads of one row lie side by side, and rows too where nothing is between them. */
-static sac_status norm_heads(const sac_block_rows *r, sac_mat x, const float *w) {
-    const int64_t dim = r->shape.head_dim, n_heads = x.cols / dim;
+/* Every head of the rows by itself, from x to y, which may be x. */
+static sac_status norm_heads(const sac_block_rows *r, head_view y, head_view x, const float *w) {
+    const int64_t dim = r->shape.head_dim, n_heads = y.rows.cols / dim;
+    const head_cut cut = cut_heads(y, x, n_heads);
+    for (int64_t i = 0; i < cut.n; i++)
+        SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){heads_of(y, cut, i, n_heads, dim),
+                                                               heads_of(x, cut, i, n_heads, dim), w, r->shape.rms_eps}));
+    return SAC_OK;
+}
+
+static sac_status norm_in_place(const sac_block_rows *r, sac_mat x, const float *w) {
+    const head_view v = {x, r->shape.head_dim};
     if (!w) return SAC_OK;
     if (r->shape.whole_qk_norm)
         return r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){x, x, w, r->shape.rms_eps});
-    const bool is_dense = x.stride == x.cols || x.rows == 1, by_row = x.rows < n_heads;
-    const int64_t n = is_dense ? 1 : by_row ? x.rows : n_heads;
-    for (int64_t i = 0; i < n; i++) {
-        sac_mat heads = {x.data, x.rows * n_heads, dim, dim, x.dtype};
-        if (!is_dense) {
-            heads.data = (uint8_t *)x.data + sac_dtype_row_bytes(x.dtype, i * (by_row ? x.stride : dim));
-            heads.rows = by_row ? n_heads : x.rows;
-            heads.stride = by_row ? dim : x.stride;
-        }
-        SAC_TRY(r->ops->rmsnorm(r->stream, &(sac_rmsnorm_args){heads, heads, w, r->shape.rms_eps}));
-    }
+    return norm_heads(r, v, v, w);
+}
+
+/* Where the product of q goes. */
+static sac_mat queries_to(const sac_block_rows *r) {
+    return r->shape.gated_attention ? r->wide : r->q;
+}
+
+/* Queries of their product, normed; gates to where they wait for attention. */
+static sac_status end_queries(const sac_block_rows *r, const sac_decoder_layer *w) {
+    if (!r->shape.gated_attention) return norm_in_place(r, r->q, w->q_norm);
+    const int64_t dim = r->shape.head_dim, n_heads = r->shape.n_heads;
+    const head_view q = {r->q, dim}, to = {r->query_gate, dim}, wide = {r->wide, 2 * dim};
+    head_view gate = wide;
+    gate.rows.data = (uint8_t *)wide.rows.data + sac_dtype_row_bytes(wide.rows.dtype, dim);
+    SAC_TRY(norm_heads(r, q, wide, w->q_norm));
+    const head_cut cut = cut_heads(to, gate, n_heads);
+    for (int64_t i = 0; i < cut.n; i++)
+        SAC_TRY(r->ops->convert_rows(r->stream, &(sac_convert_rows_args){heads_of(to, cut, i, n_heads, dim),
+                                                                         heads_of(gate, cut, i, n_heads, dim)}));
     return SAC_OK;
 }
 
@@ -146,16 +165,16 @@ static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(
         r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
                                                                  .x = x,
-                                                                 .y = {r->q, r->k, r->v},
+                                                                 .y = {queries_to(r), r->k, r->v},
                                                                  .w = {w->q, w->k, w->v},
                                                                  .bias = {w->q_bias, w->k_bias, w->v_bias},
                                                                  .fast = r->fast,
                                                                  .steady = r->steps}));
-    SAC_TRY(ADAPT(r, w, q, r->q, x));
+    SAC_TRY(ADAPT(r, w, q, queries_to(r), x));
     SAC_TRY(ADAPT(r, w, k, r->k, x));
     SAC_TRY(ADAPT(r, w, v, r->v, x));
-    SAC_TRY(norm_heads(r, r->q, w->q_norm));
-    return norm_heads(r, r->k, w->k_norm);
+    SAC_TRY(end_queries(r, w));
+    return norm_in_place(r, r->k, w->k_norm);
 }
 
 static sac_status store_keys(const sac_block_rows *r, int64_t at, const sac_block_part *part) {
@@ -194,11 +213,13 @@ static sac_status store_together(const sac_block_rows *r, int64_t at, const sac_
 static sac_status turn_and_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts,
                                  int n_parts) {
     if (!r->ops->fuses || (!r->steps && r->hidden.rows != 1)) return store_each(r, at, parts, n_parts);
-    for (int i = 0; i < n_parts; i += TOGETHER) {
-        int n = n_parts - i < TOGETHER ? n_parts - i : TOGETHER;
-        sac_status st = store_together(r, at + i, parts + i, n);
-        if (st == SAC_UNSUPPORTED) st = store_each(r, at + i, parts + i, n);
+    for (int i = 0, n; i < n_parts; i += n) {
+        for (n = 0; i + n < n_parts && n < TOGETHER && parts[i + n].n == 1;) n++;
+        sac_status st = n > 0 ? store_together(r, at, parts + i, n) : SAC_UNSUPPORTED;
+        if (n == 0) n = 1; /* a sequence with more rows */
+        if (st == SAC_UNSUPPORTED) st = store_each(r, at, parts + i, n);
         SAC_TRY(st);
+        for (int k = i; k < i + n; k++) at += parts[k].n;
     }
     return SAC_OK;
 }
@@ -227,7 +248,7 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
     SAC_TRY(product(r, r->v, x, &w->v, w->v_bias, false));
     SAC_TRY(ADAPT(r, w, k, r->k, x));
     SAC_TRY(ADAPT(r, w, v, r->v, x));
-    SAC_TRY(norm_heads(r, r->k, w->k_norm));
+    SAC_TRY(norm_in_place(r, r->k, w->k_norm));
     return store_keys(r, 0, part);
 }
 
@@ -237,7 +258,7 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
     SAC_TRY(normed(r, w->attn_norm));
     SAC_TRY(product(r, r->q, x, &w->q, w->q_bias, false));
     SAC_TRY(ADAPT(r, w, q, r->q, x));
-    SAC_TRY(norm_heads(r, r->q, w->q_norm));
+    SAC_TRY(norm_in_place(r, r->q, w->q_norm));
     return turn(r, r->q, r->shape.n_heads, rotation, pos);
 }
 
@@ -326,6 +347,13 @@ sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
     return add_norm(r);
 }
 
+/* What attention gives, gated where it is. */
+static sac_status gate_attention(const sac_block_rows *r) {
+    if (!r->shape.gated_attention) return SAC_OK;
+    return r->ops->swiglu(
+        r->stream, &(sac_swiglu_args){.y = r->q, .gate = r->query_gate, .up = r->q, .act = SAC_ACT_SIGMOID});
+}
+
 sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *w) {
     SAC_TRY(product(r, r->norm, r->q, &w->o, w->o_bias, false));
     SAC_TRY(ADAPT(r, w, o, r->norm, r->q));
@@ -333,6 +361,7 @@ sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *
 }
 
 sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    SAC_TRY(gate_attention(r));
     if (adds_apart(r, w->attn_post_norm)) {
         SAC_TRY(sac_block_attended(r, w));
         SAC_TRY(add_norm(r));
@@ -340,6 +369,39 @@ sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
     }
     SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
     SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
+    return sac_block_mlp(r, w);
+}
+
+/* ---------------------------------------------------------------- linear attention */
+
+static sac_linear_call linear_call(const sac_block_rows *r, const sac_decoder_layer *w) {
+    return (sac_linear_call){.ops = r->ops,
+                             .stream = r->stream,
+                             .shape = &r->shape.linear,
+                             .rows = &r->linear,
+                             .weights = &w->linear,
+                             .y = r->hidden,
+                             .x = input_of(r, w->attn_norm),
+                             .rms_eps = r->shape.rms_eps,
+                             .fast = r->fast,
+                             .steps = r->steps};
+}
+
+sac_status sac_block_linear_in(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const sac_linear_call c = linear_call(r, w);
+    SAC_TRY(normed(r, w->attn_norm));
+    return sac_linear_in(&c);
+}
+
+sac_status sac_block_linear_recur(const sac_block_rows *r, const sac_decoder_layer *w, int number, int64_t at,
+                                  const sac_linear_part *parts, int n_parts) {
+    const sac_linear_call c = linear_call(r, w);
+    return sac_linear_recur(&c, number, at, parts, n_parts);
+}
+
+sac_status sac_block_linear_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const sac_linear_call c = linear_call(r, w);
+    SAC_TRY(sac_linear_out(&c));
     return sac_block_mlp(r, w);
 }
 

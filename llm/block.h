@@ -9,7 +9,8 @@
  * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
  * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
- * the MLP (experts.h), or beside it (GraniteMoE's shared experts). Whether a layer's attention slides,
+ * the MLP (experts.h), or beside it (GraniteMoE's shared experts); a gate of each channel that attention gives, and a layer
+ * whose attention is linear (linear_attention.h), which has neither `in` nor caches (Qwen3.5). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
  *   gate of shared experts              a factor of each row of the MLP beside the experts
@@ -20,6 +21,7 @@
 #define SAC_LLM_BLOCK_H
 
 #include "experts.h"
+#include "linear_attention.h"
 #include "ops.h"
 
 /* What an adapter that is kept apart adds to a matrix of a layer: y += b (a x). The same rank in both; without data
@@ -37,13 +39,15 @@ typedef struct sac_adapted_layer {
 typedef struct sac_decoder_layer {
     const float *attn_norm, *mlp_norm; /* [hidden]; NULL where absent */
     const float *attn_post_norm, *mlp_post_norm; /* [hidden], of what is added to h; NULL where absent */
-    sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim] */
+    sac_weight q, k, v, o; /* [heads * head_dim][hidden], [kv..][hidden] x 2, [hidden][heads * head_dim]; of gated
+                              attention q is twice as high, behind each head's rows those of its gate */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL where absent */
     const float *q_norm, *k_norm;     /* [head_dim], the same for every head, or of all of them; NULL where absent */
     sac_weight gate, up, down;        /* [intermediate][hidden] x 2, [hidden][intermediate] */
     sac_weight router;                /* [experts][hidden], and in the place of the three above, or beside them: */
     const sac_expert *experts;        /* [experts]; NULL: the layer has none */
     const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
+    sac_linear_layer linear;          /* in the place of q, k, v and o where the layer's attention is linear */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */
@@ -52,8 +56,10 @@ typedef struct sac_block_shape {
     float rms_eps;
     sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
     bool whole_qk_norm;      /* q_norm and k_norm are of all heads together */
+    bool gated_attention;    /* what attention gives is multiplied by a gate; layers have a q_norm */
     float residual_scale;    /* of what a part makes; 0: 1 */
     sac_expert_shape experts;
+    sac_linear_shape linear;
 } sac_block_shape;
 
 /* n rows on their way through a block. Matrices have n rows, in the type of activations; but q, between in and out, in
@@ -67,8 +73,11 @@ typedef struct sac_block_rows {
     sac_mat q; /* [n][heads * head_dim] the queries; then the output of attention; .dtype: of activations */
     sac_mat k, v;     /* [n][kv heads * head_dim] scratch */
     sac_mat norm;     /* [n][hidden] scratch */
+    sac_mat query_gate; /* [n][heads * head_dim] of gated attention, between in and out */
+    sac_mat wide;       /* [n][2 * heads * head_dim] scratch of gated attention: queries and gates, head by head */
     sac_mat gate, up; /* [n][intermediate] scratch */
     sac_expert_rows experts;
+    sac_linear_rows linear;
     bool steps;       /* every row is the token of a step: its bits are those that it has alone */
     bool fast;        /* bf16 products allowed */
     int adapter;      /* of all rows: 0 none, otherwise the one after that many less one in `adapted` */
@@ -107,6 +116,13 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
                                         const sac_block_part *part);
 sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w,
                              const sac_rotation *rotation, const int32_t *pos);
+
+/* A layer whose attention is linear, in three: the products of all rows; the parts of the rows from `at` on, by the layer's
+ * number among such layers; the rest of all rows. */
+sac_status sac_block_linear_in(const sac_block_rows *r, const sac_decoder_layer *w);
+sac_status sac_block_linear_recur(const sac_block_rows *r, const sac_decoder_layer *w, int number, int64_t at,
+                                  const sac_linear_part *parts, int n_parts);
+sac_status sac_block_linear_out(const sac_block_rows *r, const sac_decoder_layer *w);
 
 /* The output of attention, in q, in the type of activations again, into the hidden rows; then the MLP. */
 sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w);

@@ -13,10 +13,13 @@ sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) 
                             .q = decoder_as(decoder_query_rows(r, first, n), s->dtype),
                             .k = decoder_mat(r, s->k, n, decoder_kv_cols(c)),
                             .v = decoder_mat(r, s->v, n, decoder_kv_cols(c)),
+                            .query_gate = decoder_gate_rows(r, first, n),
+                            .wide = decoder_mat(r, s->wide, n, 2 * decoder_q_cols(c)),
                             .norm = decoder_mat(r, s->norm, n, c->hidden),
                             .gate = decoder_mat(r, s->gate, n, c->intermediate),
                             .up = decoder_mat(r, s->up, n, c->intermediate),
                             .experts = s->experts,
+                            .linear = s->linear,
                             .fast = s->fast,
                             .adapter = s->adapter,
                             .low = decoder_mat(r, s->low, n, r->d->most_rank)};

@@ -48,6 +48,7 @@ typedef struct sac_decoder_config {
     sac_layer_set second;
     sac_rope_config second_rope;
     bool whole_qk_norm;      /* norms of queries and keys are of all heads together (OLMo 2) */
+    bool gated_attention;    /* what attention gives is multiplied by a gate (Qwen3.5; block.h) */
     float residual_scale;    /* of what a part of a layer makes, before it is added; 0: 1 (Granite) */
     float logit_divisor;     /* 0: 1 (Granite) */
     sac_activation gate_act; /* SAC_ACT_NONE: SiLU */
@@ -57,6 +58,8 @@ typedef struct sac_decoder_config {
     float logit_softcap;     /* c: logits l become c tanh(l / c); 0: none */
     sac_expert_shape experts;
     sac_layer_set sparse;    /* the layers that have experts in the place of their MLP */
+    sac_linear_shape linear; /* of the layers in linear_layers, whose attention is linear; at least one layer's is not */
+    sac_layer_set linear_layers;
     bool sees_spans;         /* the rows of a picture see one another, in a prompt */
     int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
                    arXiv:2406.04334): see sac_decoder_deep */
@@ -100,7 +103,8 @@ typedef struct sac_decoder_state {
     int64_t n_ctx, chunk, n_spare;
     int n_ahead, vocab;
     int n_deep;
-    sac_kv_cache cache;
+    sac_kv_cache cache;       /* of the layers with keys and values alone, as methods count them (sac_decoder_attending) */
+    sac_linear_states states; /* of the others */
     sac_prefill prefill;
     sac_decode decode;
     const sac_device *device; /* NULL: the CPU; where activations, rows and the device_ copies below are */
@@ -121,7 +125,7 @@ typedef struct sac_decoder_state {
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     sac_mass mass;                 /* when it is measured */
     int64_t last_row;              /* hidden row of the last token run */
-    sac_layer_stats *stats;        /* [n_layers], since the last reset */
+    sac_layer_stats *stats;        /* [shape.n_layers], since the last reset */
     const sac_visual_span *visual; /* of the prompt at hand; borrowed */
     int n_visual;
     sac_kept_observer observer;
@@ -134,10 +138,13 @@ typedef struct sac_decoder_state {
     void *hidden;              /* hidden states; row 0 is row first_row of the sequence */
     void *deep;                /* [n_deep * hidden] each, of a prompt; the same rows */
     void *queries;             /* [heads * head_dim] each, then the attention output; the same rows */
+    void *query_gates;         /* of gated attention: [heads * head_dim] each; the same rows */
+    void *wide;                /* of gated attention: [2 * heads * head_dim] each */
     void *norm;                /* [hidden] each */
     void *k, *v;               /* [kv_heads * head_dim] each */
     void *gate, *up;           /* [intermediate] each */
     sac_expert_rows experts;
+    sac_linear_rows linear;
     void *low;                 /* [most_rank] each */
     float *device_logits;      /* [vocab]; NULL on the CPU */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
@@ -147,7 +154,7 @@ typedef struct sac_decoder_state {
 
 /* Bytes by purpose: of a sequence as long as it lives, and of what it is lent. */
 typedef struct sac_decoder_plan {
-    size_t kv_bytes, rope_bytes, logits_bytes, method_bytes;
+    size_t kv_bytes, state_bytes, rope_bytes, logits_bytes, method_bytes;
 } sac_decoder_plan;
 typedef struct sac_decoder_loan {
     size_t staging_bytes, hidden_bytes, activation_bytes;
@@ -176,7 +183,7 @@ size_t sac_decoder_loan_bytes(const sac_decoder_loan *l);
 
 /* Keeps the first n tokens of the sequence, or none: returns how many are left. None are kept where a method
  * chose by what came after them: what it left may be wrong for another question. Packed formats keep all or
- * none; on a device none. */
+ * none; on a device none. Where layers have a state in the place of keys and values: all, or as many as that was saved of. */
 int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n);
 /* What it would return. */
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n);
@@ -196,7 +203,7 @@ void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
 /* Inputs of the widest of a layer's matrices. */
 static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
     const int64_t widths[] = {c->hidden, c->intermediate, c->experts.intermediate,
-                              (int64_t)c->n_heads * c->head_dim};
+                              (int64_t)c->n_heads * c->head_dim, sac_linear_values(&c->linear)};
     int64_t most = 0;
     for (size_t i = 0; i < SAC_COUNT(widths); i++) most = widths[i] > most ? widths[i] : most;
     return most;
@@ -205,6 +212,19 @@ static inline int64_t sac_decoder_widest(const sac_decoder_config *c) {
 /* Whether the layer has experts in the place of its MLP. */
 static inline bool sac_decoder_is_sparse(const sac_decoder_config *c, int layer) {
     return c->experts.n && sac_layer_set_has(&c->sparse, layer);
+}
+
+/* Whether the layer's attention is linear: it has a state of each sequence in the place of keys and values. */
+static inline bool sac_decoder_is_linear(const sac_decoder_config *c, int layer) {
+    return c->linear.n_heads && sac_layer_set_has(&c->linear_layers, layer);
+}
+
+/* Of the layers before this one as many as have attention over keys and values: its number among those, where it is one.
+ * Caches, formats and methods know these layers alone, by that number. With n_layers: how many there are. */
+static inline int sac_decoder_attending(const sac_decoder_config *c, int layer) {
+    int n = layer;
+    for (int i = 0; c->linear.n_heads && i < layer; i++) n -= sac_decoder_is_linear(c, i);
+    return n;
 }
 
 /* Experts of all layers together. */

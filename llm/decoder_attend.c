@@ -13,7 +13,7 @@ sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer,
         .ops = r->ops,
         .stream = r->stream,
         .shape = &s->shape,
-        .layer = layer,
+        .layer = sac_decoder_attending(c, layer),
         .q = q,
         .kv = kv,
         .past = past,
@@ -27,7 +27,7 @@ sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer,
         .n_visual = s->n_visual,
         .window_sums = s->window_sums.window ? &s->window_sums : NULL,
         .observer = s->observer,
-        .stats = &s->stats[layer],
+        .stats = &s->stats[sac_decoder_attending(c, layer)],
     };
 }
 
@@ -152,10 +152,11 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
     g->n = (int)decoder_min(t->n - at, TOGETHER);
     for (int i = 0; i < g->n; i++) {
         sac_decoder_state *s = t->states[at + i];
-        int64_t first = s->cache.n_rows, past, n = t->rows_each;
-        sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
+        int64_t first = s->cache.n_rows, past, row = decoder_first_row(t, at + i),
+                n = decoder_first_row(t, at + i + 1) - row;
+        sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, sac_decoder_attending(&t->d->config, layer), n, &past);
         g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
-        sac_mat q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        sac_mat q = sac_mat_rows(t->rows.q, row, n);
         q.dtype = sac_block_query_type(q.dtype, kv.dtype);
         g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
         g->part[i] = (sac_block_part){.n = n,
@@ -177,12 +178,28 @@ static sac_status take_back(const decoder_steps *t, const group *g) {
     return SAC_OK;
 }
 
+/* Each sequence's rows go on from its state. */
+static sac_status step_linear(const decoder_steps *t, int layer) {
+    const sac_decoder_layer *w = &t->d->layers[layer];
+    const int number = layer - sac_decoder_attending(&t->d->config, layer);
+    SAC_TRY(sac_block_linear_in(&t->rows, w));
+    for (int64_t at = 0, n; at < t->n; at += n) {
+        sac_linear_part parts[SAC_LINEAR_TOGETHER];
+        n = decoder_min(t->n - at, SAC_LINEAR_TOGETHER);
+        for (int64_t i = 0; i < n; i++)
+            parts[i] = (sac_linear_part){decoder_first_row(t, at + i + 1) - decoder_first_row(t, at + i), &t->states[at + i]->states};
+        SAC_TRY(sac_block_linear_recur(&t->rows, w, number, decoder_first_row(t, at), parts, (int)n));
+    }
+    return sac_block_linear_out(&t->rows, w);
+}
+
 sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
     const sac_decoder_layer *w = &t->d->layers[layer];
+    if (sac_decoder_is_linear(&t->d->config, layer)) return step_linear(t, layer);
     for (int64_t at = 0; at < t->n; at += TOGETHER) {
         group g;
         open_group(t, layer, at, &g);
-        SAC_TRY(at ? sac_block_store(&t->rows, at, g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
+        SAC_TRY(at ? sac_block_store(&t->rows, decoder_first_row(t, at), g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
         SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
         SAC_TRY(take_back(t, &g));
     }

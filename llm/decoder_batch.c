@@ -1,8 +1,13 @@
-/* decoder_batch.c - the rows of a batch, and who may be in one. */
+/* decoder_batch.c - the rows of a batch. */
 #include "decoder_batch.h"
 #include "decoder_run.h"
 
 #include <assert.h>
+
+/* What the product of q gives. */
+static int64_t product_cols(const sac_decoder_config *c) {
+    return (c->gated_attention ? 2 : 1) * decoder_q_cols(c);
+}
 
 void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
                             const sac_device *device, sac_dtype activations, sac_arena *arena) {
@@ -11,10 +16,14 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     *b = (sac_decoder_batch){.capacity = capacity, .device = device, .dtype = activations};
     b->hidden = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
-    b->qkv =
-        sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c) + 2 * decoder_kv_cols(c)));
+    b->qkv = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, product_cols(c) + 2 * decoder_kv_cols(c)));
+    if (c->gated_attention) {
+        b->queries = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c)));
+        b->query_gates = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c)));
+    }
     b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * c->intermediate));
     b->experts = sac_expert_rows_take(&c->experts, c->hidden, capacity, b->dtype, arena);
+    b->linear = sac_linear_rows_take(&c->linear, capacity, b->dtype, arena);
     if (d->most_rank) b->low = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, d->most_rank));
     b->logits = sac_arena_take(arena, n * (size_t)c->vocab * sizeof(float));
     if (device) b->ids = sac_arena_take(arena, n * sizeof *b->ids);
@@ -28,16 +37,21 @@ static sac_mat columns(const sac_decoder_batch *b, void *data, int64_t rows, int
 
 sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_decoder *d, int64_t n) {
     const sac_decoder_config *c = &d->config;
-    int64_t q = decoder_q_cols(c), kv = decoder_kv_cols(c), all = q + 2 * kv, wide = c->intermediate;
+    const int64_t q = decoder_q_cols(c), kv = decoder_kv_cols(c), product = product_cols(c), all = product + 2 * kv,
+                  wide = c->intermediate;
+    const sac_mat queries = columns(b, b->qkv, n, all, 0, product);
     return (sac_block_rows){.shape = decoder_block_shape(c),
                             .hidden = columns(b, b->hidden, n, c->hidden, 0, c->hidden),
                             .norm = columns(b, b->norm, n, c->hidden, 0, c->hidden),
-                            .q = columns(b, b->qkv, n, all, 0, q),
-                            .k = columns(b, b->qkv, n, all, q, kv),
-                            .v = columns(b, b->qkv, n, all, q + kv, kv),
+                            .q = c->gated_attention ? columns(b, b->queries, n, q, 0, q) : queries,
+                            .query_gate = columns(b, b->query_gates, n, q, 0, q),
+                            .wide = queries,
+                            .k = columns(b, b->qkv, n, all, product, kv),
+                            .v = columns(b, b->qkv, n, all, product + kv, kv),
                             .gate = columns(b, b->gate_up, n, 2 * wide, 0, wide),
                             .up = columns(b, b->gate_up, n, 2 * wide, wide, wide),
                             .experts = b->experts,
+                            .linear = b->linear,
                             .low = columns(b, b->low, n, d->most_rank, 0, d->most_rank),
                             .steps = true};
 }
@@ -47,15 +61,17 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
     assert(s->n_spare == 0);
     s->hidden = one.hidden.data;
     s->queries = one.q.data;
+    s->query_gates = one.query_gate.data, s->wide = one.wide.data;
     s->norm = one.norm.data;
     s->k = one.k.data, s->v = one.v.data;
     s->gate = one.gate.data, s->up = one.up.data;
     s->experts = b->experts;
+    s->linear = b->linear;
     s->low = one.low.data;
     s->device_logits = b->device ? b->logits : NULL;
     s->first_row = s->cache.n_rows;
 }
 
-bool sac_decoder_can_batch(const sac_decoder_state *s) {
-    return s->n_spare == 0;
+int64_t sac_decoder_step_rows(const sac_decoder_state *s) {
+    return s->n_spare + 1;
 }

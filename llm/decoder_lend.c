@@ -28,6 +28,8 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     s->gate = take_rows(s, a, rows, c->intermediate);
     s->up = take_rows(s, a, rows, c->intermediate);
     s->experts = sac_expert_rows_take(&c->experts, c->hidden, rows, s->dtype, a);
+    s->linear = sac_linear_rows_take(&c->linear, rows, s->dtype, a);
+    if (c->gated_attention) s->wide = take_rows(s, a, rows, 2 * decoder_q_cols(c));
     if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
     if (s->device) s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
     if (use == SAC_FOR_STEP) return;
@@ -47,6 +49,7 @@ static sac_decoder_loan take(sac_decoder_state *s, const sac_decoder *d, sac_dec
     at = a->used_bytes;
     s->hidden = take_rows(s, a, n.rows, c->hidden);
     s->queries = take_rows(s, a, n.rows, decoder_q_cols(c));
+    if (c->gated_attention) s->query_gates = take_rows(s, a, n.rows, decoder_q_cols(c));
     if (use == SAC_FOR_PROMPT && c->n_deep) s->deep = take_rows(s, a, n.rows, (int64_t)c->n_deep * c->hidden);
     loan.hidden_bytes = a->used_bytes - at;
     at = a->used_bytes;
@@ -84,7 +87,9 @@ sac_status sac_decoder_lend(sac_decoder_state *s, const sac_decoder *d, sac_deco
 void sac_decoder_give_back(sac_decoder_state *s) {
     s->cache.staging = NULL;
     s->hidden = s->deep = s->queries = s->norm = s->k = s->v = s->gate = s->up = s->low = NULL;
+    s->query_gates = s->wide = NULL;
     s->experts = (sac_expert_rows){0};
+    s->linear = (sac_linear_rows){0};
     s->device_logits = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

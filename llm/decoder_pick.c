@@ -13,11 +13,13 @@ static int64_t even_part(int64_t n, int64_t most) {
     return n_parts ? (n + n_parts - 1) / n_parts : 1;
 }
 
-/* A bias of o would have to go to the tokens without outputs, too; what is added is not scaled on that way. */
+/* A bias of o would have to go to the tokens without outputs, too; what is added is not scaled on that way, and gates are
+ * those of all queries. */
 bool sac_decoder_picks_queries(const sac_prefill_work *w) {
     const sac_prefill *p = &w->s->prefill;
     return p->policy->picks_queries && p->policy->picks_queries(p->p) && w->n > 1 &&
-           !sac_prefill_is_short(p, w->n_seen) && !w->d->layers[w->layer].o_bias && w->d->config.residual_scale == 0;
+           !sac_prefill_is_short(p, w->n_seen) && !w->d->config.gated_attention && !w->d->layers[w->layer].o_bias &&
+           w->d->config.residual_scale == 0;
 }
 
 /* Hidden rows and positions of the listed tokens, side by side; positions are moved as rows of one number. */

@@ -17,7 +17,10 @@ static double mlp_channels(const sac_decoder_config *c, int layer) {
 static double row_cost(const sac_prefill_work *w) {
     const sac_decoder_config *c = &w->d->config;
     double hidden = c->hidden, q = (double)decoder_q_cols(c), kv = (double)decoder_kv_cols(c);
-    return w->stage == SAC_PREFILL_IN ? hidden * (q + 2 * kv) : hidden * (q + 3.0 * mlp_channels(c, w->layer));
+    if (w->stage != SAC_PREFILL_IN) return hidden * (q + 3.0 * mlp_channels(c, w->layer));
+    if (sac_decoder_is_linear(c, w->layer))
+        return sac_linear_attention_cost(&c->linear, c->hidden) + 3 * hidden * mlp_channels(c, w->layer);
+    return hidden * ((c->gated_attention ? 2 : 1) * q + 2 * kv);
 }
 
 /* On a device a piece is queued, and short. */
@@ -25,10 +28,10 @@ static bool may_cut(const sac_prefill_work *w) {
     return w->most > 0 && !w->s->device;
 }
 
-/* Rows at a time. */
+/* Rows at a time. Chunks of a model with linear attention stay as they are: states are saved between them. */
 static int64_t most_rows(const sac_prefill_work *w) {
     const int64_t chunk = w->s->chunk, least = SAC_PREFILL_LEAST_ROWS, step = 16;
-    if (!may_cut(w) || chunk <= least || w->most >= (double)chunk * row_cost(w)) return chunk;
+    if (!may_cut(w) || w->s->states.n_layers || chunk <= least || w->most >= (double)chunk * row_cost(w)) return chunk;
     const int64_t n = (int64_t)(w->most / row_cost(w)) / step * step;
     return n < least ? least : n;
 }
@@ -56,6 +59,15 @@ static int64_t attend_rows(const sac_prefill_work *w) {
     return decoder_min(n < least ? least : n, left);
 }
 
+/* The last border between chunks with as many rows behind it as a chunk has, in which prompts that begin alike mostly
+ * differ; 0: there is none. */
+static int64_t border_to_save(const sac_prefill_work *w) {
+    sac_prefill_work copy = *w;
+    int64_t border = 0;
+    for (copy.at = 0; copy.n - copy.at >= copy.s->chunk; copy.at += chunk_rows(&copy)) border = copy.at;
+    return border;
+}
+
 /* ---------------------------------------------------------------- the pieces of a layer */
 
 /* Rows whose outputs nobody reads: in the last layer all but the last n_out. */
@@ -65,7 +77,8 @@ static int64_t n_unread(const sac_prefill_work *w) {
 
 static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     const sac_decode_policy *decode = w->s->decode.policy;
-    SAC_TRY(sac_kv_cache_begin_layer(&w->s->cache, r->ops, r->stream, w->layer, w->n, &w->kv, &w->kv_past));
+    const int number = sac_decoder_attending(&w->d->config, w->layer);
+    SAC_TRY(sac_kv_cache_begin_layer(&w->s->cache, r->ops, r->stream, number, w->n, &w->kv, &w->kv_past));
     w->picks = sac_decoder_picks_queries(w);
     w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries);
     w->some = (sac_attended){0};
@@ -78,7 +91,36 @@ static void go_to(sac_prefill_work *w, sac_prefill_stage stage, int64_t at) {
     w->at = at;
 }
 
+static sac_status end_layer(sac_prefill_work *w) {
+    const bool attends = !sac_decoder_is_linear(&w->d->config, w->layer);
+    if (w->s->prefill.policy->keep && attends) SAC_TRY(sac_decoder_drop_tokens(w));
+    go_to(w, SAC_PREFILL_IN, 0);
+    if (++w->layer < w->d->config.n_layers) return SAC_OK;
+    w->s->last_row = w->past + w->n - 1;
+    w->s->cache.n_rows = w->n_seen;
+    if (w->save_at) w->s->states.saved_rows = w->past + w->save_at;
+    go_to(w, SAC_PREFILL_DONE, 0);
+    return SAC_OK;
+}
+
+/* All of a layer whose attention is linear, chunk after chunk: nothing of it waits for later rows. */
+static sac_status chunk_linear(sac_prefill_work *w) {
+    const decoder_run r = decoder_run_of(w);
+    const sac_decoder_layer *layer = &w->d->layers[w->layer];
+    const int number = w->layer - sac_decoder_attending(&w->d->config, w->layer);
+    const sac_linear_part part = {chunk_rows(w), &w->s->states};
+    const sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, part.n);
+    SAC_TRY(sac_block_linear_in(&x, layer));
+    SAC_TRY(sac_block_linear_recur(&x, layer, number, 0, &part, 1));
+    SAC_TRY(sac_block_linear_out(&x, layer));
+    SAC_TRY(sac_decoder_add_deep(w, w->past + w->at, part.n));
+    w->at += part.n;
+    if (w->at == w->save_at) SAC_TRY(sac_linear_states_save(part.states, number, w->s->device, w->stream));
+    return w->at == w->n ? end_layer(w) : SAC_OK;
+}
+
 static sac_status chunk_in(sac_prefill_work *w) {
+    if (sac_decoder_is_linear(&w->d->config, w->layer)) return chunk_linear(w);
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_layer *layer = &w->d->layers[w->layer];
     if (w->at == 0) SAC_TRY(begin_layer(w, &r));
@@ -145,16 +187,6 @@ static sac_status add(sac_prefill_work *w) {
     return SAC_OK;
 }
 
-static sac_status end_layer(sac_prefill_work *w) {
-    if (w->s->prefill.policy->keep) SAC_TRY(sac_decoder_drop_tokens(w));
-    go_to(w, SAC_PREFILL_IN, 0);
-    if (++w->layer < w->d->config.n_layers) return SAC_OK;
-    w->s->last_row = w->past + w->n - 1;
-    w->s->cache.n_rows = w->n_seen;
-    go_to(w, SAC_PREFILL_DONE, 0);
-    return SAC_OK;
-}
-
 static sac_status chunk_out(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     const sac_decoder_layer *layer = &w->d->layers[w->layer];
@@ -180,14 +212,17 @@ static sac_status fail(sac_prefill_work *w, sac_status st, sac_error *err) {
     return sac_decoder_explain(&r, st, err);
 }
 
-static sac_status prepare(const sac_prefill_work *w) {
+static sac_status prepare(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     sac_decoder_state *s = w->s;
     const sac_decode_policy *decode = s->decode.policy;
+    w->save_at = s->states.n_layers && !s->prefill.policy->keep ? border_to_save(w) : 0; /* all layers have the same chunks */
     SAC_TRY(sac_decoder_prepare_rotations(&r, w->past, w->n_seen));
     for (int64_t i = w->past; i < w->n_seen; i++) s->positions[i] = (int32_t)i;
     s->n_positions = 0;
     SAC_TRY(sac_decoder_upload_positions(&r, w->past, w->n));
+    SAC_TRY(sac_linear_states_begin(&s->states, w->past, s->device, w->stream));
+    if (w->save_at) s->states.saved_rows = 0; /* until all layers are saved */
     if (!decode->inputs) return SAC_OK;
     return decode->inputs(s->decode.state, w->ops, w->stream, decoder_hidden_rows(&r, w->past, w->n),
                           w->past);

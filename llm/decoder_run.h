@@ -41,6 +41,14 @@ static inline sac_mat decoder_query_rows(const decoder_run *r, int64_t first, in
     return sac_mat_rows(all, first - s->first_row, n);
 }
 
+/* Gates of queries, where attention is gated. */
+static inline sac_mat decoder_gate_rows(const decoder_run *r, int64_t first, int64_t n) {
+    const sac_decoder_state *s = r->s;
+    const int64_t cols = decoder_q_cols(&r->d->config);
+    if (!s->query_gates) return (sac_mat){0};
+    return sac_mat_rows((sac_mat){s->query_gates, s->n_ctx, cols, cols, s->dtype}, first - s->first_row, n);
+}
+
 /* The same memory with elements of another type of the same size. */
 static inline sac_mat decoder_as(sac_mat m, sac_dtype t) {
     m.dtype = t;
@@ -54,8 +62,10 @@ static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
                              .rms_eps = c->rms_eps,
                              .gate_act = c->gate_act,
                              .whole_qk_norm = c->whole_qk_norm,
+                             .gated_attention = c->gated_attention,
                              .residual_scale = c->residual_scale,
-                             .experts = c->experts};
+                             .experts = c->experts,
+                             .linear = c->linear};
 }
 
 /* Hidden rows [first, first + n) of the sequence, at most a chunk, with its scratch. */
@@ -92,14 +102,19 @@ static inline sac_status decoder_upload(const decoder_run *r, void *to, const vo
 sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, sac_mat q,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen);
 
-/* A token each of n sequences, or one sequence's with tokens that are computed again before it. Rows of a
- * sequence follow one another. */
+/* A token each of n sequences, with tokens before it that are computed again. Rows of a sequence follow one another,
+ * the token's own is the last. */
 typedef struct decoder_steps {
     const sac_decoder *d;
     sac_decoder_state *const *states; /* [n] */
-    int64_t n, rows_each;
-    sac_block_rows rows; /* [n * rows_each] */
+    int64_t n;
+    const int64_t *first; /* [n + 1] where the rows of each begin and the last ones end; NULL: a row each */
+    sac_block_rows rows;
 } decoder_steps;
+
+static inline int64_t decoder_first_row(const decoder_steps *t, int64_t i) {
+    return t->first ? t->first[i] : i;
+}
 
 /* One layer of a step. Attention is each sequence's own; on a device in one go, as far as ops and methods
  * go. */

@@ -8,7 +8,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
                                            const sac_rope_config *rope, const sac_device *device) {
     const sac_decoder_config *c = &d->config;
     return (sac_attention_shape){
-        .n_layers = c->n_layers,
+        .n_layers = sac_decoder_attending(c, c->n_layers),
         .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads,
         .head_dim = c->head_dim,
@@ -21,6 +21,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .softcap = c->softcap,
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
+        .rotation_factor = sac_rope_attention_factor(rope),
         .controller = d->controller,
         .head_losses = d->head_losses,
         .device = device,
@@ -84,6 +85,11 @@ static sac_status check_model(const sac_decoder_state *s, const sac_kv_choice *k
                         : decode ? "decode policy"
                                  : "KV format",
                         prefill ? prefill : decode ? decode : packed);
+    if (s->states.n_layers && d->rebuild && d->max_rebuild(s->decode.p) > 0)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "decode policy %s computes old tokens again, and in this model each changes the state of %d layers, "
+                        "which a second time would be wrong: use r=0",
+                        d->name, s->states.n_layers);
     if (!s->shape.sees_spans) return SAC_OK;
     if (prefill)
         return sac_fail(err, SAC_UNSUPPORTED,
@@ -122,6 +128,12 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
             return sac_fail(err, SAC_UNSUPPORTED,
                             "prefill policy %s drops tokens, and decode policy %s needs the rows of all",
                             s->prefill.policy->name, m->policy->name);
+    if (s->prefill.policy->keep && kv->format->packing && kv->format->packing->turns_keys &&
+        kv->format->packing->turns_keys(kv->p))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy %s drops tokens, and KV format %s with rope=before turns rows by their numbers: use "
+                        "rope=after",
+                        s->prefill.policy->name, kv->format->name);
     if (s->prefill.policy->turns_keys && d->settle)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s drops rows, and prefill policy %s needs those of all tokens",
@@ -172,6 +184,11 @@ static sac_status check_ahead(const sac_decoder_state *s, const sac_decoder_conf
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft and LongRoPE: how a row is turned depends on the length of the sequence; use --ctx %.0f or less",
                         s->rope.original_max_position);
+    if (s->states.n_layers)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "a draft and this model: %d of its %d layers keep one state of all tokens, and refused ones could not "
+                        "be taken back; run without a draft",
+                        s->states.n_layers, c->n_layers);
     if (s->shape.measure_mass)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft and measure_mass: refused tokens would be measured too");
@@ -186,6 +203,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
                              .n_deep = c->n_deep,
                              .n_ahead = o->n_ahead,
                              .vocab = c->vocab,
+                             .states = {.shape = c->linear, .n_layers = c->n_layers - sac_decoder_attending(c, c->n_layers)},
                              .fast = o->fast,
                              .rope = c->rope,
                              .device = o->device && o->device->kind != SAC_DEVICE_CPU ? o->device : NULL,
@@ -236,6 +254,8 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
      at = m->device->used_bytes, host_at = m->host->used_bytes)
     sac_kv_cache_take(&s->cache, m->device, m->host);
     ADD_TO(kv_bytes);
+    sac_linear_states_take(&s->states, m->device);
+    ADD_TO(state_bytes);
     sac_buffer positions = sac_take_both(m, (size_t)(s->n_ctx + s->n_spare) * sizeof *s->positions);
     sac_buffer table = sac_take_both(m, decoder_floats(s->n_ctx, c->rope.rot_dim));
     s->positions = positions.host, s->device_positions = positions.device;
@@ -250,7 +270,7 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
     ADD_TO(logits_bytes);
     sac_prefill_take(&s->prefill, &s->shape, m);
     sac_decode_take(&s->decode, &s->shape, m);
-    s->stats = sac_take_host(m, (size_t)c->n_layers * sizeof *s->stats);
+    s->stats = sac_take_host(m, (size_t)s->shape.n_layers * sizeof *s->stats);
     if (s->window_sums.window) {
         bool diagonals = s->prefill.policy->observes_diagonals;
         sac_window_sums_take(&s->window_sums, &s->shape, diagonals, m->host);
@@ -299,12 +319,13 @@ static bool keeps_prefix(const sac_decoder_state *s) {
 int64_t sac_decoder_can_keep(const sac_decoder_state *s, int64_t n) {
     const sac_kv_cache *c = &s->cache;
     if (n > c->n_rows || !keeps_prefix(s)) return 0;
+    if (s->states.n_layers && n < c->n_rows) n = n < s->states.saved_rows ? 0 : s->states.saved_rows;
     if (sac_kv_cache_is_packed(c)) return n == c->n_rows && !s->device ? n : 0;
     return n;
 }
 
 bool sac_decoder_shares(const sac_decoder_state *s) {
-    return keeps_prefix(s) && !sac_kv_cache_is_packed(&s->cache);
+    return keeps_prefix(s) && !sac_kv_cache_is_packed(&s->cache) && !s->states.n_layers;
 }
 
 /* A scheme may stretch positions by the context's length, and rows are made in chunks (SAC_LINEAR_FEW_ROWS). */
@@ -332,6 +353,7 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     sac_kv_cache *c = &s->cache;
     n = sac_decoder_can_keep(s, n);
     if (n > 0 && n == c->n_rows) return n;
+    s->states.goes_back = n > 0;
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
         sac_decode_cut(&s->decode, n);

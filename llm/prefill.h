@@ -34,6 +34,7 @@ typedef struct sac_prefill_work {
     int64_t at;              /* rows of the stage that are done */
     double most;             /* the caller's: multiply-adds that the next piece may take, as far as it can be cut
                                 (sac_prefill_work_next); 0 = any */
+    int64_t save_at; /* of so many new rows the states of layers with linear attention are saved; 0: they are not */
 
     /* The layer under way. */
     sac_kv_view kv;

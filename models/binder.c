@@ -33,6 +33,18 @@ static const sac_weight_slot decoder_slots[] = {
     LAYER(down, true),
     LAYER(router, true),
 };
+/* Of layers whose attention is linear, where a model has any. */
+static const sac_weight_slot linear_slots[] = {
+    LAYER(linear.qkv, true),
+    LAYER(linear.z, true),
+    LAYER(linear.a, true),
+    LAYER(linear.b, true),
+    LAYER(linear.out, true),
+    LAYER(linear.conv, false),
+    LAYER(linear.a_log, false),
+    LAYER(linear.dt_bias, false),
+    LAYER(linear.norm, false),
+};
 #undef PART
 #undef LAYER
 
@@ -55,7 +67,7 @@ typedef struct part {
     void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
-enum { DECODER, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
+enum { DECODER, LINEAR, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -81,6 +93,9 @@ static void list_parts(binder *b) {
                                .n_slots = (int)SAC_COUNT(decoder_slots),
                                .n_layers = c->decoder.n_layers,
                                .layer_bytes = sizeof(sac_decoder_layer)};
+    b->parts[LINEAR] = b->parts[DECODER];
+    b->parts[LINEAR].slots = linear_slots;
+    b->parts[LINEAR].n_slots = c->decoder.linear.n_heads ? (int)SAC_COUNT(linear_slots) : 0;
     b->parts[EXPERTS] = (part){.slots = expert_slots,
                                .n_slots = c->decoder.experts.n ? (int)SAC_COUNT(expert_slots) : 0,
                                .n_layers = c->decoder.n_layers * c->decoder.experts.n,
@@ -146,6 +161,17 @@ static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
     }
 }
 
+/* The same of [rows][columns], read as [columns][rows]. */
+static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n) {
+    const int64_t rows = t->dim[0], cols = n / rows;
+    const size_t element = sac_dtype_row_bytes(t->dtype, 1);
+    for (int64_t i = 0; i < n; i++) {
+        sac_checkpoint_tensor one = *t;
+        one.data += (size_t)i * element;
+        to_f32(out + i % cols * rows + i / cols, &one, 1);
+    }
+}
+
 static sac_status take(binder *b, const char *name, size_t n_bytes, void **out) {
     if (!b->fill) {
         b->arena_bytes += sac_arena_block_bytes(n_bytes);
@@ -164,6 +190,8 @@ static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_c
     int64_t n = count(t);
     const sac_tensor base = sac_checkpoint_matrix(t);
     void *values = NULL;
+    if (row->transposed && adapted->n_loras)
+        return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only", t->name);
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
     SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
     if (!b->fill) return SAC_OK;
@@ -172,7 +200,7 @@ static sac_status bind_vector(binder *b, const sac_spec_tensor *row, const sac_c
         SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values, b->s->pool,
                                b->err));
     else
-        to_f32(values, t, n);
+        (row->transposed ? to_f32_turned : to_f32)(values, t, n);
     for (int64_t i = 0; i < n && row->plus_one && !b->s->gguf; i++) ((float *)values)[i] += 1.0f;
     return SAC_OK;
 }
@@ -288,18 +316,21 @@ static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot
     *out = true;
     if (!row->when) return SAC_OK;
     const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
-    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each);
+    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each),
+               linear = p <= &b->parts[LINEAR] && sl->in_layer && sac_decoder_is_linear(&b->c->decoder, layer);
     const struct {
         const char *name;
         bool set;
     } flags[] = {
         {"untied", b->own_head},
-        {"qkv_bias", b->c->qkv_bias},
-        {"o_bias", b->c->o_bias},
+        {"attention", !linear},
+        {"linear", linear},
+        {"qkv_bias", b->c->qkv_bias && !linear},
+        {"o_bias", b->c->o_bias && !linear},
         {"projector_bias", b->c->projector_bias},
         {"newline", b->c->image_newline},
         {"norm_bias", b->c->projector_norm_bias},
-        {"qk_norm", b->c->qk_norm},
+        {"qk_norm", b->c->qk_norm && !linear},
         {"post_norms", b->c->post_norms},
         {"pre_norms", !b->c->no_pre_norms},
         {"experts", sparse},
@@ -422,7 +453,7 @@ static sac_status take_tables(binder *b) {
 static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
-    b->parts[DECODER].layers = (uint8_t *)m->decoder.layers;
+    b->parts[DECODER].layers = b->parts[LINEAR].layers = (uint8_t *)m->decoder.layers;
     const sac_expert *next = (sac_expert *)(void *)b->parts[EXPERTS].layers;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
         if (sac_decoder_is_sparse(&b->c->decoder, i)) {
@@ -538,6 +569,7 @@ static bool is_known(const char *slot) {
     bool in_merger = SAC_MERGERS(X) false;
 #undef X
     return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
+           has_slot(linear_slots, (int)SAC_COUNT(linear_slots), slot) ||
            has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }

@@ -13,6 +13,15 @@ static sac_status place_adapted(sac_placer *p, sac_adapted_layer *l) {
     return SAC_OK;
 }
 
+static sac_status place_linear(sac_placer *p, const sac_linear_shape *s, sac_linear_layer *l) {
+    sac_weight *matrices[] = {&l->qkv, &l->z, &l->a, &l->b, &l->out};
+    for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
+    SAC_TRY(sac_place_vector(p, &l->conv, s->conv_width * sac_linear_mixed(s)));
+    SAC_TRY(sac_place_vector(p, &l->a_log, s->n_heads));
+    SAC_TRY(sac_place_vector(p, &l->dt_bias, s->n_heads));
+    return sac_place_vector(p, &l->norm, s->value_dim);
+}
+
 static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_decoder_layer *l) {
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
     sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
@@ -21,7 +30,8 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     SAC_TRY(sac_place_vector(p, &l->mlp_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->attn_post_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->mlp_post_norm, c->hidden));
-    SAC_TRY(sac_place_vector(p, &l->q_bias, q));
+    SAC_TRY(sac_place_vector(p, &l->q_bias, c->gated_attention ? 2 * q : q));
+    SAC_TRY(place_linear(p, &c->linear, &l->linear));
     SAC_TRY(sac_place_vector(p, &l->k_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->v_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->q_norm, c->whole_qk_norm ? q : c->head_dim));
@@ -109,7 +119,7 @@ static bool has_matrix(const sac_decoder *d, sac_dtype t) {
     bool has = d->embed.tensor.dtype == t || d->head.tensor.dtype == t;
     for (int i = 0; i < d->config.n_layers; i++) {
         const sac_decoder_layer *l = &d->layers[i];
-        const sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        const sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down, &l->linear.qkv, &l->linear.out};
         for (size_t k = 0; k < SAC_COUNT(matrices); k++) has = has || matrices[k]->tensor.dtype == t;
         has = has || (l->experts && l->experts->gate.tensor.dtype == t);
     }

@@ -1,5 +1,5 @@
 /* duo_heads.c - what each key-value head would lose as a streaming head of DuoAttention (sparse/duo.c), which a
- * model folder may bring along: duo.safetensors with one tensor, lost [n_layers][n_kv_heads] of F32, shares of
+ * model folder may bring along: duo.safetensors with one tensor, lost [layers with keys and values][n_kv_heads] of F32, shares of
  * softmax weight. `saccade calibrate` writes one. */
 #include "model_load.h"
 #include "safetensors.h"
@@ -11,7 +11,7 @@
 static sac_status find(const sac_checkpoint *c, const sac_decoder_config *config,
                        const sac_checkpoint_tensor **out, sac_error *err) {
     const sac_checkpoint_tensor *t = *out = sac_checkpoint_find(c, "lost");
-    const int64_t want[2] = {config->n_layers, config->n_kv_heads};
+    const int64_t want[2] = {sac_decoder_attending(config, config->n_layers), config->n_kv_heads};
     char is[SAC_SHAPE_TEXT], wanted[SAC_SHAPE_TEXT];
     if (!t) return sac_fail(err, SAC_BAD_FILE, "no tensor lost");
     if (t->dtype != SAC_DTYPE_F32)

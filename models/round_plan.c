@@ -17,9 +17,10 @@ static bool is_of_expert(const sac_spec_tensor *row) {
     return strncmp(row->slot, "expert.", 7) == 0;
 }
 
-/* Whose scores choose: in full bits, as in everybody's files. */
-static bool is_router(const sac_spec_tensor *row) {
-    return strcmp(row->slot, "layer.router") == 0;
+/* Whose scores choose, and the gates of linear attention, a number a head each: in full bits, as in everybody's files. */
+static bool stays_whole(const sac_spec_tensor *row) {
+    return strcmp(row->slot, "layer.router") == 0 || strcmp(row->slot, "layer.linear.a") == 0 ||
+           strcmp(row->slot, "layer.linear.b") == 0;
 }
 
 static bool is_text(const sac_spec_tensor *row) {
@@ -60,7 +61,7 @@ static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const s
     if (!e.from || (row->within.n && is_listed(p, e.from))) return SAC_OK;
     if (!sac_tensor_table_name(table, row, true, which, 0, name)) name[0] = 0;
     snprintf(e.gguf, sizeof e.gguf, "%.90s", name);
-    e.is_matrix = row->shape.n > 1;
+    e.is_matrix = row->shape.n == 2; /* a convolution is none */
     if (!is_float(e.from))
         return sac_fail(err, SAC_UNSUPPORTED,
                         "tensor %.150s is %s, quantised already: give the original, in 16 or 32 bits",
@@ -89,7 +90,7 @@ static void choose(sac_round_plan *p, const sac_scheme *s, const sac_model_confi
         sac_plan_entry *e = &p->entries[i];
         sac_rounded r;
         sac_rounded_of(&r, e->from);
-        if (!e->is_matrix || is_router(e->row)) continue;
+        if (!e->is_matrix || stays_whole(e->row)) continue;
         e->is_rounded = s->is_gguf || is_of_layer(e->row) || is_of_expert(e->row);
         if (s->is_gguf)
             e->type = sac_scheme_block_type(s, &model, e->gguf, e->layer, r.cols);

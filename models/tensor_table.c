@@ -33,6 +33,11 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "vocab", d->vocab);
     add_symbol(t, "experts", d->experts.n);
     add_symbol(t, "expert_width", d->experts.intermediate);
+    add_symbol(t, "linear_mixed", sac_linear_mixed(&d->linear));
+    add_symbol(t, "linear_values", sac_linear_values(&d->linear));
+    add_symbol(t, "linear_heads", d->linear.n_heads);
+    add_symbol(t, "linear_value_dim", d->linear.value_dim);
+    add_symbol(t, "linear_width", d->linear.conv_width);
     t->n_experts = d->experts.n;
     sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];
     const sac_merger m = sac_model_config_merger(c);

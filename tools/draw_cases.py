@@ -5,7 +5,8 @@
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
-llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), pixtral, mistral3, ministral (and the text of Ministral 3).
+llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), pixtral, mistral3, ministral (and the text of Ministral 3),
+qwen3_5_text, qwen3_5.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -359,6 +360,56 @@ def write_glm4v(folder, rng, seed):
         tiny.write_json(folder, name, content)
 
 
+def draw_hybrid_text(rng):
+    """Layers of both kinds in any order, the last of either; at least one of full attention."""
+    n, heads, dim = rng.randint(1, 6), rng.choice([1, 2, 3, 4]), rng.choice([8, 16, 24, 32])
+    factor = rng.choice([None, 0.25, 0.5, 1.0])
+    pairs = int(dim * (factor or 0.25)) // 2
+    first = rng.randint(0, pairs)
+    second = rng.randint(0, pairs - first)
+    rope = {"rope_type": "default", "rope_theta": rng.choice([300.0, 1e4, 1e6]), "mrope_interleaved": True,
+            "mrope_section": [first, second, pairs - first - second]}
+    if factor:
+        rope["partial_rotary_factor"] = factor
+    keys = rng.choice([1, 2, 3])
+    text = {"hidden_size": rng.choice([16, 24, 36]), "num_hidden_layers": n, "num_attention_heads": heads, "head_dim": dim,
+            "num_key_value_heads": rng.choice([k for k in (1, 2, 3, 4) if heads % k == 0]), "intermediate_size": rng.choice([13, 40, 64]),
+            "linear_num_key_heads": keys, "linear_num_value_heads": keys * rng.choice([1, 2, 3]),
+            "linear_key_head_dim": rng.choice([3, 4, 8, 16, 20]), "linear_value_head_dim": rng.choice([4, 5, 8, 12, 24]),
+            "linear_conv_kernel_dim": rng.choice([2, 3, 4, 4, 4, 5]), "attention_bias": rng.random() < 0.3,
+            "tie_word_embeddings": rng.random() < 0.4, "rope_parameters": rope}
+    if rng.random() < 0.3 and n >= 2:
+        text["full_attention_interval"] = rng.randint(1, n)
+    else:
+        types = [rng.choice(["linear_attention", "linear_attention", "full_attention"]) for _ in range(n)]
+        types[rng.randrange(n)] = "full_attention"
+        text["layer_types"] = types
+    return text
+
+
+def write_qwen3_5_text(folder, rng, seed):
+    write_weights(folder, tiny.qwen3_5_text(**draw_hybrid_text(rng)), seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+
+
+def write_qwen3_5(folder, rng, seed):
+    """Bounds that some pictures are under and some over."""
+    heads, patch, merge = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3])
+    text = draw_hybrid_text(rng)
+    config = tiny.qwen3_5({"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
+                           "intermediate_size": rng.choice([3, 20, 60]), "num_position_embeddings": rng.randint(1, 9) ** 2,
+                           "spatial_merge_size": merge}, text)
+    write_weights(folder, config, seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    square = (merge * patch) ** 2
+    common = {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    for name, kind in (("preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor"}),
+                       ("video_preprocessor_config.json", {"video_processor_type": "Qwen3VLVideoProcessor"})):
+        low = square * rng.randint(1, 20)
+        bounds = {"shortest_edge": low, "longest_edge": low + square * rng.randint(1, 60)}
+        tiny.write_json(folder, name, {**kind, **common, "size": bounds})
+
+
 def draw_tower(rng, kind, least):
     heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 6)
     return kind(image_size=patch * rng.randint(least, 7) + rng.randrange(patch), patch_size=patch, hidden_size=heads * rng.choice([4, 8]),
@@ -489,7 +540,8 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
-            "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case)}
+            "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
+            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

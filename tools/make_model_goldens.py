@@ -1038,6 +1038,7 @@ CASES = {
     "Qwen2_5_VLForConditionalGeneration": QWEN_VL,
     "Qwen3VLForConditionalGeneration": QWEN3_VL,
     "Qwen3VLMoeForConditionalGeneration": QWEN3_VL,
+    "Qwen3_5ForConditionalGeneration": [c for c in QWEN3_VL if c["name"] not in ("five frames", "picture and frames")],
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),
@@ -1077,7 +1078,7 @@ def open_model(path):
         return QwenVL(path)
     if architecture.startswith("Glm4") and "Conditional" in architecture:
         return Glm4v(path)
-    if architecture.startswith("Qwen3VL"):
+    if architecture.startswith(("Qwen3VL", "Qwen3_5ForConditional")):
         return Qwen3VL(path)
     if architecture == "InternVLChatModel":
         return InternVLChat(path)

@@ -84,7 +84,9 @@ def draw(shapes, seed, tied):
     out = {}
     for name, shape in shapes:
         x = torch.randn(shape, generator=g)
-        if is_around_one(name, shapes):  # a norm after a part is louder, which drowns the token itself as below
+        if name.endswith("A_log"):  # heads that forget fast and slowly
+            x = x - 1
+        elif is_around_one(name, shapes):  # a norm after a part is louder, which drowns the token itself as below
             x = 0.2 * x + (2 if "post_" in name else 0)
         elif "norm" in name or "ln" in name.split(".")[-1]:
             x = 0.2 * x + (1 if name.endswith("weight") else 0)
@@ -105,9 +107,10 @@ def draw(shapes, seed, tied):
 
 
 def is_around_one(name, shapes):
-    """Gemma's norms, but not its tower's, are kept as what is added to 1."""
+    """Gemma's norms, but not its tower's, are kept as what is added to 1; so are Qwen3.5's but those of linear attention."""
     is_gemma = any("pre_feedforward_layernorm" in n for n, _ in shapes)
-    return is_gemma and "norm" in name and "vision_tower" not in name
+    is_hybrid = any("linear_attn" in n for n, _ in shapes)
+    return ((is_gemma and "vision_tower" not in name) or (is_hybrid and "visual" not in name and "linear_attn" not in name)) and "norm" in name
 
 
 def tensor_shapes(config):
@@ -292,6 +295,20 @@ def qwen_vl(version, vision, **keys):
         "rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 20000.0}}, **keys}
 
 
+def qwen3_5_text(**keys):
+    return text_config("qwen3_5_text", "Qwen3_5ForCausalLM", rms_norm_eps=1e-6, max_position_embeddings=512,
+                       **{"linear_conv_kernel_dim": 4, **keys})
+
+
+def qwen3_5(vision, text, **keys):
+    text = {k: v for k, v in qwen3_5_text(**text).items() if k != "architectures"}
+    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "image_token_id": IMAGE,
+            "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3, "text_config": text,
+            "vision_config": {"model_type": "qwen3_5_vision", "spatial_merge_size": 2, "temporal_patch_size": 2, "in_channels": 3,
+                              "out_hidden_size": text["hidden_size"], **vision},
+            "tie_word_embeddings": text["tie_word_embeddings"], **keys}
+
+
 SMOL_TOKENS = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>",
                *(f"<row_{i}_col_{j}>" for i in range(1, 7) for j in range(1, 7))]
 SMOL_CHAT = """<|im_start|>{%- for m in messages -%}
@@ -444,6 +461,13 @@ MODELS = {
                                   attention_bias=True, decoder_sparse_step=2, tie_word_embeddings=True,
                                   use_sliding_window=True, sliding_window=19, max_window_layers=2, rope_theta=10000.0),
                         "f16", "v5", {"experts": "v5", "sharded": True}),
+    "qwen3_5_text": (qwen3_5_text(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=8, num_hidden_layers=5,
+                                  intermediate_size=22, layer_types=["full_attention", "linear_attention", "full_attention",
+                                                                     "linear_attention", "linear_attention"],
+                                  linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=6, linear_value_head_dim=5,
+                                  linear_conv_kernel_dim=3, attention_bias=True, tie_word_embeddings=False, rope_parameters={
+                                      "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
+                                      "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "f16", "v5", {}),
     "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
@@ -492,6 +516,13 @@ MODELS = {
                              decoder_sparse_step=1, mlp_only_layers=[], rope_scaling={
                                  "rope_type": "default", "mrope_section": [2, 2, 2], "mrope_interleaved": True},
                              rope_theta=5000.0), "bf16", "v5", {"experts": "turned"}),
+    "qwen3_5": (qwen3_5({"depth": 1, "hidden_size": 8, "num_heads": 2, "intermediate_size": 20, "patch_size": 4,
+                         "num_position_embeddings": 16}, dict(
+                             hidden_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=24, num_hidden_layers=3,
+                             full_attention_interval=3, intermediate_size=26, linear_num_value_heads=2, linear_num_key_heads=1, linear_key_head_dim=8,
+                             linear_value_head_dim=12, tie_word_embeddings=True, rope_parameters={
+                                 "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [1, 1, 1],
+                                 "mrope_interleaved": True})), "bf16", "v5", {}),
     "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
                     hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
     "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
@@ -714,7 +745,7 @@ def write_checkpoint(name, seed):
         common = {"patch_size": vision["patch_size"], "merge_size": vision["spatial_merge_size"],
                   "temporal_patch_size": vision["temporal_patch_size"],
                   "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
-        is_third = config["model_type"].startswith("qwen3_vl")
+        is_third = config["model_type"].startswith(("qwen3_vl", "qwen3_5"))
         if is_third:
             common.update(image_mean=[0.5] * 3, image_std=[0.5] * 3)
         write_json(folder, "preprocessor_config.json", {"image_processor_type": "Qwen2VLImageProcessor", **common, **pixels})

@@ -814,13 +814,14 @@ typedef struct sac_layer_report {
     double select_seconds, attend_seconds;
     int64_t selections, selection_cache_hits;
 } sac_layer_report;
+/* Layers are those with keys and values, counted from 0; false where there is none of the number. */
 SAC_API bool sac_session_layer_stats(const sac_session *s, int layer,
                                      sac_layer_report *report); /* false past the last */
 SAC_API void sac_session_reset_stats(sac_session *s); /* not where a device that has failed cannot be asked */
 
 /* Calibration of DuoAttention: what each key-value head would lose as a streaming head, as the last prompt
  * showed, a share of softmax weight from 0 to 1; negative where the prompt was too short to tell. lost[layer *
- * n_kv_heads + head], n_layers * n_kv_heads of sac_model_info, until the session's next call. NULL where the
+ * n_kv_heads + head], of the layers that sac_session_layer_stats tells of, until the session's next call. NULL where the
  * session's decode method does not measure that. */
 SAC_API const double *sac_session_head_losses(const sac_session *s);
 
@@ -833,7 +834,8 @@ typedef struct sac_session_method_lines {
 } sac_session_method_lines;
 SAC_API void sac_session_methods(const sac_session *s, sac_session_method_lines *lines);
 
-/* Which tokens (positions, ascending) a layer's prefill kept, called after each layer. NULL fn = nobody. */
+/* Which tokens (positions, ascending) a layer's prefill kept, called after each layer with keys and values, counted as
+ * above. NULL fn = nobody. */
 typedef void (*sac_kept_fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
 SAC_API void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
 

@@ -47,6 +47,7 @@ static inline void linear_finish_rows(const sac_linear_args *a, int64_t row, int
         linear_finish_rows_as(SAC_ACT_QUICK_GELU, a, row, n_rows, first, sums, stride, n);
         break;
     case SAC_ACT_SILU: linear_finish_rows_as(SAC_ACT_SILU, a, row, n_rows, first, sums, stride, n); break;
+    case SAC_ACT_SIGMOID: linear_finish_rows_as(SAC_ACT_SIGMOID, a, row, n_rows, first, sums, stride, n); break;
     }
 }
 

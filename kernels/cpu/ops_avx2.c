@@ -3,6 +3,8 @@
 
 #if defined(__AVX2__)
 #include "blend_rows_tmpl.h"
+#include "causal_conv_tmpl.h"
+#include "delta_rule_tmpl.h"
 #include "kept_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
@@ -46,6 +48,8 @@ void sac_ops_set_avx2(sac_ops *t) {
     t->pool_tokens = pool_tokens_avx2;
     t->blend_rows = blend_rows_avx2;
     t->scale_add = scale_add_avx2;
+    t->causal_conv = causal_conv_avx2;
+    t->delta_rule = delta_rule_avx2;
     t->choice_step = choice_step_avx2;
     t->packed_vote = packed_vote_avx2;
     t->packed_scores = packed_scores_avx2;

@@ -3,6 +3,8 @@
 
 #if defined(__AVX512F__)
 #include "blend_rows_tmpl.h"
+#include "causal_conv_tmpl.h"
+#include "delta_rule_tmpl.h"
 #include "kept_rows_tmpl.h"
 #include "key_scores_tmpl.h"
 #include "kv_gather_tmpl.h"
@@ -52,6 +54,8 @@ void sac_ops_set_avx512(sac_ops *t) {
     t->pool_tokens = pool_tokens_avx512;
     t->blend_rows = blend_rows_avx512;
     t->scale_add = scale_add_avx512;
+    t->causal_conv = causal_conv_avx512;
+    t->delta_rule = delta_rule_avx512;
     t->choice_step = choice_step_avx512;
     bool vnni = t->packed_scores == sac_packed_scores_vnni;
     t->packed_vote = vnni ? packed_vote_vnni : packed_vote_avx512;

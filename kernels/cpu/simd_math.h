@@ -81,6 +81,7 @@ SAC_INLINE vf vf_activation(sac_activation act, vf x) {
     case SAC_ACT_GELU_TANH: return vf_gelu_tanh(x);
     case SAC_ACT_QUICK_GELU: return vf_x_sigmoid(x, vf_mul(x, vf_set1(1.702f)));
     case SAC_ACT_SILU: return vf_x_sigmoid(x, x);
+    case SAC_ACT_SIGMOID: return vf_x_sigmoid(vf_set1(1.0f), x);
     }
     return x;
 }

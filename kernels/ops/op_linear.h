@@ -12,6 +12,7 @@ typedef enum sac_activation {
     SAC_ACT_GELU_TANH,  /* tanh approximation */
     SAC_ACT_QUICK_GELU, /* x * sigmoid(1.702 x): CLIP */
     SAC_ACT_SILU,       /* x * sigmoid(x) */
+    SAC_ACT_SIGMOID,    /* 1 / (1 + e^-x): a gate of what attention makes */
 } sac_activation;
 
 /* On the CPU the sums of so few rows of x, and of more under `steady`, may have another order than those of more rows.

@@ -20,12 +20,14 @@
 #include "op_attention_many.h"
 #include "op_attention_sums.h"
 #include "op_blend_rows.h"
+#include "op_causal_conv.h"
 #include "op_channel_sums.h"
 #include "op_choice_attend.h"
 #include "op_choice_reuse.h"
 #include "op_choice_rows.h"
 #include "op_choice_step.h"
 #include "op_convert_rows.h"
+#include "op_delta_rule.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
 #include "op_expert_linear.h"
@@ -125,7 +127,9 @@
     X(route)                                                                                                 \
     X(expert_linear)                                                                                         \
     X(mix_rows)                                                                                              \
-    X(unpack_rows)
+    X(unpack_rows)                                                                                           \
+    X(causal_conv)                                                                                           \
+    X(delta_rule)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

@@ -11,6 +11,7 @@ double sac_ref_activation(sac_activation act, double x) {
     case SAC_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
     case SAC_ACT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
     case SAC_ACT_SILU: return x / (1 + exp(-x));
+    case SAC_ACT_SIGMOID: return 1 / (1 + exp(-x));
     }
     assert(0 && "no such activation");
     return x;

@@ -1,6 +1,6 @@
 /* tokenizer_class.c - what the tokenizer classes of transformers 5 change of a tokenizer.json.
  *
- * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer, GemmaTokenizer and GPT2Tokenizer take vocabulary,
+ * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer, Qwen3_5Tokenizer, GemmaTokenizer and GPT2Tokenizer take vocabulary,
  * merges and the template of added tokens from it and make the rest themselves (models/NAME/tokenization_NAME.py), so that
  * "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the file's own normaliser, splits and decoder
  * have none. Which class it is goes by "tokenizer_class" and the "model_type" of config.json
@@ -15,6 +15,11 @@
 #define QWEN2_PATTERN                                                                                        \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"      \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* A letter's marks stay with it. */
+#define QWEN3_5_PATTERN                                                                                      \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"                             \
+    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* Model types for which the file is taken as it is, whatever the class is called. */
 static const char *const as_the_file_says[] = {"mistral", "ministral", "llava",  "llava_next",
@@ -48,10 +53,13 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
         is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
+    const bool is_3_5 = type && (!strcmp(type, "qwen3_5") || (!name && !strcmp(type, "qwen3_5_text")));
     bool is_gemma = is_class(name, "GemmaTokenizer");
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++)
         is_gemma |= strcmp(type, of_gemma[i]) == 0;
-    if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
+    if (is_3_5 || is_class(name, "Qwen3_5Tokenizer"))
+        *out = SAC_CLASS_QWEN3_5;
+    else if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
         *out = SAC_CLASS_QWEN2;
     else if (is_gemma)
         *out = SAC_CLASS_GEMMA;
@@ -68,6 +76,7 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
 static const char *name_of(sac_tokenizer_class kind) {
     return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
            : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
+           : kind == SAC_CLASS_QWEN3_5 ? "Qwen3_5Tokenizer"
            : kind == SAC_CLASS_GEMMA ? "GemmaTokenizer"
            : kind == SAC_CLASS_GPT2  ? "GPT2Tokenizer"
                                      : "tokenizer.json";
@@ -91,13 +100,12 @@ static sac_status apply_llama(sac_tokenizer *t, bool prefix, bool legacy, sac_er
     return SAC_OK;
 }
 
-static sac_status apply_qwen2(sac_tokenizer *t, bool prefix, sac_error *err) {
+static sac_status apply_qwen(sac_tokenizer *t, const char *pattern, bool prefix, sac_error *err) {
     sac_step *step;
     SAC_TRY(sac_steps_new(&t->normalize, &step, err));
     step->kind = SAC_STEP_UNICODE;
     step->form = SAC_NFC;
-    SAC_TRY(sac_steps_add_split(&t->split, QWEN2_PATTERN, strlen(QWEN2_PATTERN), false, SAC_SPLIT_ISOLATED,
-                                false, err));
+    SAC_TRY(sac_steps_add_split(&t->split, pattern, strlen(pattern), false, SAC_SPLIT_ISOLATED, false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, false, err));
     t->bpe.byte_fallback = t->bpe.fuse_unk = false;
     t->decoder = (sac_decoder){.byte_level = true};
@@ -154,5 +162,6 @@ sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json 
     t->bpe.wants_unk = false;
     t->bpe.unk_id = -1;
     if (files->kind == SAC_CLASS_LLAMA) return apply_llama(t, prefix, legacy, err);
-    return files->kind == SAC_CLASS_GPT2 ? apply_gpt2(t, prefix, err) : apply_qwen2(t, prefix, err);
+    if (files->kind == SAC_CLASS_GPT2) return apply_gpt2(t, prefix, err);
+    return apply_qwen(t, files->kind == SAC_CLASS_QWEN2 ? QWEN2_PATTERN : QWEN3_5_PATTERN, prefix, err);
 }

@@ -240,6 +240,7 @@ typedef enum sac_tokenizer_class {
     SAC_CLASS_FILE,
     SAC_CLASS_LLAMA,
     SAC_CLASS_QWEN2,
+    SAC_CLASS_QWEN3_5,
     SAC_CLASS_GEMMA,
     SAC_CLASS_GPT2
 } sac_tokenizer_class;

@@ -271,7 +271,7 @@ static sac_status load(loader *l, sac_error *err) {
     if (l->files->kind == SAC_CLASS_FILE) SAC_TRY(put_of_tokenizer(l, err));
     SAC_TRY(put_indexed(l, err));
     SAC_TRY(put_all_named(l, err));
-    if (l->files->kind == SAC_CLASS_QWEN2) SAC_TRY(put_plain(l, err));
+    if (l->files->kind == SAC_CLASS_QWEN2 || l->files->kind == SAC_CLASS_QWEN3_5) SAC_TRY(put_plain(l, err));
     l->t->bos = id_of(l, "bos_token");
     l->t->eos = id_of(l, "eos_token");
     return SAC_OK;

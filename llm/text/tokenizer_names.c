@@ -139,6 +139,7 @@ static sac_status name_defaults(finder *l, sac_error *err) {
     static const char *const of_class[][6][2] = {
         [SAC_CLASS_LLAMA] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}},
         [SAC_CLASS_QWEN2] = {{"eos_token", end}, {"unk_token", end}, {"pad_token", end}},
+        [SAC_CLASS_QWEN3_5] = {{"eos_token", end}, {"unk_token", end}, {"pad_token", end}},
         [SAC_CLASS_GEMMA] = {{"bos_token", "<bos>"},
                              {"eos_token", "<eos>"},
                              {"unk_token", "<unk>"},

@@ -38,8 +38,9 @@ static sac_status read_mscale(sac_rope_config *r, const json_t *p, sac_error *er
 static sac_status read_axes(sac_model_config *c, const json_t *p, sac_error *err) {
     sac_rope_config *r = &c->decoder.rope;
     static const int chunks[SAC_POSITION_AXES] = {16, 24, 24}, turns[SAC_POSITION_AXES] = {24, 20, 20},
-                     of_half[SAC_POSITION_AXES] = {8, 12, 12}; /* GLM-4.1V's */
-    const int *usual = c->axes_take_turns ? turns : c->partial_rotary > 0 ? of_half : chunks;
+                     of_half[SAC_POSITION_AXES] = {8, 12, 12} /* GLM-4.1V's */, turns_of_quarter[SAC_POSITION_AXES] = {11, 11, 10};
+    const bool is_part = c->partial_rotary > 0;
+    const int *usual = c->axes_take_turns ? (is_part ? turns_of_quarter : turns) : is_part ? of_half : chunks;
     r->axes_take_turns = c->axes_take_turns;
     const json_t *list = NULL;
     int sum = 0;

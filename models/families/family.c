@@ -40,6 +40,8 @@ const sac_family *const sac_families[] = {
     &sac_family_mistral3,
     &sac_family_glm4,
     &sac_family_glm4v,
+    &sac_family_qwen3_5_text,
+    &sac_family_qwen3_5,
     NULL,
 };
 

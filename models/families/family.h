@@ -64,6 +64,8 @@ extern const sac_family sac_family_gemma3;
 extern const sac_family sac_family_ministral, sac_family_ministral3; /* text */
 extern const sac_family sac_family_mistral3;
 extern const sac_family sac_family_glm4v;
+extern const sac_family sac_family_qwen3_5_text; /* text */
+extern const sac_family sac_family_qwen3_5;
 
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 

@@ -17,7 +17,8 @@
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
- *       transposed: true                                         a matrix [inputs][outputs]
+ *       transposed: true                                         a matrix [inputs][outputs], or a vector of two axes that is
+ *                                                                read with the first one inside
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
  *                                                                it is read with the two exchanged
  *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix

@@ -15,6 +15,9 @@ sac_status sac_qwen2_vl_read(sac_model_config *c, const json_t *config, sac_qwen
 /* Its keys that all have; v holds the defaults, and its widths. */
 sac_status sac_qwen2_vl_read_tower(sac_tower_config *v, const json_t *vision, sac_error *err);
 
+/* Reads that of Qwen3-VL and Qwen3.5, without what is added after the decoder's first layers; a sac_qwen2_vl_tower_fn. */
+sac_status sac_qwen3_vl_read_tower(sac_model_config *c, const json_t *vision, sac_error *err);
+
 /* Bounds of a picture's pixels that a vision half in GGUF does not say. */
 void sac_qwen2_vl_bounds(sac_mmproj *p, int64_t min_pixels, int64_t max_pixels);
 

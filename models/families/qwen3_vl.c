@@ -66,7 +66,7 @@ static sac_status read_table(sac_tower_config *v, const json_t *vision, sac_erro
     return SAC_OK;
 }
 
-static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+sac_status sac_qwen3_vl_read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
     sac_tower_config *v = &c->tower;
     int out = 3584;
     SAC_TRY(sac_config_get_int(vision, "hidden_size", 1, SAC_CONFIG_MAX_WIDTH, &v->hidden, err));
@@ -76,7 +76,11 @@ static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_erro
         return sac_fail(err, SAC_BAD_FILE, "\"out_hidden_size\" %d is not the language model's %d", out,
                         c->decoder.hidden);
     SAC_TRY(read_table(v, vision, err));
-    SAC_TRY(sac_qwen2_vl_read_tower(v, vision, err));
+    return sac_qwen2_vl_read_tower(v, vision, err);
+}
+
+static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+    SAC_TRY(sac_qwen3_vl_read_tower(c, vision, err));
     return read_deep_layers(c, vision, err);
 }
 

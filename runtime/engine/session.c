@@ -104,6 +104,7 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
         size_t n_bytes, on_host;
     } parts[] = {
         {"kv cache", p->kv_bytes, host->kv_bytes},
+        {"states of linear attention", p->state_bytes, host->state_bytes},
         {"attention methods", p->method_bytes, host->method_bytes},
         {"rotary table", p->rope_bytes, host->rope_bytes},
         {"logits", p->logits_bytes, host->logits_bytes},

@@ -124,7 +124,7 @@ static sac_status report_prefill(const sac_work *w, int64_t n_steps, sac_error *
     const sac_events *e = w->s->events;
     SAC_TRY(sac_session_check_cancel(w->s, err));
     if (e && e->progress)
-        e->progress(e->ctx, "prefill", n_steps, (int64_t)STEPS_A_LAYER * w->s->decoder.shape.n_layers);
+        e->progress(e->ctx, "prefill", n_steps, (int64_t)STEPS_A_LAYER * sac_model_decoder(w->s->model)->config.n_layers);
     return SAC_OK;
 }
 
@@ -173,7 +173,7 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
 
 static sac_status finish(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
-    SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * s->decoder.shape.n_layers, err));
+    SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * sac_model_decoder(s->model)->config.n_layers, err));
     SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;

@@ -199,6 +199,20 @@ static void bench_rows(bench *b, check_op op, int64_t rows, int64_t n) {
     case CHECK_layernorm: c->layernorm = (sac_layernorm_args){y, x, w, w, 1e-6f}; break;
     case CHECK_swiglu: c->swiglu = (sac_swiglu_args){.y = y, .gate = x, .up = x}; break;
     case CHECK_scale_add: c->scale_add = (sac_scale_add_args){.y = y, .x = x, .scale = w}; break;
+    case CHECK_causal_conv:
+        c->many.states[0] = (sac_state_rows){rows, bench_floats(b, 3 * n)};
+        c->causal_conv = (sac_causal_conv_args){y, x, bench_floats(b, 4 * n), 4, c->many.states, 1};
+        break;
+    case CHECK_delta_rule: { /* of heads of 128, two to a key head */
+        const int64_t heads = n / 128;
+        const sac_mat k = sac_mat_f32(bench_floats(b, rows * n / 2), rows, n / 2),
+                      gate = sac_mat_f32(bench_floats(b, rows * heads), rows, heads);
+        c->many.states[0] = (sac_state_rows){rows, bench_floats(b, n * 128)};
+        c->delta_rule =
+            (sac_delta_rule_args){y, k, k, x, gate, gate, w, w, (int)heads, (int)heads / 2, 1e-6f, c->many.states, 1};
+        b->bytes = 8.0 * 128 * (double)n; /* the state, read and written once */
+        break;
+    }
     case CHECK_gather_rows: c->gather_rows = (sac_gather_rows_args){y, x, index, NULL}; break;
     case CHECK_blend_rows:
         c->blend_rows = (sac_blend_rows_args){
@@ -338,6 +352,10 @@ static const struct bench_row {
     {"4160x384", CHECK_gather_rows, {4160, 384}},
     {"4160x384", CHECK_blend_rows, {4160, 384}},
     {"4100x1024", CHECK_scale_add, {4100, 1024}},
+    {"1x8192, width 4", CHECK_causal_conv, {1, 8192}},
+    {"256x8192, width 4", CHECK_causal_conv, {256, 8192}},
+    {"1, 32 heads of 128", CHECK_delta_rule, {1, 4096}},
+    {"256, 32 heads of 128", CHECK_delta_rule, {256, 4096}},
     {"4160x384", CHECK_scatter_rows, {4160, 384}},
     {"4160x384 bf16", CHECK_embed, {4160, 384}},
 };

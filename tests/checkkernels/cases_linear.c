@@ -152,7 +152,7 @@ bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dt
     a->y = check_mat(c, true, m, n, 8 * check_rand_int(c, 0, 2), 0, CHECK_UNIFORM);
     a->w = check_weights(c, t, n, k, 0, CHECK_UNIFORM);
     if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data;
-    a->act = v == CHECK_OUTLIERS ? SAC_ACT_NONE : (sac_activation)check_rand_int(c, 0, SAC_ACT_SILU);
+    a->act = v == CHECK_OUTLIERS ? SAC_ACT_NONE : (sac_activation)check_rand_int(c, 0, SAC_ACT_SIGMOID);
     a->accumulate = a->act == SAC_ACT_NONE && check_rand_int(c, 0, 1);
     c->same_bits = true;
     allow_linear(c);
@@ -186,7 +186,7 @@ bool check_make_linear(check_case *c, int i, bool quick) {
     /* F32 weights may lie on any even byte of a file, but C reads floats at multiples of 4 */
     a->w = check_weights(c, t, shape->n, k, w_misalign, CHECK_UNIFORM);
     if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, shape->n, 0, 4, CHECK_UNIFORM).data;
-    a->act = v == CHECK_OUTLIERS ? SAC_ACT_NONE : (sac_activation)check_rand_int(c, 0, SAC_ACT_SILU);
+    a->act = v == CHECK_OUTLIERS ? SAC_ACT_NONE : (sac_activation)check_rand_int(c, 0, SAC_ACT_SIGMOID);
     a->accumulate = check_rand_int(c, 0, 1);
     a->fast = !block && check_rand_int(c, 0, 3) == 0;
     c->same_bits = true;

@@ -111,7 +111,8 @@ static void make_swiglu(check_case *c, const row_case *r) {
     a->y = check_mat(c, true, r->rows, r->cols, r->gap, r->misalign, r->v);
     a->gate = r->in_place ? a->y : check_mat(c, false, r->rows, r->cols, 2 * r->gap, r->misalign, r->v);
     a->up = r->in_place && r->rows % 2 ? a->y : check_mat(c, false, r->rows, r->cols, 0, r->misalign, r->v);
-    a->act = check_rand_int(c, 0, 2) ? SAC_ACT_NONE : SAC_ACT_GELU_TANH;
+    static const sac_activation acts[] = {SAC_ACT_NONE, SAC_ACT_NONE, SAC_ACT_GELU_TANH, SAC_ACT_SIGMOID};
+    a->act = acts[check_rand_int(c, 0, 3)];
     const bool is_alone = r->rows % 3 == 2; /* without up */
     if (is_alone && check_rand_int(c, 0, 1)) a->act = SAC_ACT_GELU;
     if (is_alone) a->up = (sac_mat){0};

@@ -69,6 +69,7 @@ typedef struct check_case {
         sac_attention_args attention[CHECK_MAX_MANY];
         sac_packed_step_args packed_step[CHECK_MAX_MANY];
         sac_weight experts[CHECK_MAX_EXPERTS];
+        sac_state_rows states[CHECK_MAX_MANY];
     } many;
     bool exact;      /* no tolerance: moves, conversions, table look-ups */
     bool same_bits;  /* results must not depend on the number of threads */
@@ -155,6 +156,7 @@ bool check_make_reuse(check_case *c, int i);               /* choice_reuse */
 bool check_make_keep(check_case *c, int i);                /* those of cases_keep.c */
 bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
 bool check_make_experts(check_case *c, int i);             /* route, expert_linear, mix_rows */
+bool check_make_states(check_case *c, int i);              /* causal_conv, delta_rule */
 /* expert_linear on 16-byte lines, weights in t. */
 bool check_make_expert_product(check_case *c, int i, sac_dtype t);
 int check_n_expert_products(void);
@@ -234,7 +236,7 @@ typedef struct check_fault_list {
     int n;
 } check_fault_list;
 extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices,
-    check_faults_skip, check_faults_experts;
+    check_faults_skip, check_faults_experts, check_faults_states;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);

@@ -57,6 +57,8 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_route:
     case CHECK_expert_linear:
     case CHECK_mix_rows: return check_make_experts(c, i);
+    case CHECK_causal_conv:
+    case CHECK_delta_rule: return check_make_states(c, i);
     case CHECK_choice_reuse: return check_make_reuse(c, i);
     case CHECK_keep_rows:
     case CHECK_evict_row: return check_make_keep(c, i);
@@ -150,7 +152,7 @@ static int n_missed_of(const check_fault_list *list, const options *o) {
 static int check_faults_caught(const options *o) {
     int n_missed = n_missed_of(&check_faults_layers, o) + n_missed_of(&check_faults_packed, o) +
                    n_missed_of(&check_faults_choices, o) + n_missed_of(&check_faults_skip, o) +
-                   n_missed_of(&check_faults_experts, o);
+                   n_missed_of(&check_faults_experts, o) + n_missed_of(&check_faults_states, o);
     printf("planted faults: %s\n", n_missed ? "MISSED" : "all caught");
     return n_missed;
 }

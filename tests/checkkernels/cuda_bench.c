@@ -271,6 +271,10 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         {CHECK_gather_rows, 16384, 3584},
         {CHECK_blend_rows, 16384, 3584},
         {CHECK_scale_add, 1025 * 32, 1024},
+        {CHECK_causal_conv, 1, 8192},
+        {CHECK_causal_conv, 2048, 8192},
+        {CHECK_delta_rule, 1, 4096},
+        {CHECK_delta_rule, 2048, 4096},
         {CHECK_scatter_rows, 16384, 3584},
         {CHECK_pool_tokens, 576 * 128, 3584},
     };

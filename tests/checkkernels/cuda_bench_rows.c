@@ -144,6 +144,19 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
         c->scale_add = (sac_scale_add_args){.y = y, .x = x, .scale = floats(b, n)};
         b->bytes = 3 * moved;
         break;
+    case CHECK_causal_conv:
+        c->many.states[0] = (sac_state_rows){rows, floats(b, 3 * n)};
+        c->causal_conv = (sac_causal_conv_args){y, x, floats(b, 4 * n), 4, c->many.states, 1};
+        break;
+    case CHECK_delta_rule: { /* of heads of 128, two to a key head */
+        const int64_t heads = n / 128;
+        const sac_mat k = mat(b, rows, n / 2), gate = mat(b, rows, heads);
+        c->many.states[0] = (sac_state_rows){rows, floats(b, n * 128)};
+        c->delta_rule = (sac_delta_rule_args){y, k, k, x, gate, gate, floats(b, heads), floats(b, heads), (int)heads, (int)heads / 2,
+                                              1e-6f, c->many.states, 1};
+        b->bytes += 8.0 * 128 * (double)n;
+        break;
+    }
     case CHECK_gather_rows:
         c->gather_rows = (sac_gather_rows_args){y, x, indices(b, rows, rows), NULL};
         break;

@@ -93,6 +93,24 @@ static sac_status scale_add_last_column(const sac_stream *s, const sac_scale_add
     if (!b.y.cols) return SAC_OK; /* of one column none is left */
     return sac_cuda_scale_add(s, &b);
 }
+/* Every part goes on from the first one's state. */
+static sac_status conv_first_state(const sac_stream *s, const sac_causal_conv_args *a) {
+    sac_causal_conv_args b = *a;
+    sac_state_rows parts[CHECK_MAX_MANY];
+    for (int i = 0; i < a->n_parts; i++) parts[i] = (sac_state_rows){a->parts[i].n, a->parts[0].state};
+    b.parts = parts;
+    return sac_cuda_causal_conv(s, &b);
+}
+static sac_status delta_gates_exchanged(const sac_stream *s, const sac_delta_rule_args *a) {
+    sac_delta_rule_args b = *a;
+    b.a = a->b, b.b = a->a;
+    return sac_cuda_delta_rule(s, &b);
+}
+static sac_status delta_no_last_part(const sac_stream *s, const sac_delta_rule_args *a) {
+    sac_delta_rule_args b = *a;
+    b.n_parts--;
+    return sac_cuda_delta_rule(s, &b);
+}
 static sac_status scatter_no_sum(const sac_stream *s, const sac_scatter_rows_args *a) {
     sac_scatter_rows_args b = *a;
     b.accumulate = false;
@@ -408,6 +426,9 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_sum", blend_rows, blend_no_sum)                                                                    \
     X("last_column", scale_add, scale_add_last_column)                                                       \
     X("no_sum", scatter_rows, scatter_no_sum)                                                                \
+    X("first_state", causal_conv, conv_first_state)                                                          \
+    X("gates_exchanged", delta_rule, delta_gates_exchanged)                                                  \
+    X("no_last_part", delta_rule, delta_no_last_part)                                                        \
     X("wrong_kv_head", attention, attention_wrong_head)                                                      \
     X("sees_next_key", attention, attention_sees_next)                                                       \
     X("no_cap", attention, attention_no_cap)                                                                 \

@@ -57,6 +57,11 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_scale_add: m[0] = &c->scale_add.y, m[1] = &c->scale_add.x; return 2;
     case CHECK_gather_rows: m[0] = &c->gather_rows.y, m[1] = &c->gather_rows.x; return 2;
     case CHECK_expert_linear: m[0] = &c->expert_linear.y, m[1] = &c->expert_linear.x; return 2;
+    case CHECK_causal_conv: m[0] = &c->causal_conv.y, m[1] = &c->causal_conv.x; return 2;
+    case CHECK_delta_rule:
+        m[0] = &c->delta_rule.y, m[1] = &c->delta_rule.q, m[2] = &c->delta_rule.k;
+        m[3] = &c->delta_rule.v, m[4] = &c->delta_rule.a, m[5] = &c->delta_rule.b;
+        return 6;
     case CHECK_mix_rows: m[0] = &c->mix_rows.y, m[1] = &c->mix_rows.x; return 2;
     case CHECK_scatter_rows: m[0] = &c->scatter_rows.y, m[1] = &c->scatter_rows.x; return 2;
     default: return mats_of_many(c, m);

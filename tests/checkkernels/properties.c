@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct property_test {
     const sac_ops *t;
@@ -304,6 +305,41 @@ static void qkv_is_of_parts(property_test *p) {
     }
 }
 
+/* Rows of a sequence one by one have the bits that they have together. */
+static void delta_goes_by_rows(property_test *p) {
+    enum { HEADS = 2, DIM = 24, ROWS = 21, N_STATE = HEADS * DIM * DIM };
+    check_case *c = &p->c;
+    sac_mat y[2], x[3], gate[2];
+    float *state[2], *numbers[2];
+    for (int i = 0; i < 3; i++) x[i] = check_mat(c, false, ROWS, HEADS * DIM, 0, 0, CHECK_UNIFORM);
+    for (int i = 0; i < 2; i++) {
+        y[i] = check_mat(c, false, ROWS, HEADS * DIM, 0, 0, CHECK_UNIFORM);
+        gate[i] = check_mat(c, false, ROWS, HEADS, 0, 0, CHECK_UNIFORM);
+        numbers[i] = check_mat(c, false, 1, HEADS, 0, 0, CHECK_UNIFORM).data;
+        state[i] = check_mat(c, false, 1, N_STATE, 0, 0, CHECK_UNIFORM).data;
+        memset(state[i], 0, N_STATE * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++)
+        for (int64_t row = 0, n = i ? 1 : ROWS; row < ROWS; row += n) {
+            const sac_state_rows part = {n, state[i]};
+            p->t->delta_rule(p->s, &(sac_delta_rule_args){.y = sac_mat_rows(y[i], row, n),
+                                                          .q = sac_mat_rows(x[0], row, n),
+                                                          .k = sac_mat_rows(x[1], row, n),
+                                                          .v = sac_mat_rows(x[2], row, n),
+                                                          .a = sac_mat_rows(gate[0], row, n),
+                                                          .b = sac_mat_rows(gate[1], row, n),
+                                                          .a_log = numbers[0],
+                                                          .dt_bias = numbers[1],
+                                                          .n_heads = HEADS,
+                                                          .n_key_heads = HEADS,
+                                                          .eps = 1e-6f,
+                                                          .parts = &part,
+                                                          .n_parts = 1});
+        }
+    expect(p, !memcmp(y[0].data, y[1].data, ROWS * HEADS * DIM * sizeof(float)), "rows one by one", 1, 0);
+    expect(p, !memcmp(state[0], state[1], N_STATE * sizeof(float)), "their state", 1, 0);
+}
+
 int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]) {
     static void (*const tests[CHECK_N_OPS])(property_test *) = {
         [CHECK_attention] = attention_joins,
@@ -316,6 +352,7 @@ int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_
         [CHECK_packed_vote] = vote_is_of_scores,
         [CHECK_gate_up_step] = gate_is_of_parts,
         [CHECK_qkv_step] = qkv_is_of_parts,
+        [CHECK_delta_rule] = delta_goes_by_rows,
     };
     property_test p = {.t = t, .s = s, .c = {.op = op, .rng = seed}, .text = text};
     if (!tests[op]) return 0;

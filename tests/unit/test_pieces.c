@@ -80,6 +80,7 @@ static const struct {
                 {FOLDER "gguf_llama_q8_0/q8_0.gguf", false},
                 {FOLDER "gguf_llama_q4_k/q4_k.gguf", false},
                 {FOLDER "qwen3_vl_moe", true},
+                {FOLDER "qwen3_5", true}, /* its chunks are not cut */
                 {FOLDER "glm46v", true},
                 {FOLDER "llava_next", true},
                 {FOLDER "internvl", true}};

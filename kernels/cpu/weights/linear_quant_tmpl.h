@@ -116,6 +116,7 @@ SAC_LQ_ONE_COPY void finish_rows(const sac_lq_job *j, const sac_lq_columns *c, i
     case SAC_ACT_GELU_TANH: finish_rows_as(SAC_ACT_GELU_TANH, j, c, row, n, sums); break;
     case SAC_ACT_QUICK_GELU: finish_rows_as(SAC_ACT_QUICK_GELU, j, c, row, n, sums); break;
     case SAC_ACT_SILU: finish_rows_as(SAC_ACT_SILU, j, c, row, n, sums); break;
+    case SAC_ACT_SIGMOID: finish_rows_as(SAC_ACT_SIGMOID, j, c, row, n, sums); break;
     }
 }
 

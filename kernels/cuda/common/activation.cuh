@@ -14,6 +14,7 @@ __device__ __forceinline__ float activate(sac_activation act, float x) {
     case SAC_ACT_GELU_TANH: return x / (1 + expf(-1.5957691216057308f * (x + 0.044715f * x * x * x)));
     case SAC_ACT_QUICK_GELU: return x / (1 + expf(-1.702f * x));
     case SAC_ACT_SILU: return x / (1 + expf(-x));
+    case SAC_ACT_SIGMOID: return 1 / (1 + expf(-x));
     }
     return x;
 }
@@ -30,6 +31,7 @@ template <typename T> __device__ __forceinline__ float activate_as(sac_activatio
     if constexpr (sizeof(T) == 2) {
         if (act == SAC_ACT_QUICK_GELU) return x * sigmoid_fast(1.702f * x);
         if (act == SAC_ACT_SILU) return x * sigmoid_fast(x);
+        if (act == SAC_ACT_SIGMOID) return sigmoid_fast(x);
         if (act == SAC_ACT_GELU_TANH)
             return x * sigmoid_fast(1.5957691216057308f * (x + 0.044715f * x * x * x));
     }

@@ -1,5 +1,5 @@
 /* calibrate.c - `saccade calibrate`: which heads of a model look far back, measured on the prompts of a question
- * set, for decode method duo (DuoAttention). Writes duo.safetensors: one tensor, lost [n_layers][n_kv_heads] of
+ * set, for decode method duo (DuoAttention). Writes duo.safetensors: one tensor, lost [layers][n_kv_heads] of
  * F32, the mean over all prompts of what a head would lose as a streaming head. */
 #include "commands.h"
 #include "draft.h"
@@ -21,6 +21,7 @@ typedef struct calibration {
     eval_task task;
     run r;
     json_t **records; /* [set.n_questions] */
+    int n_layers;     /* that have keys and values */
     size_t n_heads;   /* of all layers */
     double *lost;     /* [n_heads] sums */
     int64_t *n;       /* [n_heads] prompts that told */
@@ -54,7 +55,9 @@ static sac_status open_all(calibration *c, const char *set_path, sac_error *err)
     SAC_TRY(eval_open_model(&c->r, &c->s, c->task.prompt, err));
     c->r.sampling.max_tokens = 1; /* the prompt is all that counts */
     SAC_TRY(run_create_session(&c->r, err));
-    c->n_heads = (size_t)c->r.info.n_layers * (size_t)c->r.info.n_kv_heads;
+    sac_layer_report l;
+    while (sac_session_layer_stats(c->r.session, c->n_layers, &l)) c->n_layers++;
+    c->n_heads = (size_t)c->n_layers * (size_t)c->r.info.n_kv_heads;
     c->records = calloc(c->set.n_questions, sizeof *c->records);
     c->lost = calloc(c->n_heads, sizeof *c->lost);
     c->n = calloc(c->n_heads, sizeof *c->n);
@@ -103,7 +106,7 @@ static sac_status write_file(const calibration *c, const char *path, sac_error *
     char header[256];
     int used = snprintf(header, sizeof header - 8,
                         "{\"lost\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[0,%zu]}}",
-                        c->r.info.n_layers, c->r.info.n_kv_heads, c->n_heads * sizeof(float));
+                        c->n_layers, c->r.info.n_kv_heads, c->n_heads * sizeof(float));
     while (used % 8) header[used++] = ' ';
     uint64_t length = (uint64_t)used;
     draft d = {0};
@@ -136,7 +139,7 @@ static sac_status print_outcome(const calibration *c, const char *path, sac_erro
     printf("%s: %s with %s\n", path, report_counted((int64_t)c->set.n_questions - c->n_failed, "prompt"),
            c->decode);
     printf("layer  attention that each key-value head would lose as a streaming head, %%\n");
-    for (int l = 0; l < c->r.info.n_layers; l++) {
+    for (int l = 0; l < c->n_layers; l++) {
         printf("%5d ", l);
         for (int h = 0; h < n_kv; h++) printf(" %6.2f", 100 * c->lost[l * n_kv + h]);
         printf("\n");

@@ -41,7 +41,7 @@ void method_summary_read(const sac_session *s, const sac_model_info *m, method_s
     out->select_share = ratio(select, select + attend);
     out->cache_hits = hits > 0 ? hits / selections : NAN;
     double n_tokens = (double)sac_session_n_tokens(s);
-    double f16 = 4.0 * m->n_layers * m->n_kv_heads * m->head_dim;
+    double f16 = 4.0 * n * m->n_kv_heads * m->head_dim; /* of the layers that have keys and values */
     out->kv_bytes_token = ratio((double)sac_session_kv_bytes(s), n_tokens);
     out->kv_factor = ratio(f16, out->kv_bytes_token);
 }
