@@ -88,7 +88,11 @@ static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
     sac_error err = {0};
     slot->n_tokens = 0;
     slot->decoding = false;
-    slot->turn = (serve_turn){.ticket = ticket, .n_left = n_left};
+    const serve_job *j = slot->job;
+    slot->turn = (serve_turn){.ticket = ticket,
+                              .group = slot->server->config->shared_priorities ? 0 : j->client,
+                              .priority = j->priority,
+                              .n_left = n_left};
     if (slot->constraint) serve_constraint_restart(slot->constraint);
     sac_status st = begin_work(slot, &err);
     if (st != SAC_OK) fail(slot, st, &err);
@@ -129,10 +133,10 @@ void serve_slot_begin(serve_slot *slot, serve_job *j, uint64_t ticket, double n_
     begin_choice(slot, ticket, n_left);
 }
 
-void serve_slot_run_piece(serve_slot *slot) {
+void serve_slot_run_piece(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done;
-    sac_status st = sac_session_work_next(slot->session, &done, &err);
+    sac_status st = sac_session_work_within(slot->session, seconds, &done, &err);
     if (st != SAC_OK) {
         fail(slot, st, &err);
         return;
