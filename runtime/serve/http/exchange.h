@@ -43,7 +43,8 @@ struct serve_exchange {
 struct serve_route {
     const char *method, *path; /* a path that ends in '*' stands for all that begin so */
     bool open;                 /* needs no API key */
-    bool takes_body, takes_upload, is_chat;
+    bool takes_body, takes_upload;
+    serve_api api;   /* whose errors are replied in its words */
     serve_task task; /* of a route without `run`, whose requests are jobs */
     enum MHD_Result (*run)(serve_exchange *x);
 };

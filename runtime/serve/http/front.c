@@ -105,15 +105,21 @@ static bool same_secret(const char *a, const char *b) {
     return !differ;
 }
 
+/* OpenAI's clients send it in one header, Anthropic's in another; NULL = none. */
+static const char *key_of(const serve_exchange *x) {
+    const char *value = serve_exchange_header(x, "Authorization");
+    if (value && !strncasecmp(value, "Bearer ", 7)) return value + 7;
+    return serve_exchange_header(x, "X-Api-Key");
+}
+
 static bool check_key(const serve_exchange *x, serve_problem *p) {
     const serve_texts *keys = &x->server->config->api_keys;
     if (keys->n == 0 || x->route->open) return true;
-    const char *value = serve_exchange_header(x, "Authorization");
+    const char *key = key_of(x);
     bool known = false;
-    if (value && !strncasecmp(value, "Bearer ", 7))
-        for (size_t i = 0; i < keys->n; i++) known |= same_secret(value + 7, keys->items[i]);
+    for (size_t i = 0; key && i < keys->n; i++) known |= same_secret(key, keys->items[i]);
     return known || serve_refuse(p, 401, NULL, "invalid_api_key",
-                                 "no valid API key: send the header 'Authorization: Bearer KEY'");
+                                 "no valid API key: send the header 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'");
 }
 
 /* A page of another site may make a browser post here without being able to read the reply; that would still
@@ -134,7 +140,7 @@ static bool check_origin(const serve_exchange *x, const char *method, serve_prob
 }
 
 static uint64_t client_of(const serve_exchange *x) {
-    const char *key = serve_exchange_header(x, "Authorization");
+    const char *key = key_of(x);
     if (key && x->server->config->api_keys.n > 1) return sac_hash_quick(0, key, strlen(key));
     return serve_connection_address(x->connection);
 }
@@ -209,7 +215,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
 /* A body in chunks that grows too long: libmicrohttpd cannot reply while it receives, so the reply is written
  * to the socket by hand (nothing has been sent on it for this request) and the connection closed. */
 static enum MHD_Result cut_off(serve_exchange *x) {
-    char *text = serve_problem_json(&x->problem), head[200];
+    char *text = serve_problem_json(&x->problem, x->route ? x->route->api : SERVE_API_CHAT), head[200];
     if (x->fd >= 0 && text) {
         int n = snprintf(head, sizeof head,
                          "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
@@ -245,7 +251,7 @@ static void resume(void *connection) {
 }
 
 static enum MHD_Result start_job(serve_exchange *x) {
-    serve_job *j = serve_job_create(x->server, x->route->is_chat);
+    serve_job *j = serve_job_create(x->server, x->route->api);
     if (!j) return MHD_NO;
     j->task = x->route->task;
     j->body = x->body;

@@ -48,9 +48,10 @@ bool serve_prompts_parse(serve_request *r, int n_vocab, serve_problem *p) {
     if (n > SERVE_MAX_PROMPTS)
         return serve_refuse(p, 400, "prompt", NULL, "more than %d prompts", SERVE_MAX_PROMPTS);
     if (!serve_field_bool(r->json, "echo", &r->echo, p)) return false;
-    if (r->echo && r->logprobs)
-        return serve_refuse(p, 400, "echo", "unsupported",
-                            "'echo' with 'logprobs': log probabilities of a prompt are not given");
+    if (r->no_answer && !r->echo)
+        return serve_refuse(p, 400, "max_tokens", NULL,
+                            "'max_tokens' is 0 without 'echo': nothing is asked for");
+    r->score_prompt = r->echo && r->logprobs;
     r->prompts = calloc(n, sizeof *r->prompts);
     if (!r->prompts) return no_memory(p);
     r->n_prompts = n;

@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "job_end.h"
 #include "metrics.h"
+#include "prompt_scores.h"
 #include "request.h"
 #include "slot_events.h"
 #include "slot_metrics.h"
@@ -16,8 +17,10 @@ static void release(serve_slot *slot) {
     serve_answer_free(&slot->answer);
     serve_constraint_free(slot->constraint);
     serve_places_free(slot->places);
+    serve_prompt_scores_free(slot->scores);
     slot->constraint = NULL;
     slot->places = NULL;
+    slot->scores = NULL;
     slot->job = NULL;
     slot->decoding = false;
     atomic_store(&slot->n_rows, 0);
@@ -69,28 +72,44 @@ static sac_input input_of(const serve_request *r, int choice) {
     return (sac_input){.text = prompt->text, .n_text_bytes = prompt->n};
 }
 
-static sac_status begin_work(serve_slot *slot, sac_error *err) {
+static sac_status set_up(serve_slot *slot, sac_error *err) {
     const serve_request *r = slot->job->request;
-    sac_sampling sampling = r->sampling;
-    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice % r->n_choices);
     if (!slot->session || !serve_methods_equal(&slot->methods, r->methods))
         SAC_TRY(change_methods(slot, r->methods, err));
     bool observe = slot->places && slot->choice == 0;
     sac_session_observe_kept(slot->session, observe ? serve_slot_on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
     SAC_TRY(sac_session_set_chat(slot->session, &r->chat, err));
-    SAC_TRY(sac_session_set_adapter(slot->session, r->adapter, err));
+    return sac_session_set_adapter(slot->session, r->adapter, err);
+}
+
+static sac_status begin_work(serve_slot *slot, sac_error *err) {
+    const serve_request *r = slot->job->request;
+    sac_sampling sampling = r->sampling;
+    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice % r->n_choices);
     sac_input input = input_of(r, slot->choice);
     return sac_session_begin_work(slot->session, &input, &sampling, &slot->events, err);
 }
 
+/* Of a prompt whose tokens are to be scored, before its first choice. */
+static sac_status begin_scores(serve_slot *slot, sac_error *err) {
+    const serve_request *r = slot->job->request;
+    return serve_prompt_scores_open(&slot->scores, slot->session, slot->server->tokens,
+                                    &r->prompts[slot->choice / r->n_choices],
+                                    r->score_prompt ? r->sampling.top_logprobs : -1, slot->server->n_ctx, err);
+}
+
 static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
+    const serve_request *r = slot->job->request;
+    bool scores = (r->score_prompt || r->no_answer) && slot->choice % r->n_choices == 0;
     sac_error err = {0};
     slot->n_tokens = 0;
     slot->decoding = false;
+    slot->scored = scores;
     slot->turn = (serve_turn){.ticket = ticket, .n_left = n_left};
     if (slot->constraint) serve_constraint_restart(slot->constraint);
-    sac_status st = begin_work(slot, &err);
+    sac_status st = set_up(slot, &err);
+    if (st == SAC_OK) st = scores ? begin_scores(slot, &err) : begin_work(slot, &err);
     if (st != SAC_OK) fail(slot, st, &err);
 }
 
@@ -129,9 +148,41 @@ void serve_slot_begin(serve_slot *slot, serve_job *j, uint64_t ticket, double n_
     begin_choice(slot, ticket, n_left);
 }
 
+static void end_choices(serve_slot *slot, const sac_result *result, int n);
+
+/* Nothing but the prompt is wanted: as many choices of it as were asked for. */
+static void end_without_answer(serve_slot *slot, int64_t n_tokens) {
+    sac_result result = {.text = "", .finish_reason = "length", .n_prompt_tokens = n_tokens};
+    end_choices(slot, &result, slot->job->request->n_choices);
+}
+
+static void run_scores(serve_slot *slot) {
+    sac_error err = {0};
+    bool done = false;
+    int64_t n = serve_prompt_scores_n(slot->scores), n_characters;
+    sac_status st = serve_prompt_scores_next(slot->scores, &done, &err);
+    slot->turn.n_left = (double)serve_prompt_scores_left(slot->scores);
+    if (done) {
+        json_t *entries = serve_prompt_scores_take(slot->scores, &n_characters);
+        serve_answer_prompt(&slot->answer, entries, n_characters);
+        serve_prompt_scores_free(slot->scores);
+        slot->scores = NULL;
+        if (slot->job->request->no_answer) {
+            end_without_answer(slot, n);
+            return;
+        }
+        st = begin_work(slot, &err);
+    }
+    if (st != SAC_OK) fail(slot, st, &err);
+}
+
 void serve_slot_run_piece(serve_slot *slot) {
     sac_error err = {0};
     bool done;
+    if (slot->scores) {
+        run_scores(slot);
+        return;
+    }
     sac_status st = sac_session_work_next(slot->session, &done, &err);
     if (st != SAC_OK) {
         fail(slot, st, &err);
@@ -139,22 +190,30 @@ void serve_slot_run_piece(serve_slot *slot) {
     }
     slot->turn.n_left = sac_session_work_left(slot->session);
     slot->decoding = done;
+    if (done) slot->answer.n_prompt_tokens = sac_session_n_tokens(slot->session);
 }
 
 /* ---------------------------------------------------------------- the answer */
 
-static void finish_choice(serve_slot *slot) {
-    sac_result result;
-    sac_session_end(slot->session, &result);
+/* n of them, all alike. */
+static void end_choices(serve_slot *slot, const sac_result *result, int n) {
     double kept = serve_slot_kept_ratio(slot);
     if (slot->choice == 0 && slot->places)
         slot->answer.places = serve_places_json(slot->places, slot->session);
-    serve_slot_count_choice(slot, &result, kept);
-    serve_answer_choice(&slot->answer, &result, kept);
-    if (++slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
+    serve_slot_count_choice(slot, result, kept);
+    for (int i = 0; i < n; i++) serve_answer_choice(&slot->answer, result, kept);
+    slot->choice += n;
+    if (slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
         begin_choice(slot, slot->turn.ticket, 0); /* where rows are kept nearly nothing is left to run */
     else
         finish(slot);
+}
+
+static void finish_choice(serve_slot *slot) {
+    sac_result result;
+    sac_session_end(slot->session, &result);
+    if (slot->scored) result.n_reused_tokens = 0; /* they were run to be scored */
+    end_choices(slot, &result, 1);
 }
 
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item) {

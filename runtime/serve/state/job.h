@@ -17,7 +17,8 @@ typedef struct serve_trace serve_trace;
 typedef enum serve_task {
     SERVE_ANSWER,
     SERVE_TOKENIZE, /* the model's tokens of a text or a conversation; nothing is run */
-    SERVE_DETOKENIZE
+    SERVE_DETOKENIZE,
+    SERVE_COUNT_TOKENS /* of a conversation, in the API's own words */
 } serve_task;
 
 struct serve_job {
@@ -32,7 +33,7 @@ struct serve_job {
     serve_buffer body;
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */
     serve_trace *trace;     /* of its conversation, likewise; NULL also without memory */
-    bool is_chat;
+    serve_api api;
     serve_task task;
     const char *
         model; /* the name that the answer goes by: the model's or an adapter's; lives as long as the server */
@@ -54,13 +55,13 @@ struct serve_job {
     int64_t output_ns;     /* when something was added last */
 };
 
-serve_job *serve_job_create(serve_server *s, bool is_chat);
+serve_job *serve_job_create(serve_server *s, serve_api api);
 void serve_job_keep(serve_job *j);
 void serve_job_release(serve_job *j); /* the last owner's frees it */
 
 /* The answer, or a piece of a stream. */
 void serve_job_output(serve_job *j, const char *text, size_t n);
-/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE], or the problem. */
+/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE] where the API has it, or the problem. */
 void serve_job_finish(serve_job *j, const serve_problem *problem);
 /* The client is gone, or the time is up (problem). */
 void serve_job_cancel(serve_job *j);
