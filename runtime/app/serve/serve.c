@@ -113,12 +113,12 @@ static sac_status serve(const settings *s, char **words, int n_words, sac_error 
 const command command_serve = {
     .name = "serve",
     .mask = COMMAND_SERVE,
-    .brief = "answer over HTTP, with OpenAI's API",
+    .brief = "answer over HTTP, with OpenAI's and Anthropic's APIs",
     .synopsis = "[options]",
     .summary =
-        "Answers over HTTP with OpenAI's API: /v1/chat/completions with pictures and videos,\n"
-        "/v1/completions, /v1/models, /v1/files, /health, /metrics, and a page at /. Ends on SIGTERM or\n"
-        "Ctrl-C, after the running answers. docs/server.md has it all.",
+        "Answers over HTTP with OpenAI's APIs: /v1/chat/completions and /v1/responses with pictures and\n"
+        "videos, /v1/completions, /v1/models, /v1/files; Anthropic's /v1/messages; /health, /metrics, and\n"
+        "a page at /. Ends on SIGTERM or Ctrl-C, after the running answers. docs/server.md has it all.",
     .examples = "  saccade serve --port 8000\n"
                 "  saccade serve -m MODEL --host 0.0.0.0 --api-key SECRET --slots 8 --ctx 16384\n"
                 "  saccade serve --media-root /data/videos --upload-dir /var/lib/saccade\n"
