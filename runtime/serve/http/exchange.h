@@ -32,6 +32,9 @@ struct serve_exchange {
     int fd;
     const serve_route *route;
     char path[256];
+    char method[12];
+    int64_t arrived_ns;
+    int status; /* of the reply; 0 = none yet */
     char allow[64]; /* the methods that the path takes, where that of the request is none of them */
     serve_problem problem;
     serve_buffer body;

@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "metrics.h"
 #include "origin.h"
+#include "request_log.h"
 #include "status.h"
 #include "strict.h"
 
@@ -205,6 +206,8 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     *x = (serve_exchange){
         .server = s, .connection = connection, .fd = fd_of(connection), .line = i ? i->socket_context : NULL};
+    snprintf(x->method, sizeof x->method, "%s", method);
+    x->arrived_ns = sac_now_ns();
     *ptr = x;
     /* Before the body is sent is the time to say that it is not wanted. */
     if (!look_at(x, method, url) && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
@@ -225,6 +228,7 @@ static enum MHD_Result cut_off(serve_exchange *x) {
             (void)!send(x->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     serve_metrics_reply(x->server->metrics, x->problem.status);
+    x->status = x->problem.status;
     free(text);
     return MHD_NO;
 }
@@ -261,7 +265,10 @@ static enum MHD_Result start_job(serve_exchange *x) {
     j->fd = x->fd;
     j->client = client_of(x);
     x->job = j;
-    if (!serve_server_admit(x->server, j, &x->problem)) return serve_reply_problem(x, &x->problem);
+    if (!serve_server_admit(x->server, j, &x->problem)) {
+        serve_metrics_rejection(x->server->metrics, x->problem.code);
+        return serve_reply_problem(x, &x->problem);
+    }
     return answer(x);
 }
 
@@ -284,11 +291,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **ptr,
                          enum MHD_RequestTerminationCode code) {
-    (void)cls, (void)connection, (void)code;
+    (void)cls, (void)connection;
     serve_exchange *x = *ptr;
     if (!x) return;
     *ptr = NULL;
     set_busy(x, false);
+    serve_request_log_write(x, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     serve_job *j = x->job;
     if (j) {
         pthread_mutex_lock(&j->lock);
@@ -331,6 +339,7 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
     const serve_config *c = s->config;
     struct sockaddr_storage address;
     SAC_TRY(parse_address(c, &address, err));
+    SAC_TRY(serve_request_log_open(s, err));
     unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (address.ss_family == AF_INET6) flags |= MHD_USE_IPv6;
@@ -352,6 +361,7 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
 void serve_front_close(serve_server *s) {
     if (s->daemon) MHD_stop_daemon(s->daemon);
     s->daemon = NULL;
+    serve_request_log_close(s);
 }
 
 unsigned serve_front_port(const serve_server *s) {

@@ -26,6 +26,7 @@ static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
 
 enum MHD_Result serve_reply_response(serve_exchange *x, struct MHD_Response *r, int status) {
     add_headers(x, r, status);
+    x->status = status;
     enum MHD_Result ok = MHD_queue_response(x->connection, (unsigned)status, r);
     MHD_destroy_response(r);
     return ok;

@@ -91,7 +91,8 @@ static enum MHD_Result preflight(serve_exchange *x) {
         MHD_add_response_header(r, "Access-Control-Max-Age", "600");
         MHD_add_response_header(r, "Vary", "Origin");
     }
-    enum MHD_Result ok = MHD_queue_response(x->connection, allowed ? 204 : 405, r);
+    x->status = allowed ? 204 : 405;
+    enum MHD_Result ok = MHD_queue_response(x->connection, (unsigned)x->status, r);
     MHD_destroy_response(r);
     return ok;
 }

@@ -28,6 +28,7 @@ static void release(serve_slot *slot) {
 
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
+    serve_slot_note(slot, st == SAC_CANCELLED ? "abort" : "error");
     if (!slot->decoding) { /* not all of the prompt is there: nobody is to count on it */
         serve_trace_free(slot->trace);
         slot->trace = NULL;
@@ -202,6 +203,7 @@ static void end_choices(serve_slot *slot, const sac_result *result, int n) {
         slot->answer.places = serve_places_json(slot->places, slot->session);
     serve_slot_count_choice(slot, result, kept);
     for (int i = 0; i < n; i++) serve_answer_choice(&slot->answer, result, kept);
+    serve_slot_note(slot, result->finish_reason);
     slot->choice += n;
     if (slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
         begin_choice(slot, slot->turn.ticket, 0); /* where rows are kept nearly nothing is left to run */

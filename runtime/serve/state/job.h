@@ -21,6 +21,13 @@ typedef enum serve_task {
     SERVE_COUNT_TOKENS /* of a conversation, in the API's own words */
 } serve_task;
 
+/* What an answer took. */
+typedef struct serve_tally {
+    int64_t n_prompt, n_cached, n_answer, n_media; /* 0 of a prompt: no answer came to its end */
+    int64_t started_ns, first_ns;                  /* when it began to run, and its first token; 0 = never */
+    char reason[20];                               /* why it ended, as OpenAI's finish_reason */
+} serve_tally;
+
 struct serve_job {
     serve_server *server;
     atomic_int n_owners;
@@ -52,6 +59,7 @@ struct serve_job {
     bool done;             /* nothing more will be added */
     serve_buffer out;      /* JSON, or what of the stream has not been sent */
     serve_problem problem; /* status 0 = none */
+    serve_tally tally;
     int64_t output_ns;     /* when something was added last */
 };
 
