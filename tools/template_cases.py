@@ -456,4 +456,23 @@ a {#- c -#} b
 {{ '%5%' % 3 }}
 {{ '%5%' % () }}
 {{ '%%%s%%' % 5 }}{{ '%%(a)s' % () }}{{ '100%% of %(n)d%%' % {'n': 3} }}
+{{ 'a' or {{'a': 1}: 2} }}{{ 'a' or [{[1]: 2}] }}
+{{ 'a' or s or {{'a': 1}: 2} }}
+{{ [s, {1: {[1]: 2}}] if false else 3 }}
+{% if false %}{{ [{[1]: 2}] }}{% set q = {{}: s} %}{% endif %}ok
+{% if false %}{% set q = -{[1]: 2} %}{% endif %}
+{% if false %}{{ s|default({[1]: 2}) }}{% endif %}
+{% if false %}{{ s is in({[1]: 2}) }}{% endif %}
+{% if false %}{{ s.upper({(1, [2]): 2}) }}{% endif %}
+{% if false %}{{ s ~ {[1]: s} }}{{ s ~ {s: 1, [1]: 2} }}{{ s ~ {[1]: 1 // 0} }}{{ s ~ {[1]|map('upper'): 1} }}{% endif %}ok
+{% if false %}{{ s ~ {1: 2, [1]|sort: 3, s: 4} }}{% endif %}
+{% if false %}{{ s ~ {[1]|map('upper')|list: 1, 'a'.split(): 2, (1 if false): 3} }}{% endif %}ok
+{% if false %}{{ s ~ {(1 if true else s): 3, ({} or []): 4} }}{% endif %}
+{% macro m(a={[1]: 2}) %}{% endmacro %}{% for x in [] %}{{ [{[1]: 2}, s] }}{% endfor %}ok
+{% macro m(a=not {[1]: 2}) %}{% endmacro %}
+{% if false %}{% filter default({[1]: 2}) %}x{% endfilter %}{% endif %}
+{% if false %}{% set q | default({[1]: 2}) %}x{% endset %}{% endif %}
+{% if false %}{% with q = s ~ {[1]: 2} %}x{% endwith %}{% endif %}
+{% if false %}{% for x in [s, {[1]: 2}] if [{[1]: 2}] %}x{% endfor %}{{ {[1]: 2}[0] }}{% endif %}
+{% if false %}{{ [1 ~ s, {[1]: 2}] }}{{ {'a': {[1]: 2}} }}{% endif %}ok
 """.strip().split("\n")

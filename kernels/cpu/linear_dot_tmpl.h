@@ -1,9 +1,9 @@
 /* linear_dot_tmpl.h - a few rows of x against weight rows as they lie: the decode step, bound by memory.
  *
- * Several weight rows are read side by side (each a stream for the prefetcher), converted in registers and
- * multiplied with every row of x, which stays in the cache. A sum is one vector over all of k, added up
- * across lanes at the end: its bits depend neither on the number of threads nor on m, as long as m stays on
- * this path. */
+ * Several weight rows are read side by side, and those of the next step are asked for: a row is often shorter than
+ * what the processor's own prefetcher needs to get going. They are converted in registers and multiplied with every
+ * row of x, which stays in the cache. A sum is one vector over all of k, added up across lanes at the end: its bits
+ * depend neither on the number of threads nor on m, as long as m stays on this path. */
 #include "cpu.h"
 #include "linear_epilogue.h"
 
@@ -24,6 +24,7 @@ SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, s
 #pragma GCC unroll 6
         for (int i = 0; i < n_x; i++) acc[j][i] = vf_zero();
     int64_t p = 0;
+    const int64_t weight_bytes = t == SAC_DTYPE_F32 ? 4 : 2;
     for (; p + VF <= k; p += VF) {
         vf xv[DOT_MAX_X];
 #pragma GCC unroll 6
@@ -31,6 +32,7 @@ SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, s
 #pragma GCC unroll 8
         for (int j = 0; j < n_w; j++) {
             vf wv = vf_load_as(t, w + (size_t)j * w_row_bytes, p);
+            if (n_w > 1) __builtin_prefetch(w + (size_t)(j + n_w) * w_row_bytes + p * weight_bytes);
 #pragma GCC unroll 6
             for (int i = 0; i < n_x; i++) acc[j][i] = vf_fma(wv, xv[i], acc[j][i]);
         }

@@ -3,13 +3,20 @@
 
 #include "attributes.h"
 #include "iterate.h"
+#include "names.h"
 #include "operators.h"
 
 #include <string.h>
 
+/* Without a frame nothing runs yet: only constants have a value (fold.c). */
+static sac_status need_frame(sac_tmpl_run *r) {
+    return r->frame ? SAC_OK : sac_tmpl_fail(r, "it has no value before the template runs");
+}
+
 /* ---- names ---- */
 
 static sac_status name_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_value *out) {
+    SAC_TRY(need_frame(r));
     sac_tmpl_frame *frame = r->frame;
     for (int i = 0; i < n->place.hops; i++) frame = frame->outer;
     *out = frame->slots[n->place.slot];
@@ -141,6 +148,7 @@ sac_status sac_tmpl_eval_call(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_
                               sac_tmpl_value *out) {
     sac_tmpl_value f;
     sac_tmpl_args args;
+    SAC_TRY(need_frame(r));
     SAC_TRY(sac_tmpl_eval(r, n->a, &f));
     SAC_TRY(arguments(r, n->call, caller, &args));
     r->line = n->line;
@@ -153,6 +161,7 @@ static sac_status apply(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl_value 
     if (!n->spec)
         return sac_tmpl_fail(r, "%s '%.40s' is not known", n->kind == SAC_NODE_TEST ? "test" : "filter",
                              n->name);
+    if (sac_tmpl_takes_context(n->spec)) SAC_TRY(need_frame(r));
     SAC_TRY(arguments(r, n->call, (sac_tmpl_value){0}, &args));
     r->line = n->line;
     return sac_tmpl_invoke(r, n->spec, self, &args, out);
@@ -189,6 +198,7 @@ static sac_status choice_value(sac_tmpl_run *r, const sac_tmpl_node *n, sac_tmpl
     bool holds = sac_tmpl_truth(v);
     if (n->kind == SAC_NODE_IF_ELSE) {
         *out = sac_tmpl_absent(&none);
+        if (!holds && !n->c) SAC_TRY(need_frame(r));
         return holds ? sac_tmpl_eval(r, n->b, out) : n->c ? sac_tmpl_eval(r, n->c, out) : SAC_OK;
     }
     *out = v;

@@ -304,3 +304,8 @@ static const sac_tmpl_spec filters[] = {
 const sac_tmpl_spec *sac_tmpl_find_select_filter(const char *name, size_t n_bytes) {
     return sac_tmpl_find_spec(filters, SAC_COUNT(filters), name, n_bytes);
 }
+
+bool sac_tmpl_takes_context(const sac_tmpl_spec *filter) {
+    sac_tmpl_raw_fn f = filter->raw;
+    return f == map || f == select_ || f == reject || f == selectattr || f == rejectattr;
+}

@@ -17,4 +17,7 @@ bool sac_tmpl_is_global_left_out(const char *name);
 const sac_tmpl_spec *sac_tmpl_dict_class_method(const char *name, size_t n_bytes);
 const sac_tmpl_spec *sac_tmpl_function_method(const sac_tmpl_function *f, const char *name, size_t n_bytes);
 
+/* Jinja's pass_context (filters_select.c): such a filter has no value before the template runs. */
+bool sac_tmpl_takes_context(const sac_tmpl_spec *filter);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "attributes.h"
 #include "eval.h"
+#include "fold.h"
 #include "names.h"
 #include "utf8.h"
 
@@ -32,7 +33,8 @@ static sac_status parse(sac_template *t, const char *text, size_t n_bytes, sac_e
     s.names = p.names;
     s.n_names = p.n_names;
     t->root = root;
-    return sac_tmpl_find_scopes(&s, root);
+    SAC_TRY(sac_tmpl_find_scopes(&s, root));
+    return sac_tmpl_check_folded(&s, root);
 }
 
 sac_status sac_template_open(sac_template **out, const char *name, const char *text, size_t n_bytes,
