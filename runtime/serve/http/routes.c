@@ -100,6 +100,7 @@ static enum MHD_Result preflight(serve_exchange *x) {
 static const serve_route routes[] = {
     {.method = "POST", .path = "/v1/chat/completions", .takes_body = true, .api = SERVE_API_CHAT},
     {.method = "POST", .path = "/v1/completions", .takes_body = true},
+    {.method = "POST", .path = "/v1/embeddings", .takes_body = true, .api = SERVE_API_EMBEDDINGS},
     {.method = "POST", .path = "/v1/responses", .takes_body = true, .api = SERVE_API_RESPONSES},
     {.method = "POST", .path = "/v1/messages", .takes_body = true, .api = SERVE_API_MESSAGES},
     {.method = "POST",

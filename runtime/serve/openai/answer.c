@@ -34,6 +34,7 @@ static const serve_voice *voice_of(serve_api api) {
     switch (api) {
     case SERVE_API_RESPONSES: return &serve_voice_responses;
     case SERVE_API_MESSAGES: return &serve_voice_messages;
+    case SERVE_API_EMBEDDINGS: return &serve_voice_embeddings;
     default: return &serve_voice_openai;
     }
 }

@@ -33,6 +33,7 @@ typedef struct serve_answer {
     serve_message message; /* what came out of the text */
     serve_blocks blocks;   /* likewise, of APIs whose answers are lists */
     int64_t n_events;      /* that were sent */
+    float *vector;         /* [hidden] of embeddings, the slot's; NULL = none are made */
     char reason[20];       /* why the answer ended */
     const char *stopped_by; /* the stop text that ended it, of the request; NULL = none */
 } serve_answer;

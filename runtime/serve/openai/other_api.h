@@ -1,5 +1,5 @@
 /* other_api.h - requests of other APIs than OpenAI's completions, read into a chat's: what they name otherwise, and what they order otherwise.
- * One file an API: read_responses.c, read_messages.c. What both write alike goes over as it is, and is checked as a chat's. */
+ * One file an API: read_responses.c, read_messages.c, read_embeddings.c. What both write alike goes over as it is, and is checked as a chat's. */
 #ifndef SERVE_OTHER_API_H
 #define SERVE_OTHER_API_H
 
@@ -30,8 +30,9 @@ typedef struct other_field {
 typedef bool other_check_fn(other_request *o, const json_t *body);
 bool serve_other_read(json_t **body, json_t **said, const other_field *fields, other_check_fn *finish, serve_problem *p);
 
-/* The two APIs. */
+/* The APIs. */
 bool serve_read_responses(json_t **body, json_t **said, serve_problem *p);
+bool serve_read_embeddings(json_t **body, json_t **said, serve_problem *p);
 bool serve_read_messages(json_t **body, json_t **said, serve_problem *p);
 
 /* ---- for their files */

@@ -235,14 +235,24 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
+static bool read_embeddings(serve_request *r, serve_problem *p) {
+    if (!serve_read_embeddings(&r->json, &r->said, p)) return false;
+    r->embed = true;
+    r->is_chat = !json_object_get(r->json, "prompt");
+    if (!r->is_chat) json_object_del(r->json, "messages");
+    return true;
+}
+
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, serve_api api, const char *body,
                          size_t n_bytes, serve_problem *p) {
-    const bool is_chat = api != SERVE_API_COMPLETIONS;
+    bool is_chat = api != SERVE_API_COMPLETIONS;
     *r = (serve_request){
         .is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
     if (api == SERVE_API_RESPONSES && !serve_read_responses(&r->json, &r->said, p)) return false;
     if (api == SERVE_API_MESSAGES && !serve_read_messages(&r->json, &r->said, p)) return false;
+    if (api == SERVE_API_EMBEDDINGS && !read_embeddings(r, p)) return false;
+    is_chat = r->is_chat;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
     if (!parse_sampling(r, p)) return false;

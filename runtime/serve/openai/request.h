@@ -12,7 +12,7 @@ typedef struct serve_media serve_media;
 typedef struct serve_methods serve_methods;
 typedef struct serve_request serve_request;
 
-enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16, SERVE_MAX_PROMPTS = 64 };
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16, SERVE_MAX_PROMPTS = 64, SERVE_MAX_INPUTS = 2048 };
 
 /* Of a text completion: text as it stands, or token ids. */
 typedef struct serve_prompt {
@@ -64,6 +64,7 @@ struct serve_request {
     size_t n_prompts;      /* 1 of a chat */
     bool echo;             /* of a text completion: the prompt's text stands before the answer's */
     bool score_prompt;     /* and log probabilities of its tokens before those of the answer's */
+    bool embed;            /* of each prompt a vector is wanted, and no answer */
     bool no_answer;        /* the prompt alone is wanted, as it is echoed */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;

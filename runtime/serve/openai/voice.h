@@ -1,5 +1,5 @@
 /* voice.h - how an API says an answer. One file each: voice_openai.c (chat and text completions), voice_responses.c,
- * voice_messages.c. */
+ * voice_messages.c, voice_embeddings.c. */
 #ifndef SERVE_VOICE_H
 #define SERVE_VOICE_H
 
@@ -17,7 +17,7 @@ struct serve_voice {
     void (*finish)(serve_answer *a);
 };
 
-extern const serve_voice serve_voice_openai, serve_voice_responses, serve_voice_messages;
+extern const serve_voice serve_voice_openai, serve_voice_responses, serve_voice_messages, serve_voice_embeddings;
 
 /* Log probabilities of a chat's tokens that have come since they were taken last: a list; NULL where none are asked for. */
 json_t *serve_voice_take_probs(serve_answer *a);

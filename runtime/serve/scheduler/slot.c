@@ -9,6 +9,7 @@
 #include "status.h"
 #include "tokens.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- the end of a job */
@@ -21,6 +22,9 @@ static void release(serve_slot *slot) {
     slot->constraint = NULL;
     slot->places = NULL;
     slot->scores = NULL;
+    if (slot->hidden && slot->session) sac_session_keep_hidden(slot->session, NULL);
+    free(slot->hidden);
+    slot->hidden = NULL;
     slot->job = NULL;
     slot->decoding = false;
     atomic_store(&slot->n_rows, 0);
@@ -80,6 +84,7 @@ static sac_status set_up(serve_slot *slot, sac_error *err) {
     bool observe = slot->places && slot->choice == 0;
     sac_session_observe_kept(slot->session, observe ? serve_slot_on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
+    sac_session_keep_hidden(slot->session, slot->hidden);
     SAC_TRY(sac_session_set_chat(slot->session, &r->chat, err));
     return sac_session_set_adapter(slot->session, r->adapter, err);
 }
@@ -118,7 +123,8 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
     const serve_request *r = slot->job->request;
     serve_answer_begin(&slot->answer, slot->job);
     if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
-    if (slot->answer.failed || (r->grammar && !slot->constraint))
+    if (r->embed) slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
+    if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden))
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open();
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
@@ -150,6 +156,7 @@ void serve_slot_begin(serve_slot *slot, serve_job *j, uint64_t ticket, double n_
 }
 
 static void end_choices(serve_slot *slot, const sac_result *result, int n);
+static void finish_choice(serve_slot *slot);
 
 /* Nothing but the prompt is wanted: as many choices of it as were asked for. */
 static void end_without_answer(serve_slot *slot, int64_t n_tokens) {
@@ -190,6 +197,10 @@ void serve_slot_run_piece(serve_slot *slot) {
         return;
     }
     slot->turn.n_left = sac_session_work_left(slot->session);
+    if (done && slot->hidden) {
+        finish_choice(slot); /* what is wanted of the prompt is there */
+        return;
+    }
     slot->decoding = done;
     if (done) slot->answer.n_prompt_tokens = sac_session_n_tokens(slot->session);
 }
@@ -214,6 +225,7 @@ static void end_choices(serve_slot *slot, const sac_result *result, int n) {
 static void finish_choice(serve_slot *slot) {
     sac_result result;
     sac_session_end(slot->session, &result);
+    if (slot->hidden) result.finish_reason = "stop";
     if (slot->scored) result.n_reused_tokens = 0; /* they were run to be scored */
     end_choices(slot, &result, 1);
 }

@@ -12,7 +12,8 @@ typedef enum serve_api {
     SERVE_API_COMPLETIONS, /* OpenAI's of texts; all others are of conversations */
     SERVE_API_CHAT,
     SERVE_API_RESPONSES, /* OpenAI's /v1/responses */
-    SERVE_API_MESSAGES   /* Anthropic's /v1/messages */
+    SERVE_API_MESSAGES,  /* Anthropic's /v1/messages */
+    SERVE_API_EMBEDDINGS /* OpenAI's; of conversations or of texts */
 } serve_api;
 
 typedef struct serve_problem {
