@@ -63,9 +63,8 @@ class Embeddings(Case):
         self.assertAlmostEqual(dot(vector, vector), 1, delta=1e-5)
         shown = {}
         for forced in range(300, 306):
-            reply = self.server.post("/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0, "allowed_token_ids": [forced, 310],
-                                                         "logprobs": 2}).json["choices"][0]["logprobs"]
-            shown[forced] = reply
+            body = {"prompt": ids, "max_tokens": 1, "temperature": 0, "allowed_token_ids": [forced, 310], "logprobs": 2}
+            shown[forced] = self.server.post("/v1/completions", body).json["choices"][0]["logprobs"]
         texts = {i: self.server.post("/detokenize", {"tokens": [7, i]}).json["prompt"] for i in (*range(300, 306), 310)}
         lengths = []
         for forced, lists in shown.items():

@@ -56,7 +56,8 @@ static void add_job(json_t *line, serve_job *j) {
     json_object_set_new(line, "id", json_string(j->id));
     json_object_set_new(line, "model", text_of(j->model));
     json_object_set_new(line, "stream", json_boolean(stream));
-    if (problem.status) json_object_set_new(line, "error", text_of(problem.code ? problem.code : problem.message));
+    if (problem.status)
+        json_object_set_new(line, "error", text_of(problem.code ? problem.code : problem.message));
     if (!t.started_ns) return;
     json_object_set_new(line, "queue_s", json_real(seconds(j->arrived_ns, t.started_ns)));
     if (!t.n_prompt) return;
@@ -71,8 +72,8 @@ static void add_job(json_t *line, serve_job *j) {
 static json_t *line_of(const serve_exchange *x, bool left) {
     char address[64];
     serve_connection_write_address(x->connection, address, sizeof address);
-    json_t *line = json_pack("{s:o, s:s, s:s, s:o, s:i, s:f}", "time", time_now(), "client", address, "method",
-                             x->method, "path", text_of(x->path), "status", x->status, "total_s",
+    json_t *line = json_pack("{s:o, s:s, s:s, s:o, s:i, s:f}", "time", time_now(), "client", address,
+                             "method", x->method, "path", text_of(x->path), "status", x->status, "total_s",
                              seconds(x->arrived_ns, sac_now_ns()));
     if (!line) return NULL;
     if (left) json_object_set_new(line, "left", json_true());

@@ -17,8 +17,8 @@ typedef struct serve_blocks {
 
 /* Whether a part goes on with the open block. */
 static inline bool serve_blocks_goes_on(const serve_blocks *b, splitter_kind kind) {
-    return b->open && (kind == SPLITTER_ARGUMENTS ? b->kind == SPLITTER_CALL
-                                                  : b->kind == kind && kind != SPLITTER_CALL);
+    return b->open &&
+           (kind == SPLITTER_ARGUMENTS ? b->kind == SPLITTER_CALL : b->kind == kind && kind != SPLITTER_CALL);
 }
 
 /* The open block's, or a new one's, place in the list. */

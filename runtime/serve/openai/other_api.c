@@ -94,15 +94,16 @@ static json_t *append(other_request *o, json_t *message) {
 
 json_t *serve_other_message(other_request *o, const char *role, json_t *content) {
     json_t *thought = strcmp(role, "assistant") ? NULL : last_of_model(o, true);
-    if (!thought) return append(o, content ? json_pack("{s:s, s:o}", "role", role, "content", content) : NULL);
+    if (!thought)
+        return append(o, content ? json_pack("{s:s, s:o}", "role", role, "content", content) : NULL);
     if (json_object_set_new(thought, "content", content) == 0) return thought;
     serve_other_no_memory(o->p);
     return NULL;
 }
 
 bool serve_other_call(other_request *o, const char *id, const char *name, json_t *arguments) {
-    json_t *call = arguments ? json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function", "function", "name",
-                                         name, "arguments", arguments)
+    json_t *call = arguments ? json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function", "function",
+                                         "name", name, "arguments", arguments)
                              : NULL;
     json_t *last = last_of_model(o, false), *calls;
     if (!last) last = append(o, json_pack("{s:s}", "role", "assistant"));
@@ -117,5 +118,6 @@ bool serve_other_reasoning(other_request *o, const char *text) {
     json_t *thought = last_of_model(o, true);
     const char *had = json_string_value(json_object_get(thought, reasoning_key));
     if (!thought) thought = append(o, json_pack("{s:s}", "role", "assistant"));
-    return thought && serve_other_set(thought, reasoning_key, json_sprintf("%s%s", had ? had : "", text), o->p);
+    return thought &&
+           serve_other_set(thought, reasoning_key, json_sprintf("%s%s", had ? had : "", text), o->p);
 }

@@ -1,5 +1,6 @@
-/* other_api.h - requests of other APIs than OpenAI's completions, read into a chat's: what they name otherwise, and what they order otherwise.
- * One file an API: read_responses.c, read_messages.c, read_embeddings.c. What both write alike goes over as it is, and is checked as a chat's. */
+/* other_api.h - requests of other APIs than OpenAI's completions, read into a chat's: what they name otherwise, and what they
+ * order otherwise. One file an API: read_responses.c, read_messages.c, read_embeddings.c. What both write alike goes over as
+ * it is, and is checked as a chat's. */
 #ifndef SERVE_OTHER_API_H
 #define SERVE_OTHER_API_H
 
@@ -28,7 +29,8 @@ typedef struct other_field {
 /* Of an API with these fields (the last has no name): *body, a request, becomes a chat's; *said what the answer repeats.
  * False: *p says why; *body is then as it was. */
 typedef bool other_check_fn(other_request *o, const json_t *body);
-bool serve_other_read(json_t **body, json_t **said, const other_field *fields, other_check_fn *finish, serve_problem *p);
+bool serve_other_read(json_t **body, json_t **said, const other_field *fields, other_check_fn *finish,
+                      serve_problem *p);
 
 /* The APIs. */
 bool serve_read_responses(json_t **body, json_t **said, serve_problem *p);

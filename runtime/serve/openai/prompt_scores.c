@@ -42,12 +42,13 @@ static sac_status read_ids(serve_prompt_scores *p, const serve_prompt *prompt, s
 static sac_status check_size(const serve_prompt_scores *p, int64_t n_ctx, sac_error *err) {
     if (p->n == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt has no tokens");
     if (p->n >= n_ctx)
-        return sac_fail(err, SAC_TOO_LONG, "the prompt has %lld tokens, and the context has %lld", (long long)p->n,
-                        (long long)n_ctx);
+        return sac_fail(err, SAC_TOO_LONG, "the prompt has %lld tokens, and the context has %lld",
+                        (long long)p->n, (long long)n_ctx);
     if (p->n_top < 0 || p->n * (p->n_top + 1) <= MAX_ENTRIES) return SAC_OK;
-    return sac_fail(err, SAC_TOO_LONG,
-                    "'echo' with 'logprobs': %lld tokens with %d log probabilities each; at most %d are given",
-                    (long long)p->n, p->n_top + 1, MAX_ENTRIES);
+    return sac_fail(
+        err, SAC_TOO_LONG,
+        "'echo' with 'logprobs': %lld tokens with %d log probabilities each; at most %d are given",
+        (long long)p->n, p->n_top + 1, MAX_ENTRIES);
 }
 
 /* No chunk of a long prompt is much shorter than the others: few rows go another way through the processor's kernels, and one
@@ -127,8 +128,9 @@ static bool score(serve_prompt_scores *p, const float *logits, int32_t next) {
     double sum = log_of_sum(logits, p->n_vocab);
     int n_top = find_top(logits, p->n_vocab, p->n_top, top);
     for (int i = 0; i < n_top; i++) top[i].logprob = (float)(top[i].logprob - sum);
-    return add(p, &(sac_token_event){.id = next, .logprob = (float)(logits[next] - sum), .top = top, .n_top = n_top},
-               true);
+    return add(
+        p, &(sac_token_event){.id = next, .logprob = (float)(logits[next] - sum), .top = top, .n_top = n_top},
+        true);
 }
 
 sac_status serve_prompt_scores_next(serve_prompt_scores *p, bool *done, sac_error *err) {

@@ -87,6 +87,7 @@ json_t *serve_probs_lists(const json_t *entries) {
 
 int64_t serve_probs_n_characters(const serve_tokens *t, int32_t id) {
     int64_t n = 0;
-    for (uint32_t i = 0; id >= 0 && id < t->n && i < t->length[id]; i++) n += !sac_utf8_continues(t->bytes[id][i]);
+    for (uint32_t i = 0; id >= 0 && id < t->n && i < t->length[id]; i++)
+        n += !sac_utf8_continues(t->bytes[id][i]);
     return n;
 }

@@ -17,7 +17,8 @@ struct serve_voice {
     void (*finish)(serve_answer *a);
 };
 
-extern const serve_voice serve_voice_openai, serve_voice_responses, serve_voice_messages, serve_voice_embeddings;
+extern const serve_voice serve_voice_openai, serve_voice_responses, serve_voice_messages,
+    serve_voice_embeddings;
 
 /* Log probabilities of a chat's tokens that have come since they were taken last: a list; NULL where none are asked for. */
 json_t *serve_voice_take_probs(serve_answer *a);

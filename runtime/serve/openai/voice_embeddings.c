@@ -64,9 +64,11 @@ static void choice(serve_answer *a, const sac_result *r, const char *reason) {
 
 static void finish(serve_answer *a) {
     json_int_t n = (json_int_t)serve_usage_prompt(a->usage);
-    json_t *usage = json_pack("{s:I, s:I, s:i}", "prompt_tokens", n, "total_tokens", n, "completion_tokens", 0),
+    json_t *usage =
+               json_pack("{s:I, s:I, s:i}", "prompt_tokens", n, "total_tokens", n, "completion_tokens", 0),
            *whole = json_pack("{s:s, s:s, s:I, s:O, s:s, s:O}", "id", a->job->id, "object", "list", "created",
-                              (json_int_t)a->job->created, "data", a->choices, "model", a->job->model, "usage", usage);
+                              (json_int_t)a->job->created, "data", a->choices, "model", a->job->model,
+                              "usage", usage);
     serve_usage_copy_own(usage, a->usage);
     json_decref(usage);
     if (a->job->request->warnings) json_object_set(whole, "warnings", a->job->request->warnings);

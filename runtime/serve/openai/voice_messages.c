@@ -43,7 +43,8 @@ static void close_block(serve_answer *a) {
         if (json_is_object(input)) json_object_set(block, "input", input);
         json_decref(input);
     } else {
-        json_object_set_new(block, a->blocks.kind == SPLITTER_TEXT ? "text" : "thinking", serve_blocks_text(&a->blocks));
+        json_object_set_new(block, a->blocks.kind == SPLITTER_TEXT ? "text" : "thinking",
+                            serve_blocks_text(&a->blocks));
     }
     serve_blocks_close(&a->blocks);
 }
@@ -66,7 +67,8 @@ static void part(serve_answer *a, splitter_kind kind, const char *text, size_t n
     }
     if (kind == SPLITTER_CALL) return;
     serve_buffer_add(&a->blocks.text, text, n);
-    send_event(a, "content_block_delta", json_pack("{s:I, s:o}", "index", index_of(a), "delta", delta_of(kind, text, n)));
+    send_event(a, "content_block_delta",
+               json_pack("{s:I, s:o}", "index", index_of(a), "delta", delta_of(kind, text, n)));
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -84,8 +86,8 @@ static json_t *usage_of(const serve_answer *a) {
 
 static json_t *message_of(const serve_answer *a, json_t *content) {
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:n, s:n, s:o}", "id", a->job->id, "type", "message", "role",
-                     "assistant", "model", a->job->model, "content", content, "stop_reason", "stop_sequence", "usage",
-                     usage_of(a));
+                     "assistant", "model", a->job->model, "content", content, "stop_reason", "stop_sequence",
+                     "usage", usage_of(a));
 }
 
 static void start(serve_answer *a) {
@@ -123,8 +125,8 @@ static void choice(serve_answer *a, const sac_result *r, const char *reason) {
 static void finish(serve_answer *a) {
     if (a->job->request->stream) {
         send_event(a, "message_delta",
-                   json_pack("{s:{s:s, s:s?}, s:o}", "delta", "stop_reason", a->reason, "stop_sequence", a->stopped_by,
-                             "usage", usage_of(a)));
+                   json_pack("{s:{s:s, s:s?}, s:o}", "delta", "stop_reason", a->reason, "stop_sequence",
+                             a->stopped_by, "usage", usage_of(a)));
         send_event(a, "message_stop", json_object());
         return;
     }

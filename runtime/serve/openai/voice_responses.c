@@ -46,8 +46,9 @@ static void send_item(serve_answer *a, const char *type) {
 /* ---------------------------------------------------------------- items */
 
 static json_t *content_part(splitter_kind kind) {
-    return kind == SPLITTER_TEXT ? json_pack("{s:s, s:s, s:[]}", "type", "output_text", "text", "", "annotations")
-                                 : json_pack("{s:s, s:s}", "type", "reasoning_text", "text", "");
+    return kind == SPLITTER_TEXT
+               ? json_pack("{s:s, s:s, s:[]}", "type", "output_text", "text", "", "annotations")
+               : json_pack("{s:s, s:s}", "type", "reasoning_text", "text", "");
 }
 
 /* A call's first piece is its name. */
@@ -55,14 +56,14 @@ static json_t *new_item(serve_answer *a, splitter_kind kind, const char *name, s
     char id[40], call[40];
     serve_make_id(id, sizeof id, kind == SPLITTER_TEXT ? "msg_" : kind == SPLITTER_REASONING ? "rs_" : "fc_");
     if (kind == SPLITTER_TEXT)
-        return json_pack("{s:s, s:s, s:s, s:s, s:[]}", "id", id, "type", "message", "role", "assistant", "status",
-                         "in_progress", "content");
+        return json_pack("{s:s, s:s, s:s, s:s, s:[]}", "id", id, "type", "message", "role", "assistant",
+                         "status", "in_progress", "content");
     if (kind == SPLITTER_REASONING)
-        return json_pack("{s:s, s:s, s:s, s:[], s:[]}", "id", id, "type", "reasoning", "status", "in_progress",
-                         "summary", "content");
+        return json_pack("{s:s, s:s, s:s, s:[], s:[]}", "id", id, "type", "reasoning", "status",
+                         "in_progress", "summary", "content");
     serve_message_call_id(&a->message, call, sizeof call);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s%, s:s}", "id", id, "type", "function_call", "status", "in_progress",
-                     "call_id", call, "name", name, n, "arguments", "");
+    return json_pack("{s:s, s:s, s:s, s:s, s:s%, s:s}", "id", id, "type", "function_call", "status",
+                     "in_progress", "call_id", call, "name", name, n, "arguments", "");
 }
 
 static void close_item(serve_answer *a, const char *status);
@@ -125,12 +126,12 @@ static void put_default(json_t *object, const char *key, json_t *value) {
 
 static json_t *usage_of(const json_t *u) {
     if (!u) return json_null();
-    json_t *j = json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)serve_usage_prompt(u),
-                          "input_tokens_details", "cached_tokens", (json_int_t)serve_usage_cached(u), "cache_write_tokens",
-                          0, "output_tokens",
-                          (json_int_t)serve_usage_answer(u), "output_tokens_details", "reasoning_tokens",
-                          (json_int_t)serve_usage_reasoning(u), "total_tokens",
-                          (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
+    json_t *j =
+        json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)serve_usage_prompt(u),
+                  "input_tokens_details", "cached_tokens", (json_int_t)serve_usage_cached(u),
+                  "cache_write_tokens", 0, "output_tokens", (json_int_t)serve_usage_answer(u),
+                  "output_tokens_details", "reasoning_tokens", (json_int_t)serve_usage_reasoning(u),
+                  "total_tokens", (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
     serve_usage_copy_own(j, u);
     return j;
 }
@@ -138,11 +139,11 @@ static json_t *usage_of(const json_t *u) {
 static json_t *response_of(const serve_answer *a, const char *status) {
     const serve_job *j = a->job;
     const serve_request *r = j->request;
-    json_t *own = json_pack("{s:s, s:s, s:I, s:s, s:n, s:n, s:s, s:n, s:b, s:b, s:f, s:f, s:s, s:o}", "id", j->id,
-                            "object", "response", "created_at", (json_int_t)j->created, "status", status, "error",
-                            "incomplete_details", "model", j->model, "previous_response_id", "store", 0, "background",
-                            0, "temperature", r->sampling.temperature, "top_p", r->sampling.top_p, "truncation",
-                            "disabled", "usage", usage_of(a->usage));
+    json_t *own = json_pack("{s:s, s:s, s:I, s:s, s:n, s:n, s:s, s:n, s:b, s:b, s:f, s:f, s:s, s:o}", "id",
+                            j->id, "object", "response", "created_at", (json_int_t)j->created, "status",
+                            status, "error", "incomplete_details", "model", j->model, "previous_response_id",
+                            "store", 0, "background", 0, "temperature", r->sampling.temperature, "top_p",
+                            r->sampling.top_p, "truncation", "disabled", "usage", usage_of(a->usage));
     json_object_update(own, r->said);
     put_default(own, "instructions", json_null());
     put_default(own, "max_output_tokens", json_null());
@@ -208,11 +209,13 @@ static void choice(serve_answer *a, const sac_result *r, const char *reason) {
 static void finish(serve_answer *a) {
     bool cut = !strcmp(a->reason, "length");
     json_t *whole = response_of(a, cut ? "incomplete" : "completed");
-    if (cut) json_object_set_new(whole, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
+    if (cut)
+        json_object_set_new(whole, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     if (!a->job->request->stream)
         serve_voice_reply(a->job, whole);
     else
-        send_event(a, cut ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", whole));
+        send_event(a, cut ? "response.incomplete" : "response.completed",
+                   json_pack("{s:o}", "response", whole));
 }
 
 const serve_voice serve_voice_responses = {start, part, choice, finish};
