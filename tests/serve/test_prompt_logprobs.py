@@ -29,6 +29,8 @@ class PromptLogprobs(Case):
         lists = self.complete(prompt=ids, echo=True, logprobs=5, max_tokens=1)["choices"][0]["logprobs"]
         self.assertEqual([len(lists[k]) for k in ("tokens", "token_logprobs", "top_logprobs", "text_offset")], [len(ids) + 1] * 4)
         self.assertEqual((lists["token_logprobs"][0], lists["top_logprobs"][0]), (None, None))
+        names = self.server.post("/tokenize", {"prompt": PROMPTS[0], "return_token_strs": True}).json["token_strs"]
+        self.assertEqual(lists["tokens"][:-1], names)
         for i in range(1, len(ids)):
             alone = self.complete(prompt=ids[:i], logprobs=20, max_tokens=1)["choices"][0]["logprobs"]
             likeliest = alone["tokens"][0]
