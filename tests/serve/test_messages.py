@@ -169,6 +169,12 @@ class Messages(Case):
                 result["content"] = content
             self.ask(self.tools, [*messages[:2], turn([result])], tools=[LOOK], max_tokens=2)
 
+    def test_an_error_within_a_stream(self):
+        """Its last event, in the API's own form."""
+        body = {"messages": [turn("x")], "max_tokens": 7900, "ignore_eos": True, "stream": True, "saccade": {"timeout": 3}}
+        events = read(self.post(self.server, body).text)
+        self.assertEqual((events[0]["type"], events[-1]["type"], events[-1]["error"]["type"]), ("message_start", "error", "timeout_error"))
+
     def test_prefill(self):
         """The model goes on with a last message of its own."""
         messages = [turn("Hello"), turn("one two", "assistant")]

@@ -184,6 +184,12 @@ class Responses(Case):
         chat = self.tools.post("/v1/chat/completions", {"messages": messages, "tools": [{"type": "function", "function": function}], "max_tokens": 2})
         self.assertEqual(whole["usage"]["input_tokens"], chat.json["usage"]["prompt_tokens"])
 
+    def test_an_error_within_a_stream(self):
+        body = {"input": "x", "max_output_tokens": 7900, "ignore_eos": True, "stream": True, "saccade": {"timeout": 3}}
+        text = self.server.post("/v1/responses", body).text
+        last = text.rstrip().split("\n\n")[-1].split("\n")
+        self.assertEqual((last[0], json.loads(last[1][6:])["error"]["code"]), ("event: error", "timeout"))
+
     def test_what_is_refused(self):
         for name, value in {"previous_response_id": "resp_1", "conversation": "c", "prompt": {"id": "p"}, "max_tool_calls": 1, "messages": [],
                             "max_tokens": 3, "response_format": {}, "n": 2, "background": True, "truncation": "auto", "logprobs": True,
