@@ -3,14 +3,64 @@
 #include "decoder_pick.h"
 
 #include <assert.h>
+#include <math.h>
 
-/* ---------------------------------------------------------------- the pieces of a layer */
+/* ---------------------------------------------------------------- how much of it a piece is */
+
+/* Channels of its MLP that a row meets. */
+static double mlp_channels(const sac_decoder_config *c, int layer) {
+    const double n = sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate : 0;
+    return n == 0 || c->experts.shared ? n + c->intermediate : n;
+}
+
+/* Multiply-adds of a row of a linear stage. */
+static double row_cost(const sac_prefill_work *w) {
+    const sac_decoder_config *c = &w->d->config;
+    double hidden = c->hidden, q = (double)decoder_q_cols(c), kv = (double)decoder_kv_cols(c);
+    return w->stage == SAC_PREFILL_IN ? hidden * (q + 2 * kv) : hidden * (q + 3.0 * mlp_channels(c, w->layer));
+}
+
+/* On a device a piece is queued, and short. */
+static bool may_cut(const sac_prefill_work *w) {
+    return w->most > 0 && !w->s->device;
+}
+
+/* Rows at a time. */
+static int64_t most_rows(const sac_prefill_work *w) {
+    const int64_t chunk = w->s->chunk, least = SAC_PREFILL_LEAST_ROWS, step = 16;
+    if (!may_cut(w) || chunk <= least || w->most >= (double)chunk * row_cost(w)) return chunk;
+    const int64_t n = (int64_t)(w->most / row_cost(w)) / step * step;
+    return n < least ? least : n;
+}
 
 /* No prompt ends in a chunk of few rows, as these have other bits than many (sac_decoder_whole_rows). */
 static int64_t chunk_rows(const sac_prefill_work *w) {
-    const int64_t few = SAC_LINEAR_FEW_ROWS, chunk = w->s->chunk, left = w->n - w->at;
+    const int64_t few = SAC_LINEAR_FEW_ROWS, chunk = most_rows(w), left = w->n - w->at;
     if (left <= chunk) return left;
     return chunk > 2 * few && left - chunk <= few ? chunk - few : chunk;
+}
+
+/* Of n queries that follow w->at others of the prompt; each meets the keys before it. */
+static double attend_cost(const sac_prefill_work *w, int64_t n) {
+    const double before = (double)(w->n_seen - w->n + w->at), rows = (double)n;
+    return rows * (before + rows / 2) * (double)decoder_q_cols(&w->d->config) * 2;
+}
+
+/* Queries at a time: the larger root of attend_cost(n) = most. */
+static int64_t attend_rows(const sac_prefill_work *w) {
+    const int64_t left = w->n - w->at, least = SAC_PREFILL_LEAST_ROWS;
+    const double before = (double)(w->n_seen - w->n + w->at);
+    if (!w->by_rows || !may_cut(w) || w->most >= attend_cost(w, left)) return left;
+    const double pairs = w->most / ((double)decoder_q_cols(&w->d->config) * 2);
+    const int64_t n = (int64_t)(sqrt(before * before + 2 * pairs) - before);
+    return decoder_min(n < least ? least : n, left);
+}
+
+/* ---------------------------------------------------------------- the pieces of a layer */
+
+/* Rows whose outputs nobody reads: in the last layer all but the last n_out. */
+static int64_t n_unread(const sac_prefill_work *w) {
+    return w->layer + 1 < w->d->config.n_layers ? 0 : w->n - decoder_min(w->n, w->n_out);
 }
 
 static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
@@ -19,6 +69,7 @@ static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     w->picks = sac_decoder_picks_queries(w);
     w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries);
     w->some = (sac_attended){0};
+    w->by_rows = !w->picks && !w->s->device && !n_unread(w) && sac_prefill_goes_by_rows(&w->s->prefill, w->n_seen);
     return SAC_OK;
 }
 
@@ -45,25 +96,25 @@ static sac_status chunk_in(sac_prefill_work *w) {
     return SAC_OK;
 }
 
-/* Rows whose outputs nobody reads: in the last layer all but the last n_out. */
-static int64_t n_unread(const sac_prefill_work *w) {
-    return w->layer + 1 < w->d->config.n_layers ? 0 : w->n - decoder_min(w->n, w->n_out);
-}
-
-static sac_status attend(sac_prefill_work *w) {
+static sac_status begin_attend(sac_prefill_work *w) {
     const decoder_run r = decoder_run_of(w);
     sac_decoder_state *s = w->s;
     const sac_decode_policy *decode = s->decode.policy;
     sac_layer_attention *a = &w->attention;
-    int64_t left = w->kv_past + w->n;
     sac_mat q = decoder_query_rows(&r, w->past, w->n);
     *a = sac_decoder_layer_attention(&r, w->layer, w->past, q, w->kv, w->kv_past, w->n_seen);
     a->n_unread = n_unread(w);
     if (w->picks) a->attended = &w->some;
     if (w->makes_no_queries) a->make_queries = (sac_query_maker){sac_decoder_make_queries, w};
     sac_window_sums_begin(&s->window_sums);
-    if (decode->prompt) SAC_TRY(decode->prompt(s->decode.state, a));
-    SAC_TRY(sac_prefill_attend(&s->prefill, a));
+    return decode->prompt ? decode->prompt(s->decode.state, a) : SAC_OK;
+}
+
+static sac_status end_attend(sac_prefill_work *w) {
+    sac_decoder_state *s = w->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    const sac_layer_attention *a = &w->attention;
+    int64_t left = w->kv_past + w->n;
     sac_important important = sac_prefill_important(&s->prefill);
     if (decode->settle) SAC_TRY(decode->settle(s->decode.state, a, &left));
     SAC_TRY(sac_kv_cache_end_layer(&s->cache, a, left, &important));
@@ -72,6 +123,18 @@ static sac_status attend(sac_prefill_work *w) {
     else
         go_to(w, SAC_PREFILL_OUT, a->n_unread);
     return SAC_OK;
+}
+
+static sac_status attend(sac_prefill_work *w) {
+    if (w->at == 0) SAC_TRY(begin_attend(w));
+    if (!w->by_rows) {
+        SAC_TRY(sac_prefill_attend(&w->s->prefill, &w->attention));
+        return end_attend(w);
+    }
+    const int64_t n = attend_rows(w);
+    SAC_TRY(sac_prefill_attend_rows(&w->s->prefill, &w->attention, w->at, n));
+    w->at += n;
+    return w->at == w->n ? end_attend(w) : SAC_OK;
 }
 
 static sac_status add(sac_prefill_work *w) {
@@ -192,24 +255,27 @@ void sac_prefill_work_drop(sac_prefill_work *w) {
     sac_decoder_cut_back(w->s, w->past);
 }
 
-/* Channels of its MLP that a row meets. */
-static double mlp_channels(const sac_decoder_config *c, int layer) {
-    const double n = sac_decoder_is_sparse(c, layer) ? (double)c->experts.n_used * c->experts.intermediate : 0;
-    return n == 0 || c->experts.shared ? n + c->intermediate : n;
-}
-
 double sac_prefill_work_cost(const sac_prefill_work *w) {
     const sac_decoder_config *c = &w->d->config;
-    double hidden = c->hidden, q = (double)decoder_q_cols(c), kv = (double)decoder_kv_cols(c);
-    double rows = (double)chunk_rows(w);
     switch (w->stage) {
-    case SAC_PREFILL_IN: return rows * hidden * (q + 2 * kv);
-    case SAC_PREFILL_ATTEND: return (double)w->n * (double)w->n_seen * q * 2;
-    case SAC_PREFILL_ADD: return (double)sac_decoder_attended_part(w) * hidden * q;
-    case SAC_PREFILL_OUT: return rows * hidden * (q + 3.0 * mlp_channels(c, w->layer));
+    case SAC_PREFILL_IN:
+    case SAC_PREFILL_OUT: return (double)chunk_rows(w) * row_cost(w);
+    case SAC_PREFILL_ATTEND: return attend_cost(w, attend_rows(w));
+    case SAC_PREFILL_ADD: return (double)sac_decoder_attended_part(w) * c->hidden * (double)decoder_q_cols(c);
     case SAC_PREFILL_DONE: break;
     }
     return 0;
+}
+
+bool sac_prefill_work_is_typical(const sac_prefill_work *w) {
+    switch (w->stage) {
+    case SAC_PREFILL_IN:
+    case SAC_PREFILL_OUT: return chunk_rows(w) >= SAC_PREFILL_LEAST_ROWS - SAC_LINEAR_FEW_ROWS;
+    case SAC_PREFILL_ATTEND: return w->by_rows;
+    case SAC_PREFILL_ADD:
+    case SAC_PREFILL_DONE: break;
+    }
+    return false;
 }
 
 double sac_prefill_work_left(const sac_prefill_work *w) {

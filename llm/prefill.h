@@ -1,5 +1,5 @@
 /* prefill.h - a prompt on its way through the decoder, a piece at a time, so that other work can run between
- * the pieces: a chunk of a layer's linear parts, or a layer's attention over the whole prompt.
+ * the pieces: a chunk of a layer's linear parts, or a layer's attention over the whole prompt, or part of either.
  *
  *   sac_prefill_work w;
  *   SAC_TRY(sac_prefill_work_begin(&w, d, s, ops, stream, past, n, 1, err));
@@ -32,11 +32,14 @@ typedef struct sac_prefill_work {
     int layer;
     sac_prefill_stage stage; /* of the next piece */
     int64_t at;              /* rows of the stage that are done */
+    double most;             /* the caller's: multiply-adds that the next piece may take, as far as it can be cut
+                                (sac_prefill_work_next); 0 = any */
 
     /* The layer under way. */
     sac_kv_view kv;
     int64_t kv_past;              /* row of kv that the first key goes to */
     bool picks, makes_no_queries; /* the policy picks its queries; and makes them itself */
+    bool by_rows;                 /* attention goes some queries at a time */
     sac_layer_attention attention;
     sac_attended some; /* outputs of picked queries */
 } sac_prefill_work;
@@ -47,7 +50,10 @@ sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac
                                   const sac_ops *ops, const sac_stream *stream, int64_t past, int64_t n,
                                   int64_t n_out, sac_error *err);
 
-/* The next piece. On failure the work is dropped. */
+/* The next piece. On failure the work is dropped. On the CPU one that would take more than w->most is cut to fewer rows, and
+ * dense attention to fewer queries, SAC_PREFILL_LEAST_ROWS at least: of 64 rows each costs about 5 % more than of 256 (Q4_K, of a
+ * layer of an 8B model), of 32 rows 20 %. No row's bits depend on it. */
+enum { SAC_PREFILL_LEAST_ROWS = 64 };
 sac_status sac_prefill_work_next(sac_prefill_work *w, sac_error *err);
 
 static inline bool sac_prefill_work_is_done(const sac_prefill_work *w) {
@@ -61,6 +67,9 @@ static inline bool sac_prefill_work_begins_layer(const sac_prefill_work *w) {
 
 /* About how many multiply-adds the next piece takes, as a dense policy would; 0 when all is done. */
 double sac_prefill_work_cost(const sac_prefill_work *w);
+/* Whether its time tells by the cost what others of its stage take: not of a few rows, for which weights are read all the
+ * same, and not of a method's attention. */
+bool sac_prefill_work_is_typical(const sac_prefill_work *w);
 
 /* Rows on their way, less a share for every layer that is done. */
 double sac_prefill_work_left(const sac_prefill_work *w);

@@ -18,6 +18,7 @@ const sac_prefill_policy sac_prefill_dense = {.name = "dense",
                                               .source = "every query meets every earlier key",
                                               .params = no_params,
                                               .attend = attend_prompt,
+                                              .is_dense = true,
                                               .keeps_prefix = true};
 const sac_decode_policy sac_decode_dense = {.name = "dense",
                                             .source = "a step reads every stored row",

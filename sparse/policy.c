@@ -9,13 +9,29 @@ bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen) {
     return m->policy->break_even && n_seen < m->policy->break_even(m->p);
 }
 
-sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
+static void count_prompt(sac_prefill *m, const sac_layer_attention *a) {
     int64_t n_new =
         a->n_seen - a->n_before; /* more than the queries when an earlier layer has dropped some */
     double n = (double)n_new;
     a->stats->prefill_tokens += n;
     a->stats->prefill_pairs_dense += (n * (n + 1) / 2 + n * (double)a->n_before) * a->shape->n_heads;
     m->is_short = sac_prefill_is_short(m, a->n_seen);
+}
+
+bool sac_prefill_goes_by_rows(const sac_prefill *m, int64_t n_seen) {
+    return m->policy->is_dense || sac_prefill_is_short(m, n_seen);
+}
+
+sac_status sac_prefill_attend_rows(sac_prefill *m, const sac_layer_attention *a, int64_t first, int64_t n) {
+    if (first == 0) count_prompt(m, a);
+    int64_t start = sac_now_ns();
+    SAC_TRY(sac_attend_prompt_rows(a, first, n));
+    a->stats->attend_ns += sac_now_ns() - start;
+    return SAC_OK;
+}
+
+sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a) {
+    count_prompt(m, a);
     int64_t start = sac_now_ns();
     SAC_TRY(m->is_short ? sac_attend_prompt_dense(a) : m->policy->attend(m->state, a));
     a->stats->attend_ns += sac_now_ns() - start; /* methods move their share to select_ns */

@@ -134,6 +134,7 @@ typedef struct sac_prefill_policy {
     /* Whether it chooses by a few queries and lets only those of chosen tokens attend, so that the others
      * need not be made and have no output (make_queries, attended). NULL: it reads all queries. */
     bool (*picks_queries)(const double *p);
+    bool is_dense; /* every query meets every earlier key: sac_prefill_attend_rows may cut it */
     /* After attend. NULL: the method has no opinion. */
     sac_important (*important)(void *state);
     /* After a layer: the queries whose tokens later layers go on with, ascending, or NULL for all. The last
@@ -288,6 +289,10 @@ bool sac_prefill_is_short(const sac_prefill *m, int64_t n_seen);
 
 /* Runs a method on a layer, and counts. `mass` is read where mass is measured. */
 sac_status sac_prefill_attend(sac_prefill *m, const sac_layer_attention *a);
+/* The same in pieces, from the first query to the last, all of whose outputs are read (n_unread 0): with a dense policy, or one
+ * that is dense for a sequence this short. Queries [first, first + n). */
+bool sac_prefill_goes_by_rows(const sac_prefill *m, int64_t n_seen);
+sac_status sac_prefill_attend_rows(sac_prefill *m, const sac_layer_attention *a, int64_t first, int64_t n);
 sac_status sac_decode_attend(sac_decode *m, const sac_layer_attention *a, const sac_mass *mass);
 
 /* Only what a step reads, of a policy with `select`: for those who attend for several sequences in one go. */

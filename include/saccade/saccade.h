@@ -638,6 +638,11 @@ SAC_API sac_status sac_session_begin_work(sac_session *s, const sac_input *input
  * prompt. *done: the first token is one sac_session_step away. On failure nothing has begun. */
 SAC_API sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err);
 
+/* The same, cut to take about so many seconds at most, so that answers of other sessions are not held up for longer: as
+ * pieces of this session before it tell, on the CPU, and as far as pieces can be cut (64 tokens of a layer, one tile of a
+ * tower; not a method's attention). Answers keep their bits. 0: no limit. */
+SAC_API sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err);
+
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and
  * tokens, or none. */
 SAC_API double sac_session_work_cost(const sac_session *s);

@@ -31,11 +31,29 @@ static void tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t 
     }
 }
 
-/* Tiles of this item that the tower takes at a time. */
-static int batch_tiles(const sac_media_work *w) {
+/* Tiles of this item that go into the tower's buffers. */
+static int full_batch(const sac_media_work *w) {
     const sac_vision_state *v = &w->s->vision;
     int64_t n = v->batch_patches / w->m->tower.n_patches;
     return n < 1 ? 1 : n < v->batch_tiles ? (int)n : v->batch_tiles;
+}
+
+/* Whether a tile's rows have the same bits whatever tiles are beside it: on the host, as long as it has more rows
+ * than those that linear layers treat apart, and attention does not share the keys of few heads out among threads. */
+static bool may_cut_batch(const sac_media_work *w) {
+    enum { SHARED_KEYS = 1024, ENOUGH_HEADS = 12 };
+    const sac_loaded_model *m = &w->s->model->loaded;
+    const int64_t rows = w->m->tower.n_features / sac_merger_joins(&m->merger);
+    return !w->s->device_vision.is_open && rows > SAC_LINEAR_FEW_ROWS && w->m->plan.tokens_per_tile > SAC_LINEAR_FEW_ROWS &&
+           (w->m->tower.n_inside < SHARED_KEYS || m->tower.config.n_heads >= ENOUGH_HEADS);
+}
+
+/* Those that it takes at a time. */
+static int batch_tiles(const sac_media_work *w) {
+    const int n = full_batch(w);
+    const double most = w->most_patches / (double)w->m->tower.n_patches;
+    if (w->most_patches <= 0 || most >= n || !may_cut_batch(w)) return n;
+    return most < 1 ? 1 : (int)most;
 }
 
 static void report_progress(const sac_media_work *w, int64_t done) {
@@ -310,7 +328,7 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat f
     const sac_session *s = w->s;
     const sac_vision_state *v = &s->vision;
     bool direct = !sac_model_on_device(s->model);
-    int64_t raw_rows = batch_tiles(w) * w->m->tower.n_features / sac_merger_joins(&s->model->loaded.merger);
+    int64_t raw_rows = full_batch(w) * w->m->tower.n_features / sac_merger_joins(&s->model->loaded.merger);
     int64_t most = direct ? to.rows : raw_rows;
     for (int64_t at = 0; at < to.rows && to.data; at += most) {
         sac_mat some = sac_mat_rows(to, at, to.rows - at < most ? to.rows - at : most);

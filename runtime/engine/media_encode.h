@@ -15,6 +15,7 @@ typedef struct sac_media_work {
     int n_tiles;                          /* waiting for the tower */
     int slot;                             /* that they wait in; 0 on the host */
     int in_flight[SAC_TOWER_SLOTS];       /* tiles of each slot that the device has */
+    double most_patches; /* the caller's: of the next batch, where the tower runs on the host; 0 = any */
     double media_seconds, vision_seconds; /* so far: all but the tower, and the tower */
 } sac_media_work;
 

@@ -155,12 +155,16 @@ static sac_status end_piece(sac_session *s, sac_status st, sac_error *err) {
 }
 
 sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
+    return sac_session_work_within(s, 0, done, err);
+}
+
+sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err) {
     *done = false;
     if (sac_work_is_done(s->work) || s->work->inside)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         s->work->inside ? "this session is at work: a callback may run other sessions only"
                                         : "no work is under way: sac_session_begin_work comes first");
-    SAC_TRY(end_piece(s, sac_work_next(s->work, err), err));
+    SAC_TRY(end_piece(s, sac_work_next_within(s->work, seconds, err), err));
     *done = sac_work_is_done(s->work);
     return SAC_OK;
 }

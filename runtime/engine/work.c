@@ -95,11 +95,19 @@ static sac_status embed_text(sac_work *w, sac_error *err) {
     return go_on_to_media(w, err);
 }
 
+static sac_status encode_batch(sac_work *w, sac_error *err) {
+    sac_media_work *e = &w->encoding;
+    const int64_t start_ns = sac_now_ns(), before = e->n_done;
+    SAC_TRY(sac_media_work_next(e, err));
+    sac_pace_measure(&w->pace, SAC_PACE_TOWER, (double)((e->n_done - before) * e->m->tower.n_patches),
+                     sac_seconds_since(start_ns));
+    return SAC_OK;
+}
+
 /* A batch of it, or what the cache has of it. */
 static sac_status encode_medium(sac_work *w, sac_error *err) {
     sac_media_work *e = &w->encoding;
-    SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin(e, w->s, w->medium, err)
-                                      : sac_media_work_next(e, err));
+    SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin(e, w->s, w->medium, err) : encode_batch(w, err));
     if (!sac_media_work_is_done(e)) return SAC_OK;
     w->result.seconds.media += e->media_seconds;
     w->result.seconds.vision += e->vision_seconds;
@@ -128,9 +136,23 @@ static int64_t steps_done(const sac_prefill_work *p) {
     return (int64_t)STEPS_A_LAYER * p->layer + STEPS_A_LAYER * rows / (2 * n);
 }
 
+static sac_pace_kind prefill_kind(const sac_prefill_work *p) {
+    return p->stage == SAC_PREFILL_IN ? SAC_PACE_IN : p->stage == SAC_PREFILL_ATTEND ? SAC_PACE_ATTEND : SAC_PACE_OUT;
+}
+
+static sac_status run_measured(sac_work *w, sac_error *err) {
+    const sac_prefill_work *p = &w->prefill;
+    const double cost = sac_prefill_work_is_typical(p) ? sac_prefill_work_cost(p) : 0;
+    const sac_pace_kind kind = prefill_kind(p);
+    const int64_t start_ns = sac_now_ns();
+    SAC_TRY(sac_prefill_work_next(&w->prefill, err));
+    sac_pace_measure(&w->pace, kind, cost, sac_seconds_since(start_ns));
+    return SAC_OK;
+}
+
 static sac_status run_piece(sac_work *w, sac_error *err) {
     SAC_TRY(report_prefill(w, steps_done(&w->prefill), err));
-    SAC_TRY(sac_prefill_work_next(&w->prefill, err));
+    SAC_TRY(run_measured(w, err));
     if (sac_prefill_work_is_done(&w->prefill)) w->stage = SAC_WORK_LOGITS;
     return SAC_OK;
 }
@@ -173,7 +195,7 @@ static sac_status finish(sac_work *w, sac_error *err) {
 
 void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events) {
     sac_work_drop(w);
-    *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns()};
+    *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns(), .pace = w->pace};
     s->has_logits = false;
     sac_call_enter(s, events);
 }
@@ -197,7 +219,20 @@ static sac_status run_one(sac_work *w, sac_error *err) {
     return st;
 }
 
+/* How much the next piece may be. */
+static void limit(sac_work *w, double seconds) {
+    const sac_pace_kind kind = w->stage == SAC_WORK_MEDIA ? SAC_PACE_TOWER : prefill_kind(&w->prefill);
+    const double most = seconds > 0 ? sac_pace_most(&w->pace, kind, seconds) : 0;
+    w->encoding.most_patches = w->stage == SAC_WORK_MEDIA ? most : 0;
+    w->prefill.most = w->stage == SAC_WORK_PREFILL ? most : 0;
+}
+
 sac_status sac_work_next(sac_work *w, sac_error *err) {
+    return sac_work_next_within(w, 0, err);
+}
+
+sac_status sac_work_next_within(sac_work *w, double seconds, sac_error *err) {
+    limit(w, seconds);
     w->inside = true;
     sac_status st = run_one(w, err);
     w->inside = false;
@@ -206,6 +241,7 @@ sac_status sac_work_next(sac_work *w, sac_error *err) {
 
 sac_status sac_work_run(sac_work *w, sac_error *err) {
     sac_status st = SAC_OK;
+    limit(w, 0);
     w->inside = true;
     while (st == SAC_OK && !sac_work_is_done(w)) st = run_one(w, err);
     w->inside = false;

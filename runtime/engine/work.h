@@ -7,6 +7,7 @@
 #define SAC_ENGINE_WORK_H
 
 #include "media_encode.h"
+#include "pace.h"
 #include "prefill.h"
 #include "prompt.h"
 #include "store.h"
@@ -35,6 +36,7 @@ typedef struct sac_work {
     int n_pieces; /* of the prefill, so far */
     int64_t start_ns, prefill_ns;
     sac_result result;
+    sac_pace pace; /* of all prompts of the session so far */
 } sac_work;
 
 /* Nothing is run yet; the session counts as at work from here on. What it was at before is dropped. */
@@ -43,6 +45,10 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
 /* The next piece. On failure the work is dropped. A device gets a piece of a prefill when it is through with all but
  * the last before: what others ask of it between two pieces waits for no more than these. */
 sac_status sac_work_next(sac_work *w, sac_error *err);
+
+/* The same, on the CPU cut to take about so many seconds at most, as pieces before it tell: fewer rows (prefill.h), fewer
+ * tiles for the tower. 0: no limit. */
+sac_status sac_work_next_within(sac_work *w, double seconds, sac_error *err);
 
 static inline bool sac_work_is_done(const sac_work *w) {
     return w->stage == SAC_WORK_DONE;

@@ -24,14 +24,27 @@ sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first
     return chunk;
 }
 
-sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
+static sac_status begin_dense(const sac_layer_attention *a) {
     double n = (double)a->q.rows;
     if (a->make_queries.fn) SAC_TRY(a->make_queries.fn(a->make_queries.ctx, a->q, NULL));
     sac_count_prefill(a, n, (n * (n + 1) / 2 + n * (double)a->past) * a->shape->n_heads);
     if (a->past + a->q.rows == a->n_seen) sac_count_prefill_mass(a, 1);
+    return SAC_OK;
+}
+
+sac_status sac_attend_prompt_dense(const sac_layer_attention *a) {
+    SAC_TRY(begin_dense(a));
     if (a->n_unread == a->q.rows) return SAC_OK;
     /* However much of the prompt was there before, a row has the same bits. Of a last layer the same rows are read. */
     return attend_rows(a, a->n_unread, a->q.rows - a->n_unread, a->n_unread == 0);
+}
+
+sac_status sac_attend_prompt_rows(const sac_layer_attention *a, int64_t first, int64_t n) {
+    if (first == 0) SAC_TRY(begin_dense(a));
+    sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, n), a->past + first);
+    args.n_kv = a->past + a->q.rows; /* of a picture that goes on behind these queries they may see all */
+    args.steady = true;
+    return a->ops->attention(a->stream, &args);
 }
 
 /* ---------------------------------------------------------------- a choice of rows */

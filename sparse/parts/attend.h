@@ -40,6 +40,10 @@ sac_layer_attention sac_prompt_chunk(const sac_layer_attention *a, int64_t first
 /* A prefill that is dense after all, counted as such; queries that have not been made are. */
 sac_status sac_attend_prompt_dense(const sac_layer_attention *a);
 
+/* The same of queries [first, first + n) alone, where all outputs are read (n_unread 0): on the CPU with the same bits,
+ * however the queries are cut. Counted with the first of them. */
+sac_status sac_attend_prompt_rows(const sac_layer_attention *a, int64_t first, int64_t n);
+
 /* What a prefill method did instead of dense attention: n_kept tokens took part, n_pairs query heads met
  * keys. */
 void sac_count_prefill(const sac_layer_attention *a, double n_kept, double n_pairs);

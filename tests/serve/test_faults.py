@@ -547,6 +547,8 @@ class Ends(Case):
             reply = server.chat("Hello")
             self.assertEqual((reply.status, reply.json["error"]["type"]), (429, "rate_limit_error"))
             self.assertGreater(int(reply.headers["Retry-After"]), 0)
+            time.sleep(3)  # no answer ends: the next end is probably as far away as the beginning
+            self.assertGreaterEqual(int(server.chat("Hello").headers["Retry-After"]), 3)
             for c in waiting:
                 c.close()
 

@@ -85,6 +85,31 @@ class Scheduling(Case):
             self.assertGreater(server.metric("saccade:decode_rows_total"), rows + 3)  # the answer goes on, too
             answering.close()
 
+    def test_a_short_prompt_goes_before_its_clients_long_ones(self):
+        """One slot: of what waits in it, the short one is next, but for the long one whose turn it is."""
+        with Server("--slots", "1") as server:
+            long = [Reader(send(server, f"{word} " * 1500, max_tokens=2)) for word in ("red", "green", "blue", "white")]
+            server.wait_for(lambda: server.metric("vllm:num_requests_waiting") >= 3, "the prompts do not wait")
+            short = Reader(send(server, SHORT, max_tokens=2))
+            for t in [short, *long]:
+                self.assertEqual(len(t.choices()), 1)
+            self.assertGreaterEqual(sum(t.times_s[-1] > short.times_s[-1] for t in long), 2)
+
+    def test_priority(self):
+        """Lower is earlier, and no answer depends on it."""
+        with Server("--slots", "1") as server:
+            alone = server.answer("green " * 1500, max_tokens=2)
+            long = [Reader(send(server, f"{word} " * 1500, max_tokens=2)) for word in ("red", "blue", "white")]
+            server.wait_for(lambda: server.metric("vllm:num_requests_waiting") >= 2, "the prompts do not wait")
+            urgent = Reader(send(server, "green " * 1500, max_tokens=2, priority=-1))
+            self.assertEqual(urgent.choices()[0]["message"]["content"], alone)
+            for t in long:
+                t.join()
+            self.assertGreaterEqual(sum(t.times_s[-1] > urgent.times_s[-1] for t in long), 2)
+            for wrong in ("high", 1.5, [1]):
+                reply = server.chat(SHORT, priority=wrong)
+                self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "priority"))
+
     def test_short_prompts_do_not_wait_for_a_long_one(self):
         questions_ = ["What is 2?", "Hello", "And the star?"]
         with Server("--slots", "3") as server:

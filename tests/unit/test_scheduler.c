@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "job_end.h"
 #include "metrics.h"
+#include "pauses.h"
 #include "request.h"
 #include "rounds.h"
 #include "scheduler.h"
@@ -150,6 +151,7 @@ static serve_job *ask_json(bench *b, json_t *q) {
     j->request = calloc(1, sizeof *j->request);
     assert_non_null(j->request);
     assert_true(serve_request_parse(j->request, &b->config, s->info.vocab, true, body, strlen(body), &p));
+    j->priority = j->request->priority;
     j->trace = serve_trace_open(j->request, model);
     serve_queue_add(&s->ready, j);
     json_decref(q);
@@ -579,8 +581,8 @@ static void a_long_prompt_comes_to_its_end(void **state) {
     close_bench(&b);
 }
 
-/* A short job goes before a long one that came earlier, but not into the slot that that one needs. */
-static void the_last_slot_is_for_the_first_in_line(void **state) {
+/* The one free slot goes to the short job that came later, then to the long one. */
+static void the_shortest_is_first_in_line(void **state) {
     (void)state;
     bench b;
     open_bench(&b, 2);
@@ -588,17 +590,132 @@ static void the_last_slot_is_for_the_first_in_line(void **state) {
     for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
     like = ask(&b, "numbers ", LONG, 5);
     quick = ask(&b, "hello ", SHORT, 5);
-    run_the_prompt(&b, first);
-    assert_int_equal(b.s->ready.n, 2);
-    serve_rounds_run(b.s->rounds);
-    assert_non_null(slot_of(&b, like));
-    run_to_the_end(&b, like);
+    run_until_it_answers(&b, quick); /* between the pieces of the first */
+    assert_null(slot_of(&b, like));
     run_to_the_end(&b, quick);
+    run_to_the_end(&b, like);
     run_to_the_end(&b, first);
     expect_answer(like, "numbers ", LONG, 5);
     expect_answer(quick, "hello ", SHORT, 5);
     expect_answer(first, "number ", LONG, 150);
     close_bench(&b);
+}
+
+/* One slot, and whenever it is free a short job waits, too: the long one is begun as the fourth at the latest. */
+static void a_long_job_is_not_put_off_for_ever(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 1);
+    serve_job *first = ask(&b, "hello ", SHORT, 3), *like = NULL;
+    int n_before = 0;
+    for (int i = 0; !like || !slot_of(&b, like); i++) {
+        assert_true(i < 20000);
+        while (b.s->ready.n < 2) {
+            serve_job *j = ask(&b, like ? "hello " : "number ", like ? SHORT : LONG / 2, 2);
+            if (!like) like = j;
+        }
+        const size_t waiting = b.s->ready.n;
+        serve_rounds_run(b.s->rounds);
+        n_before += b.s->ready.n < waiting;
+    }
+    assert_true(n_before > 1 && n_before <= SERVE_OLDEST_TURN + 1);
+    run_to_the_end(&b, like);
+    expect_answer(like, "number ", LONG / 2, 2);
+    serve_job_release(first);
+    while (b.s->n_jobs) serve_rounds_run(b.s->rounds);
+    close_bench(&b);
+}
+
+static serve_job *ask_with_priority(bench *b, const char *word, int n_words, int priority) {
+    json_t *q = question(word, n_words, 5);
+    json_object_set_new(q, "priority", json_integer(priority));
+    return ask_json(b, q);
+}
+
+/* It runs before one that was begun, as long as itself, and before a shorter one that waits. */
+static void an_earlier_priority_goes_first(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 4);
+    serve_job *first = ask(&b, "number ", LONG, 5), *shorter, *urgent;
+    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    shorter = ask_with_priority(&b, "hello ", LONG / 2, 1);
+    urgent = ask_with_priority(&b, "numbers ", LONG, -1);
+    serve_rounds_run(b.s->rounds);
+    assert_true(slot_of(&b, urgent) && !slot_of(&b, shorter));
+    const double left = slot_of(&b, first)->turn.n_left;
+    run_until_it_answers(&b, urgent);
+    assert_true(slot_of(&b, first)->turn.n_left >= left);
+    run_to_the_end(&b, first);
+    run_to_the_end(&b, shorter);
+    run_to_the_end(&b, urgent);
+    expect_answer(first, "number ", LONG, 5);
+    expect_answer(shorter, "hello ", LONG / 2, 5);
+    expect_answer(urgent, "numbers ", LONG, 5);
+    close_bench(&b);
+}
+
+/* Another client's priority is its own affair, unless all share them. */
+static void priorities_of_others(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        bench b;
+        open_bench(&b, 4);
+        b.config.shared_priorities = b.s->ready.shared_priorities = shared;
+        serve_job *first = ask(&b, "number ", LONG, 2), *urgent;
+        for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+        urgent = ask_with_priority(&b, "numbers ", LONG, -1);
+        urgent->client = 7;
+        serve_rounds_run(b.s->rounds);
+        assert_int_equal(slot_of(&b, urgent) != NULL, shared);
+        run_to_the_end(&b, first);
+        run_to_the_end(&b, urgent);
+        serve_job_release(first);
+        serve_job_release(urgent);
+        close_bench(&b);
+    }
+}
+
+/* ---------------------------------------------------------------- pauses */
+
+static void expect_near(double got, double want) {
+    if (!(fabs(got - want) < 1e-9)) fail_msg("%g in place of %g", got, want);
+}
+
+static void prompts_have_what_the_target_leaves(void **state) {
+    (void)state;
+    expect_near(serve_pause_share(0, 0.01), 0.01); /* no target: half of the time each, */
+    expect_near(serve_pause_share(0, 0.3), 0.3);
+    expect_near(serve_pause_piece(0, 0.01, 0), SERVE_PAUSE - 0.01); /* in pieces no longer than that, */
+    expect_near(serve_pause_piece(0, 0.3, 0.1), 0.2);               /* or than a step */
+    expect_near(serve_pause_piece(0, 0, 0), SERVE_PAUSE);
+    expect_near(serve_pause_share(0.1, 0.03), 0.03);
+    expect_near(serve_pause_share(0.1, 0.07), 0.03); /* less than half where the target wants it, */
+    expect_near(serve_pause_share(0.1, 0.2), 0.05);  /* but never nothing */
+    expect_near(serve_pause_piece(0.1, 0.03, 0.02), 0.05);
+    expect_near(serve_pause_piece(0.1, 0.03, 0.0699), 0.07 / 4); /* the last piece before a step is not cut to nothing */
+    expect_near(serve_pause_piece(0.02, 0, 0), 0.02);
+}
+
+/* Of a prompt; by number, as the clock of a busy machine tells little. */
+static int count_pieces(double target_s) {
+    bench b;
+    open_bench(&b, 2);
+    b.config.target_itl_s = target_s;
+    serve_job *j = ask(&b, "number ", 3 * LONG, 1);
+    int n = 0;
+    for (; !has_begun_to_answer(&b, j); n++) serve_rounds_run(b.s->rounds);
+    run_to_the_end(&b, j);
+    serve_job_release(j);
+    close_bench(&b);
+    return n;
+}
+
+static void pieces_are_cut_to_the_target(void **state) {
+    (void)state;
+    const int n_cut = count_pieces(1e-6), n_whole = count_pieces(60);
+    enum { LAYERS = 9, LEAST = 20 }; /* of attention; the last layer's is of one query */
+    if (n_cut < n_whole + (LAYERS - 1) * LEAST) fail_msg("%d pieces, uncut %d", n_cut, n_whole);
 }
 
 static int open_model(void **state) {
@@ -634,7 +751,12 @@ int main(void) {
         cmocka_unit_test(a_conversation_that_is_known_goes_between),
         cmocka_unit_test(choices_begin_the_prompt_again),
         cmocka_unit_test(a_long_prompt_comes_to_its_end),
-        cmocka_unit_test(the_last_slot_is_for_the_first_in_line),
+        cmocka_unit_test(the_shortest_is_first_in_line),
+        cmocka_unit_test(a_long_job_is_not_put_off_for_ever),
+        cmocka_unit_test(an_earlier_priority_goes_first),
+        cmocka_unit_test(priorities_of_others),
+        cmocka_unit_test(prompts_have_what_the_target_leaves),
+        cmocka_unit_test(pieces_are_cut_to_the_target),
     };
     return cmocka_run_group_tests_name("the scheduler", tests, open_model, close_model);
 }

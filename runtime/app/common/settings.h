@@ -110,6 +110,8 @@ typedef struct settings {
     bool lenient_fields;
     char *request_log, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
+    double target_itl_ms;
+    bool shared_priorities;
     double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */
 } settings;

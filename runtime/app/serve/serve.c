@@ -46,6 +46,8 @@ static serve_config config_of(const run *r) {
     c.n_queue = (int)s->queue;
     c.n_client_slots = (int)s->client_slots;
     c.n_client_requests = (int)s->client_requests;
+    c.target_itl_s = s->target_itl_ms / 1000;
+    c.shared_priorities = s->shared_priorities;
     c.request_methods = s->request_methods;
     c.share_beginnings = !s->no_sharing;
     c.cache_memory_bytes = s->no_sharing ? 0 : mib(s->cache_memory_mib);

@@ -2,11 +2,19 @@
 #include "metrics.h"
 #include "origin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *serve_exchange_header(const serve_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+static void add_retry_after(const serve_exchange *x, struct MHD_Response *r) {
+    enum { SOON_S = 2 };
+    char text[16];
+    snprintf(text, sizeof text, "%d", x->retry_after_s ? x->retry_after_s : SOON_S);
+    MHD_add_response_header(r, "Retry-After", text);
 }
 
 static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
@@ -15,7 +23,7 @@ static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
         MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
         MHD_add_response_header(r, "Vary", "Origin");
     }
-    if (status == 429 || status == 503) MHD_add_response_header(r, "Retry-After", "2");
+    if (status == 429 || status == 503) add_retry_after(x, r);
     if (status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (status == 405) MHD_add_response_header(r, "Allow", x->allow);
     if (status == 501)
@@ -45,6 +53,7 @@ enum MHD_Result serve_reply(serve_exchange *x, int status, const char *content_t
 
 enum MHD_Result serve_reply_problem(serve_exchange *x, const serve_problem *p) {
     char *text = serve_problem_json(p, x->route ? x->route->api : SERVE_API_CHAT);
+    x->retry_after_s = p->retry_after_s;
     return serve_reply(x, p->status, "application/json", text, text ? strlen(text) : 0);
 }
 

@@ -13,7 +13,7 @@ static const char *const honoured[] = {
     "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "n", "best_of", "ignore_eos",
     "min_tokens", "logit_bias", "allowed_token_ids", "stop", "logprobs", "stream", "stream_options", "response_format",
     "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar",
-    "json_schema", "media_io_kwargs", "mm_processor_kwargs", "saccade",
+    "json_schema", "media_io_kwargs", "mm_processor_kwargs", "priority", "saccade",
     /* request.c's further settings */
     "min_length", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
     "typical_p", "epsilon_cutoff", "eta_cutoff", "top_h", "max_time", "exponential_decay_length_penalty",
@@ -88,7 +88,6 @@ static const struct {
     {"return_tokens_as_token_ids", "false", NULL},
     {"return_prompt_text", "false", NULL},
     {"stream_interval", "1", NULL},
-    {"priority", "0", NULL},
     {"cache_salt", "", NULL},
     {"lora_request", "", NULL},
     {"kv_transfer_params", "", NULL},

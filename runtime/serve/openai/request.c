@@ -228,6 +228,7 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     r->timeout_s = c->timeout_s;
     r->methods = calloc(1, sizeof *r->methods);
     if (!r->methods) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
+    if (!serve_field_int(r->json, "priority", INT64_MIN, INT64_MAX, &r->priority, p)) return false;
     if (!serve_field_object(r->json, "saccade", &own, p)) return false;
     if (!own) return true;
     if (!serve_methods_parse(r->methods, c, own, p)) return false;

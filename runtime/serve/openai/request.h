@@ -92,6 +92,7 @@ struct serve_request {
     bool begins_inside;      /* the prompt ends within reasoning */
     struct grammar *grammar; /* the answer must be of it; owned; NULL = any text */
     double timeout_s;        /* 0 = the server's */
+    int64_t priority;        /* vLLM's: lower is earlier */
     serve_methods *methods;  /* owned */
 };
 

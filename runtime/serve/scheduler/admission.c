@@ -78,22 +78,43 @@ static bool may_have_a_slot(serve_job *j, void *server) {
     return n < most_slots(s, j);
 }
 
-static bool may_go_between(serve_job *j, void *server) {
-    return may_have_a_slot(j, server) && serve_turn_is_short(place(server, j).n_left, least_left(server));
+/* Goes before every prompt that is being run, by its priority. */
+static bool precedes_all(const serve_server *s, const serve_job *j) {
+    const bool shared = s->config->shared_priorities;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        const serve_slot *slot = &s->slots[i];
+        if (serve_slot_has_prompt(slot) &&
+            !serve_precedes(shared, j->client, j->priority, slot->job->client, slot->job->priority))
+            return false;
+    }
+    return true;
 }
 
-static serve_job *choose(serve_server *s) {
-    int idle = n_idle(s);
+static bool may_go_between(serve_job *j, void *server) {
+    return may_have_a_slot(j, server) &&
+           (serve_turn_is_short(place(server, j).n_left, least_left(server)) || precedes_all(server, j));
+}
+
+/* What is there already costs a piece, too. */
+static double weigh(serve_job *j, void *server) {
+    return fmax(1, place(server, j).n_left);
+}
+
+static const serve_judge *judge(serve_server *s, serve_judge *of) {
+    const int idle = n_idle(s);
+    *of = (serve_judge){.may = may_have_a_slot, .weigh = weigh, .ctx = s};
     if (idle == 0) return NULL;
-    serve_job *first = serve_queue_next(&s->ready, may_have_a_slot, s);
-    if (!first || isinf(least_left(s))) return first;
-    if (idle > 1) return serve_queue_next(&s->ready, may_go_between, s);
-    return may_go_between(first, s) ? first : NULL;
+    of->between = idle > 1 && !isinf(least_left(s));
+    if (of->between) of->may = may_go_between;
+    return of;
 }
 
 serve_admitted serve_admit(serve_server *s) {
-    serve_job *j = choose(s);
-    if (!j) return (serve_admitted){0};
-    serve_queue_serve(&s->ready, j);
-    return place(s, j);
+    serve_judge of;
+    if (!judge(s, &of)) return (serve_admitted){0};
+    serve_job *j = serve_queue_next(&s->ready, &of);
+    if (!j || (!of.between && !isinf(least_left(s)) && !may_go_between(j, s))) return (serve_admitted){0};
+    const serve_admitted in = place(s, j);
+    serve_queue_serve(&s->ready, &of, j, fmax(1, in.n_left));
+    return in;
 }

@@ -1,10 +1,11 @@
 /* admission.h - which waiting job goes into an idle slot, and into which.
  *
- * While no prompt is being run, the next one by the queue's fairness. Otherwise only one that is short beside what is
- * left of those (turns.h): a longer one would hold its slot without being run, and jobs of others that come later
- * could no longer go before it. Nor one that begins as a prompt does that is being run: it waits until it can take that
- * one's rows over. The last idle slot is for the first in line alone. A client has as many slots as it may;
- * that is one less than there are while others ask, too, as its answers may be long. */
+ * While no prompt is being run, the next one by the queue's order: what has least left to be run, as far as that is fair
+ * (queue.h). Otherwise only one that is short beside what is left of those (turns.h), or comes first by its priority: a longer one
+ * would hold its slot without being run, and jobs of others that come later could no longer go before it. Nor one that begins as
+ * a prompt does that is being run: it waits until it can take that one's rows over. The last idle slot is for the first in line
+ * alone. A client has as many slots as it may; that is one less than there are while others ask, too, as its answers may be
+ * long. */
 #ifndef SERVE_ADMISSION_H
 #define SERVE_ADMISSION_H
 

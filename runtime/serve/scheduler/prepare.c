@@ -58,6 +58,7 @@ static bool parse(serve_job *j, serve_problem *p) {
     j->stream = r->stream;
     j->timeout_s = r->timeout_s;
     pthread_mutex_unlock(&j->lock);
+    j->priority = r->priority;
     choose_seed(r);
     if (r->adapter) j->model = r->adapter;
     return ok;

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "job_end.h"
 #include "metrics.h"
+#include "pauses.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -82,11 +83,35 @@ static void drop_cancelled(serve_server *s) {
 
 /* ---------------------------------------------------------------- new jobs */
 
+static serve_refusal look(const serve_server *s) {
+    serve_refusal r = {.n_added = s->ready.n_added, .n_waiting = s->ready.n, .ns = sac_now_ns()};
+    for (int i = 0; i < s->config->n_slots; i++) {
+        r.n_idle += !s->slots[i].job;
+        r.n_prompts += serve_slot_has_prompt(&s->slots[i]);
+    }
+    return r;
+}
+
+/* Of many that wait each is weighed against all slots: not before every piece. */
+static bool is_as_refused(const serve_refusal *had, const serve_refusal *now) {
+    const int64_t a_while_ns = 50000000;
+    return had->ns && now->ns - had->ns < a_while_ns && had->n_added == now->n_added && had->n_waiting == now->n_waiting &&
+           had->n_idle == now->n_idle && had->n_prompts == now->n_prompts;
+}
+
+static serve_admitted ask_admission(serve_rounds *d) {
+    const serve_refusal now = look(d->server);
+    if (is_as_refused(&d->refusal, &now)) return (serve_admitted){0};
+    const serve_admitted in = serve_admit(d->server);
+    d->refusal = in.job ? (serve_refusal){0} : now;
+    return in;
+}
+
 static bool admit_one(serve_rounds *d) {
     serve_server *s = d->server;
     size_t busy = count_busy(s);
     pthread_mutex_lock(&s->lock);
-    serve_admitted in = serve_admit(s);
+    serve_admitted in = ask_admission(d);
     s->n_running = busy + (in.job != NULL);
     pthread_mutex_unlock(&s->lock);
     if (in.job) serve_slot_begin(in.slot, in.job, ++d->ticket, in.n_left);
@@ -119,13 +144,25 @@ static size_t list_prompts(serve_rounds *d) {
     return n;
 }
 
+static bool is_answering(const serve_server *s) {
+    for (int i = 0; i < s->config->n_slots; i++)
+        if (s->slots[i].decoding) return true;
+    return false;
+}
+
+static double piece_seconds(const serve_rounds *d, int64_t now_ns) {
+    const double target = d->server->config->target_itl_s;
+    if (!is_answering(d->server)) return serve_pause_piece(target, 0, 0);
+    return serve_pause_piece(target, d->step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
+}
+
 /* False: there is no prompt to be run. */
 static bool run_piece(serve_rounds *d) {
     size_t n = list_prompts(d);
     if (n == 0) return false;
     size_t i = serve_turn_next(d->turns, n);
     int64_t start = sac_now_ns();
-    serve_slot_run_piece(d->slots[i]);
+    serve_slot_run_piece(d->slots[i], piece_seconds(d, start));
     serve_turn_count(d->turns, n, i, sac_now_ns() - start);
     if (d->slots[i]->decoding) d->due_ns = 0; /* its first token takes no work of the model */
     return true;
@@ -154,7 +191,8 @@ static bool step(serve_rounds *d) {
     sac_batch_step(d->batch, d->items, n, &err); /* a failure of all is in every item's status, too */
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
-    d->due_ns = d->stepped_ns - start;
+    d->step_s = (double)(d->stepped_ns - start) * 1e-9;
+    d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
     return true;

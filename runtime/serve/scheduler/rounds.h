@@ -1,6 +1,6 @@
 /* rounds.h - continuous batching as a loop over work. A round takes out the jobs that nobody waits for, lets waiting
  * ones into idle slots, and then runs either one step of all answers together or the next piece of one prompt.
- * Answers step again when as much time has gone by as a step takes: neither they nor prompts stand still. */
+ * Answers step again when prompts have had their share of the time (pauses.h). */
 #ifndef SERVE_ROUNDS_H
 #define SERVE_ROUNDS_H
 
@@ -10,6 +10,15 @@
  * length that goes between its pieces, and one between those. */
 enum { SERVE_PROMPTS_AT_ONCE = 3 };
 
+/* What admission hangs on, as it was when nobody could be let in: it is asked again when something has changed, or a while later
+ * (clients are forgotten). */
+typedef struct serve_refusal {
+    uint64_t n_added;
+    size_t n_waiting;
+    int n_idle, n_prompts;
+    int64_t ns;
+} serve_refusal;
+
 struct serve_rounds {
     serve_server *server;
     sac_batch *batch;
@@ -17,7 +26,9 @@ struct serve_rounds {
     serve_slot **slots;         /* [n_slots] of the items, or of the turns */
     serve_turn **turns;         /* [n_slots] of the prompts */
     uint64_t ticket;            /* of the job that came in last */
+    serve_refusal refusal;      /* the last one; ns 0: there was none since somebody was let in */
     int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
+    double step_s;              /* how long it took */
 };
 
 /* For as many slots as the server is configured for. To be closed, also after a failure. */

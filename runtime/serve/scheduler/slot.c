@@ -112,7 +112,11 @@ static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
     slot->n_tokens = 0;
     slot->decoding = false;
     slot->scored = scores;
-    slot->turn = (serve_turn){.ticket = ticket, .n_left = n_left};
+    const serve_job *j = slot->job;
+    slot->turn = (serve_turn){.ticket = ticket,
+                              .group = slot->server->config->shared_priorities ? 0 : j->client,
+                              .priority = j->priority,
+                              .n_left = n_left};
     if (slot->constraint) serve_constraint_restart(slot->constraint);
     sac_status st = set_up(slot, &err);
     if (st == SAC_OK) st = scores ? begin_scores(slot, &err) : begin_work(slot, &err);
@@ -184,14 +188,14 @@ static void run_scores(serve_slot *slot) {
     if (st != SAC_OK) fail(slot, st, &err);
 }
 
-void serve_slot_run_piece(serve_slot *slot) {
+void serve_slot_run_piece(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done;
     if (slot->scores) {
         run_scores(slot);
         return;
     }
-    sac_status st = sac_session_work_next(slot->session, &done, &err);
+    sac_status st = sac_session_work_within(slot->session, seconds, &done, &err);
     if (st != SAC_OK) {
         fail(slot, st, &err);
         return;

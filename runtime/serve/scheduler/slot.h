@@ -42,8 +42,8 @@ static inline bool serve_slot_has_prompt(const serve_slot *slot) {
     return slot->job && !slot->decoding;
 }
 
-/* The next piece of the prompt; afterwards the slot may decode, or be idle: the job has failed. */
-void serve_slot_run_piece(serve_slot *slot);
+/* The next piece of the prompt, of about so many seconds at most as far as it can be cut; afterwards the slot may decode, or be idle: the job has failed. */
+void serve_slot_run_piece(serve_slot *slot, double seconds);
 
 /* One step came back: goes on, begins the prompt again for the next choice, or ends the job. */
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item);

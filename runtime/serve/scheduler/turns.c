@@ -21,11 +21,29 @@ static size_t find_shortest(serve_turn *const *turns, size_t n) {
     return best;
 }
 
-size_t serve_turn_next(serve_turn *const *turns, size_t n) {
+/* Of several, whether another of its group comes first. */
+static bool has_to_wait(serve_turn *const *turns, size_t n, size_t i) {
+    for (size_t k = 0; k < n; k++)
+        if (turns[k]->group == turns[i]->group && turns[k]->priority < turns[i]->priority) return true;
+    return false;
+}
+
+static size_t choose(serve_turn *const *turns, size_t n) {
     size_t oldest = find_oldest(turns, n), shortest = find_shortest(turns, n);
     const serve_turn *o = turns[oldest];
     bool may_go_between = serve_turn_is_short(turns[shortest]->n_left, o->n_left) && o->lent_ns <= o->own_ns;
     return may_go_between ? shortest : oldest;
+}
+
+size_t serve_turn_next(serve_turn *const *turns, size_t n) {
+    serve_turn *some[SERVE_MOST_TURNS];
+    size_t of[SERVE_MOST_TURNS], n_some = 0;
+    for (size_t i = 0; i < n && n_some < SERVE_MOST_TURNS; i++) {
+        if (has_to_wait(turns, n, i)) continue;
+        of[n_some] = i;
+        some[n_some++] = turns[i];
+    }
+    return of[choose(some, n_some)];
 }
 
 void serve_turn_count(serve_turn *const *turns, size_t n, size_t ran, int64_t took_ns) {

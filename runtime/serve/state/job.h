@@ -32,10 +32,13 @@ struct serve_job {
     serve_server *server;
     atomic_int n_owners;
     serve_job *next, *previous; /* of the server's list, under the server's lock */
-    serve_job *queue_next;      /* of the queue that it waits in */
+    serve_job *queue_next;      /* of the queue that it waits in, with the next two */
+    double queue_clock;
+    uint64_t queue_number;
     char id[48];                /* "chatcmpl-..." */
     int64_t created;            /* Unix time */
     uint64_t client;            /* who asks: a hash of API key or address, for fairness */
+    int64_t priority;           /* as the request asks; lower is earlier */
     int64_t arrived_ns, started_ns;
     serve_buffer body;
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */

@@ -18,6 +18,7 @@ typedef enum serve_api {
 
 typedef struct serve_problem {
     int status;       /* HTTP; 0 = no problem */
+    int retry_after_s; /* for 429 and 503: when to come again; 0 = soon */
     const char *code; /* "context_length_exceeded", or NULL */
     char param[64];   /* the key of the request that is wrong, or empty */
     char message[400];

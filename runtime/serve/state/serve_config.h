@@ -26,6 +26,8 @@ typedef struct serve_config {
     int n_queue;           /* requests that may wait */
     int n_client_slots;    /* that one client may have; 0 = all, but one less while others ask too */
     int n_client_requests; /* under way, of one client; 0 = all but an eighth */
+    double target_itl_s;   /* time between two tokens of an answer, beside prompts; 0 = none is set (pauses.h) */
+    bool shared_priorities; /* of requests are compared among all clients, not only among one's own */
     sac_session_config session;
     bool share_beginnings; /* what prompts of several slots begin with is run once */
     size_t cache_memory_bytes; /* for beginnings that no slot holds any more; 0 = none are kept */

@@ -1,6 +1,7 @@
 #include "state.h"
 #include "clock.h"
 
+#include <math.h>
 #include <time.h>
 
 /* Of requests under way, so that one client cannot fill the queue for all. */
@@ -25,6 +26,32 @@ bool serve_server_has_others(const serve_server *s, uint64_t client) {
     return other->ns && sac_seconds_since(other->ns) < a_while_s;
 }
 
+/* ---------------------------------------------------------------- when to come again */
+
+/* One of those under way has ended: how long after the one before it, or after the server was idle. The last ones count
+ * most. */
+static void note_end(serve_server *s) {
+    const int64_t now = sac_now_ns();
+    const double gap = (double)(now - s->ended_ns) * 1e-9;
+    s->end_gap_s = s->end_gap_s > 0 ? 0.75 * s->end_gap_s + 0.25 * gap : gap;
+    s->ended_ns = now;
+}
+
+int serve_server_retry_after(const serve_server *s, size_t n_own) {
+    const double most = 600, waited = sac_seconds_since(s->ended_ns);
+    const double gap = waited > s->end_gap_s ? waited : s->end_gap_s;
+    const double wait = ceil(gap * (double)s->n_jobs / (double)(n_own ? n_own : 1));
+    return wait < 1 ? 1 : wait > most ? (int)most : (int)wait;
+}
+
+/* whose: "" or " of yours". */
+static bool refuse_full(const serve_server *s, size_t n_own, serve_problem *p, const char *code, const char *whose) {
+    const int wait = serve_server_retry_after(s, n_own);
+    serve_refuse(p, 429, NULL, code, "%zu requests%s are under way already: try again in %d s", n_own, whose, wait);
+    p->retry_after_s = wait;
+    return false;
+}
+
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     bool ok = true;
     pthread_mutex_lock(&s->lock);
@@ -36,12 +63,9 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
     else if (!atomic_load(&s->answers))
         ok = serve_refuse(p, 503, NULL, "starting", "the model is not ready yet");
     else if (s->n_jobs >= most)
-        ok = serve_refuse(p, 429, NULL, "queue_full", "%zu requests are under way already: try again later",
-                          s->n_jobs);
+        ok = refuse_full(s, s->n_jobs, p, "queue_full", "");
     else if (count_of_client(s, j->client) >= most_of_a_client(s, most))
-        ok = serve_refuse(p, 429, NULL, "client_queue_full",
-                          "%zu requests of yours are under way already: try again later",
-                          most_of_a_client(s, most));
+        ok = refuse_full(s, count_of_client(s, j->client), p, "client_queue_full", " of yours");
     note_asker(s, j->client);
     if (ok) {
         serve_job_keep(j);
@@ -49,7 +73,7 @@ bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p) {
         j->previous = NULL;
         if (j->next) j->next->previous = j;
         s->jobs = j;
-        s->n_jobs++;
+        if (s->n_jobs++ == 0) s->ended_ns = sac_now_ns();
         serve_queue_add(&s->intake, j);
         pthread_cond_broadcast(&s->stirred);
     }
@@ -66,6 +90,7 @@ void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *pr
         s->jobs = j->next;
     if (j->next) j->next->previous = j->previous;
     s->n_jobs--;
+    note_end(s);
     serve_job_finish(j, problem);
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
@@ -75,6 +100,7 @@ void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *pr
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config) {
     *s = (serve_server){.model = model, .config = config, .started = time(NULL), .request_log = -1};
     sac_model_get_info(model, &s->info);
+    s->media_queue.shared_priorities = s->ready.shared_priorities = config->shared_priorities;
     atomic_init(&s->answers, false);
     atomic_init(&s->draining, false);
     atomic_init(&s->quitting, false);

@@ -59,6 +59,8 @@ struct serve_server {
     pthread_cond_t stirred; /* something changed: a queue, a job cancelled, quitting */
     serve_job *jobs;        /* all alive, by next */
     size_t n_jobs;
+    int64_t ended_ns; /* when a job ended last, or the server stopped being idle */
+    double end_gap_s; /* between two ends, while there are jobs; 0 = none has ended yet */
     serve_queue intake, media_queue, ready; /* as they came, those whose media are to be decoded, to be run */
     size_t bodies_bytes;
     size_t n_running;
@@ -83,6 +85,9 @@ void serve_server_return_body(serve_server *s, serve_buffer *body); /* frees it,
 
 /* Queues a job; false: *p says why not (429, 503). The job is then the caller's alone. */
 bool serve_server_admit(serve_server *s, serve_job *j, serve_problem *p);
+/* Seconds, 1 to 600, until one of n_own of the jobs under way has probably ended, all being alike: as ends have followed one
+ * another lately, or as long as the last one is ago where that is longer. Under the lock. */
+int serve_server_retry_after(const serve_server *s, size_t n_own);
 /* Has another client than this one asked within the last minute? Under the lock. */
 bool serve_server_has_others(const serve_server *s, uint64_t client);
 /* The server is done with a job: off the list, and its answer ends (problem may be NULL). */

@@ -1,0 +1,18 @@
+#include "pauses.h"
+
+/* Left for prompts between two steps. */
+static double room(double target, double step) {
+    const double least = step / 4, own = step > SERVE_PAUSE / 2 ? step : SERVE_PAUSE - step;
+    if (target <= 0) return own;
+    return target - step > least ? target - step : least;
+}
+
+double serve_pause_share(double target, double step) {
+    const double most = room(target, step);
+    return step < most ? step : most;
+}
+
+double serve_pause_piece(double target, double step, double since) {
+    const double all = room(target, step), least = all / 4, left = all - since;
+    return left > least ? left : least;
+}

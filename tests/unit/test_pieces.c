@@ -1,0 +1,189 @@
+/* A prompt's pieces cut finer and finer, as a scheduler does beside answers that are not to wait: the answer has the bits that
+ * it has in one go, with every method, format and family. */
+#include "shared_rows_test.h"
+
+#include "work.h"
+
+#include <math.h>
+
+/* Seconds that are never enough, and some that are at times. */
+static const double limits[] = {1e-9, 2e-4, 2e-3};
+
+/* Its pieces. */
+static int begin_within(sac_session *s, const sac_message *q, const sac_sampling *o, const sac_events *events, double seconds) {
+    sac_error err;
+    int n = 0;
+    assert_ok(sac_session_begin_work(s, &(sac_input){.messages = q, .n_messages = 1}, o, events, &err), err);
+    for (bool done = false; !done; n++) assert_ok(sac_session_work_within(s, seconds, &done, &err), err);
+    return n;
+}
+
+/* ---------------------------------------------------------------- methods and formats */
+
+static const struct {
+    const char *prefill, *decode, *kv;
+    bool by_rows; /* attention is cut, too */
+} methods[] = {
+    {NULL, NULL, NULL, true},
+    {NULL, NULL, "f32", true},
+    {NULL, NULL, "bf16", true},
+    {NULL, NULL, "int4", true},
+    {NULL, NULL, "mixed", true},
+    {NULL, "snapkv:cap=64", NULL, true},
+    {NULL, "h2o:heavy=32,recent=32", NULL, true},
+    {NULL, "tokenselect:init=16,k=64,local=32", NULL, true},
+    {"streaming:start=4,recent=100", NULL, NULL, false},
+    {"zipvl:min=0,recent=4,random=4,tau=0.8", NULL, NULL, false},
+    {"zipvl:min=4096", NULL, NULL, true}, /* dense for so short a prompt */
+    {"fastv", NULL, NULL, false},
+};
+
+static void pieces_of_any_size_give_the_same_answers(void **state) {
+    static heard alone, h;
+    sac_sampling o = step_sampling(8);
+    asked q;
+    (void)state;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        sac_session *s = step_session(model, methods[i].prefill, methods[i].decode, methods[i].kv, 1024);
+        const sac_message *m = ask_about(&q, STEP_VIDEO, 7, "How many numbers appear?");
+        hear_alone(&alone, model, s, m, &o);
+        sac_session_reset(s);
+        sac_events none = {0};
+        const int whole = begin_within(s, m, &o, &none, 0);
+        for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+            sac_result r;
+            sac_error err;
+            int32_t token;
+            sac_session_reset(s);
+            sac_events e = hear(&h);
+            const int n = begin_within(s, m, &o, &e, limits[k]);
+            if (k == 0) assert_true(n > (methods[i].by_rows ? 3 : 2) * whole);
+            for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
+            sac_session_end(s, &r);
+            hear_end(&h, s, model, &r);
+            heard_equal(&h, &alone);
+        }
+        sac_session_free(s);
+    }
+}
+
+/* ---------------------------------------------------------------- families, and chunks of many sizes */
+
+static const struct {
+    const char *path;
+    bool has_vision;
+} families[] = {{FOLDER "llama_f32", false},
+                {FOLDER "qwen2_vl", true},
+                {FOLDER "qwen2_5_vl", true},
+                {FOLDER "qwen3_vl", true},
+                {FOLDER "gemma3", true}, /* the rows of a picture see one another */
+                {FOLDER "gguf_llama_q8_0/q8_0.gguf", false},
+                {FOLDER "gguf_llama_q4_k/q4_k.gguf", false},
+                {FOLDER "qwen3_vl_moe", true},
+                {FOLDER "glm46v", true},
+                {FOLDER "llava_next", true},
+                {FOLDER "internvl", true}};
+
+/* As say(), in pieces. */
+static void say_within(const sac_model *m, sac_session *s, const sac_message *q, said *x, double seconds) {
+    sac_model_info info;
+    sac_sampling o = step_sampling(N_STEPS + 1);
+    sac_error err;
+    int32_t token;
+    memset(x, 0, sizeof *x);
+    o.ignore_eos = true;
+    sac_model_get_info(m, &info);
+    begin_within(s, q, &o, NULL, seconds);
+    bool done = false;
+    for (int i = 0; !done; i++) {
+        assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
+        memcpy(x->logits[i], sac_session_logits(s), (size_t)info.vocab * sizeof(float));
+    }
+    sac_session_end(s, NULL);
+}
+
+static void every_family_and_chunk(void **state) {
+    static said want, got;
+    static const int chunks[] = {12, 40, 100, 256};
+    (void)state;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        sac_model_options mo;
+        sac_model *m;
+        sac_error err;
+        sac_model_options_default(&mo);
+        mo.n_threads = 2;
+        mo.chat_format = "plain";
+        assert_ok(sac_model_open(&m, families[f].path, &mo, &err), err);
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+            pictures p;
+            sac_session *s = chunked(m, chunks[c], "f32");
+            const sac_message *q = about(&p, families[f].has_vision, LONG_TEXT LONG_TEXT LONG_TEXT "what is this?");
+            say(m, s, q, &want);
+            for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+                sac_session_reset(s);
+                say_within(m, s, q, &got, limits[k]);
+                if (memcmp(&got, &want, sizeof got))
+                    fail_msg("%s, chunks of %d, within %g s", families[f].path, chunks[c], limits[k]);
+            }
+            sac_session_free(s);
+        }
+        sac_model_free(m);
+    }
+}
+
+/* ---------------------------------------------------------------- what a piece may take */
+
+static void pace(void **state) {
+    (void)state;
+    sac_pace p = {0};
+    assert_true(sac_pace_most(&p, SAC_PACE_IN, 1000) <= 1); /* nothing is known: as little as can be */
+    sac_pace_measure(&p, SAC_PACE_IN, 500, 0.5);
+    assert_true(fabs(sac_pace_most(&p, SAC_PACE_IN, 0.25) - 250) < 1e-9);
+    assert_true(sac_pace_most(&p, SAC_PACE_OUT, 1000) <= 1);
+    for (int i = 0; i < 20; i++) sac_pace_measure(&p, SAC_PACE_IN, 100, 1); /* ten times slower from here on */
+    assert_true(fabs(sac_pace_most(&p, SAC_PACE_IN, 1) - 100) < 1);
+    sac_pace_measure(&p, SAC_PACE_IN, 0, 1); /* tells nothing */
+    sac_pace_measure(&p, SAC_PACE_IN, 1, 0);
+    assert_true(fabs(sac_pace_most(&p, SAC_PACE_IN, 1) - 100) < 1);
+}
+
+/* No chunk is larger than it may be, smaller than the least but for the end, or ends in few rows. */
+static void chunks_keep_to_the_rule(void **state) {
+    (void)state;
+    sac_session *s = step_session(model, NULL, NULL, NULL, 1024);
+    sac_sampling o = step_sampling(1);
+    asked q;
+    const sac_message *m = ask_about(&q, STEP_VIDEO, 8, "And what else is to be seen here?");
+    for (size_t k = 0; k < 4; k++) {
+        sac_error err;
+        int n_cut = 0;
+        sac_session_reset(s);
+        assert_ok(sac_session_begin_work(s, &(sac_input){.messages = m, .n_messages = 1}, &o, NULL, &err), err);
+        for (bool done = false; !done;) {
+            const sac_prefill_work *w = &s->work->prefill;
+            const bool is_linear = s->work->stage == SAC_WORK_PREFILL && w->stage == SAC_PREFILL_IN;
+            const int64_t at = w->at, n = w->n;
+            const int layer = w->layer;
+            assert_ok(sac_session_work_within(s, 1e-9 * pow(1000, (double)k), &done, &err), err);
+            if (!is_linear) continue;
+            const int64_t rows = (w->layer == layer && w->stage == SAC_PREFILL_IN ? w->at : n) - at;
+            assert_true(rows <= s->decoder.chunk && (rows > SAC_LINEAR_FEW_ROWS || at == 0));
+            assert_true(at + rows == n || n - at - rows > SAC_LINEAR_FEW_ROWS);
+            n_cut += rows < s->decoder.chunk && at + rows < n;
+            if (k == 0 && at + rows < n) assert_true(rows <= SAC_PREFILL_LEAST_ROWS);
+        }
+        if (k == 0) assert_true(n_cut > 0);
+        sac_session_end(s, NULL);
+    }
+    sac_session_free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_any_size_give_the_same_answers),
+        cmocka_unit_test(every_family_and_chunk),
+        cmocka_unit_test(pace),
+        cmocka_unit_test(chunks_keep_to_the_rule),
+    };
+    return cmocka_run_group_tests_name("pieces", tests, open_model, close_model);
+}
