@@ -695,6 +695,9 @@ static void prompts_have_what_the_target_leaves(void **state) {
     expect_near(serve_pause_piece(0.1, 0.03, 0.02), 0.05);
     expect_near(serve_pause_piece(0.1, 0.03, 0.0699), 0.07 / 4); /* the last piece before a step is not cut to nothing */
     expect_near(serve_pause_piece(0.02, 0, 0), 0.02);
+    expect_near(serve_pause_step(0, 0.3), 0.3);
+    expect_near(serve_pause_step(0.01, 0.3), 0.0125);
+    expect_near(serve_pause_step(0.01, 0.002), 0.002);
 }
 
 /* Of a prompt; by number, as the clock of a busy machine tells little. */

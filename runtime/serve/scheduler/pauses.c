@@ -7,6 +7,11 @@ static double room(double target, double step) {
     return target - step > least ? target - step : least;
 }
 
+double serve_pause_step(double step, double took) {
+    const double most = 1.25 * step;
+    return step > 0 && took > most ? most : took;
+}
+
 double serve_pause_share(double target, double step) {
     const double most = room(target, step);
     return step < most ? step : most;

@@ -7,8 +7,12 @@
 #define SERVE_PAUSES_H
 
 /* All in seconds. target: between two tokens; 0: nobody set one, and it is SERVE_PAUSE, or two steps where these take longer.
- * step: that the last one took; 0: nothing is being answered. */
+ * step: that one takes; 0: nothing is being answered. */
 #define SERVE_PAUSE 0.05
+
+/* What a step takes, after one more that took so long: a single slow one, on a machine that does other things too, raises it by a
+ * quarter only. */
+double serve_pause_step(double step, double took);
 
 /* How long after a step the next one is due. */
 double serve_pause_share(double target, double step);

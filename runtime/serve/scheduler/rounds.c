@@ -191,7 +191,7 @@ static bool step(serve_rounds *d) {
     sac_batch_step(d->batch, d->items, n, &err); /* a failure of all is in every item's status, too */
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
-    d->step_s = (double)(d->stepped_ns - start) * 1e-9;
+    d->step_s = serve_pause_step(d->step_s, (double)(d->stepped_ns - start) * 1e-9);
     d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);

@@ -28,7 +28,7 @@ struct serve_rounds {
     uint64_t ticket;            /* of the job that came in last */
     serve_refusal refusal;      /* the last one; ns 0: there was none since somebody was let in */
     int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
-    double step_s;              /* how long it took */
+    double step_s;              /* how long one takes */
 };
 
 /* For as many slots as the server is configured for. To be closed, also after a failure. */
