@@ -40,17 +40,20 @@ static size_t bits_bytes(const sac_kv_blocks *b) {
     return (size_t)(b->n_ctx / 8 + b->max_blocks) * (size_t)b->n_kv_heads;
 }
 
+const char *const sac_kv_blocks_ropes[] = {"after", "before", NULL};
+
 bool sac_kv_blocks_takes_group(double k_group) {
     return (int64_t)k_group % SAC_PACKED_TILE == 0;
 }
 
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        int64_t k_group, const sac_memory *memory) {
+                        int64_t k_group, bool before_rope, const sac_memory *memory) {
     *b = (sac_kv_blocks){.n_layers = shape->n_layers,
                          .n_kv_heads = shape->n_kv_heads,
                          .head_dim = shape->head_dim,
                          .bits = {high, low},
                          .k_group = k_group,
+                         .before_rope = before_rope,
                          .n_ctx = shape->n_ctx,
                          .max_blocks = shape->n_ctx / SAC_KV_BLOCK_MIN + 1};
     size_t n = (size_t)b->max_blocks, list = (size_t)b->n_kv_heads * (size_t)b->n_ctx * sizeof(int32_t);
@@ -60,10 +63,12 @@ void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int 
         sac_kv_block_layer l = {.memory = sac_take_device(memory, b->memory_bytes),
                                 .bits = sac_take_host(memory, bits_bytes(b)),
                                 .part = sac_take_host(memory, 2 * n * sizeof *l.part),
+                                .turned = before_rope ? sac_take_host(memory, 2 * n * sizeof *l.turned) : NULL,
                                 .block = sac_take_host(memory, n * sizeof *l.block)};
         if (b->layer) b->layer[i] = l;
     }
     for (int tier = 0; tier < 2; tier++) b->list[tier] = sac_take_both(memory, list);
+    if (before_rope) sac_unturned_take(&b->unturned, shape, 2 * b->max_blocks, memory);
 }
 
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer) {
@@ -71,6 +76,7 @@ void sac_kv_blocks_clear(sac_kv_blocks *b, int layer) {
     l->used_bytes = l->n_bits_bytes = l->n_bytes = 0;
     l->n_parts = l->n_blocks = 0;
     l->n_rows = 0;
+    if (b->before_rope) sac_unturned_clear(&b->unturned, layer);
 }
 
 void sac_kv_blocks_begin(sac_kv_blocks *b) {
@@ -129,9 +135,34 @@ static uint8_t *mark_rows(const sac_kv_blocks *b, sac_kv_block_layer *l, const s
     return bits;
 }
 
+/* What becomes a block: its rows of a view, and, where keys are packed as they were before rope, these. */
+typedef struct new_block {
+    const sac_kv_view *rows;
+    int64_t n, position; /* of its first row */
+    sac_kv_view keys;    /* [n] rows */
+} new_block;
+
+/* Keys and values of one view in one go, or of two. */
+static sac_status pack(sac_kv_blocks *b, const sac_layer_attention *a, const new_block *from, int tier,
+                       const sac_packed_rows *p, const sac_pack_rows *set) {
+    sac_kv_block_layer *l = &b->layer[a->layer];
+    if (!b->before_rope)
+        return a->ops->pack_rows(a->stream, &(sac_pack_rows_args){*p, *from->rows, *set, 0});
+    sac_packed_rows keys = *p, values = *p;
+    sac_pack_rows of_keys = *set;
+    keys.v = NULL;
+    values.k = NULL;
+    of_keys.first = 0;
+    SAC_TRY(sac_unturned_note(&b->unturned, a, from->position, from->n, set, set->rows ? b->list[tier].host : NULL,
+                              &l->turned[l->n_parts]));
+    l->n_bytes += (size_t)(set->n * set->n_lists + 1) * sizeof(int32_t);
+    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){keys, from->keys, of_keys, 0}));
+    return a->ops->pack_rows(a->stream, &(sac_pack_rows_args){values, *from->rows, *set, 0});
+}
+
 /* *part is its number, or -1 where there is none. */
-static sac_status add_part(const sac_kv_blocks *b, const sac_layer_attention *a, int tier,
-                           const sac_kv_view *kv, const sac_pack_rows *rows, uint16_t *channel, int *part) {
+static sac_status add_part(sac_kv_blocks *b, const sac_layer_attention *a, const new_block *from, int tier,
+                           const sac_pack_rows *rows, uint16_t *channel, int *part) {
     sac_kv_block_layer *l = &b->layer[a->layer];
     *part = -1;
     if (rows->n == 0 || b->bits[tier] == 0) return SAC_OK;
@@ -139,7 +170,7 @@ static sac_status add_part(const sac_kv_blocks *b, const sac_layer_attention *a,
     *p = part_of(b, tier, rows->n);
     p->v_channel = channel;
     sac_pack_place(p, carve(b, l, sac_pack_bytes(p)));
-    SAC_TRY(a->ops->pack_rows(a->stream, &(sac_pack_rows_args){*p, *kv, *rows, 0}));
+    SAC_TRY(pack(b, a, from, tier, p, rows));
     l->n_rows += rows->n;
     *part = l->n_parts++;
     return SAC_OK;
@@ -166,6 +197,8 @@ sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, con
     sac_pack_rows set[2] = {{NULL, n, first, 1}, {NULL, 0, first, 1}}, all = set[0];
     SAC_TRY(split_rows(b, a, n_old, n_new, important, set));
     if (l->n_blocks == b->max_blocks || l->n_rows + n > b->n_ctx) return SAC_INTERNAL;
+    new_block from = {rows, n, l->n_rows, *rows};
+    if (b->before_rope) SAC_TRY(sac_unturned_keys(&b->unturned, a, rows, first, l->n_rows, n, &from.keys));
     sac_kv_block *block = &l->block[l->n_blocks++];
     *block = (sac_kv_block){.n = b->bits[1] ? n : set[0].n, .n_lists = set[0].n_lists};
     uint16_t *channel = carve(b, l, channel_bytes(b));
@@ -173,7 +206,7 @@ sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, con
                                   &(sac_pack_channels_args){channel, *rows, b->bits[1] ? all : set[0]}));
     if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) block->high = mark_rows(b, l, &set[0], n);
     for (int tier = 0; tier < 2; tier++)
-        SAC_TRY(add_part(b, a, tier, rows, &set[tier], channel, &block->part[tier]));
+        SAC_TRY(add_part(b, a, &from, tier, &set[tier], channel, &block->part[tier]));
     return SAC_OK;
 }
 
@@ -198,7 +231,7 @@ static sac_status list_places(const sac_kv_blocks *b, const sac_layer_attention 
 }
 
 /* To rows `first` .. of the view. */
-static sac_status unpack_block(const sac_kv_blocks *b, const sac_layer_attention *a,
+static sac_status unpack_block(sac_kv_blocks *b, const sac_layer_attention *a,
                                const sac_kv_block *block, const sac_kv_view *rows, int64_t first) {
     const sac_kv_block_layer *l = &b->layer[a->layer];
     if (block->high) SAC_TRY(list_places(b, a, block));
@@ -210,7 +243,7 @@ static sac_status unpack_block(const sac_kv_blocks *b, const sac_layer_attention
             a->stream,
             &(sac_unpack_rows_args){.p = *p, .kv = *rows, .rows = {places, p->n, first, block->n_lists}}));
     }
-    return SAC_OK;
+    return b->before_rope ? sac_unturned_turn(&b->unturned, a, rows, first, block->n) : SAC_OK;
 }
 
 sac_status sac_kv_blocks_unpack(sac_kv_blocks *b, const sac_layer_attention *a, const sac_kv_view *rows,

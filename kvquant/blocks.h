@@ -5,13 +5,15 @@
  * are two parts of the op's packed rows, each with one range a channel for keys, or one for every k_group of
  * its rows: in a long block rope turns a slow channel through its whole range, in a group it hardly moves.
  * Values are divided by a factor of their channel, sqrt(max |v|) over the block, and have one range a row over
- * all heads. A bit a row says which tier it is in, so that rows can be put back in order. Every head may have
- * important rows of its own, as many as the others. Blocks are never packed again. */
+ * all heads. With rope=before keys are packed as they were before rope (unturned.h). A bit a row says which
+ * tier it is in, so that rows can be put back in order. Every head may have important rows of its own, as many
+ * as the others. Blocks are never packed again. */
 #ifndef SAC_KV_BLOCKS_H
 #define SAC_KV_BLOCKS_H
 
 #include "kvquant.h"
 #include "pack_rows.h"
+#include "unturned.h"
 
 /* Fewer rows than this are not worth a block: its channels' ranges and factors take as much. */
 #define SAC_KV_BLOCK_MIN 32
@@ -30,6 +32,7 @@ typedef struct sac_kv_block_layer {
     size_t n_bits_bytes;   /* of bits */
     size_t n_bytes;        /* of codes, ranges and bits */
     sac_packed_rows *part; /* [2 * max_blocks] */
+    sac_turned_part *turned; /* [2 * max_blocks], of keys before rope; else NULL */
     int n_parts;
     sac_kv_block *block; /* [max_blocks] */
     int n_blocks;
@@ -40,6 +43,8 @@ typedef struct sac_kv_blocks {
     int n_layers, n_kv_heads, head_dim;
     int bits[2];     /* of important rows and of the others; 0 = these are not stored */
     int64_t k_group; /* rows of a part that share a channel's range of keys; 0: all */
+    bool before_rope; /* keys are packed as they were before it */
+    sac_unturned unturned; /* then */
     int64_t n_ctx, max_blocks;
     size_t memory_bytes; /* of a layer */
     sac_kv_block_layer *layer;
@@ -55,8 +60,15 @@ bool sac_kv_blocks_takes_group(double k_group);
             "rows that share a range of a channel's keys, a multiple of 16; 0: all of a block's tier",       \
             SAC_WHOLE                                                                                        \
     }
+/* And another. */
+#define SAC_KV_BLOCKS_ROPE                                                                                   \
+    {                                                                                                        \
+        "rope", 0, 0, 1, "keys are packed as they are after rope, or before it and turned when they are read", \
+            sac_kv_blocks_ropes                                                                              \
+    }
+extern const char *const sac_kv_blocks_ropes[];
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
-                        int64_t k_group, const sac_memory *memory);
+                        int64_t k_group, bool before_rope, const sac_memory *memory);
 void sac_kv_blocks_begin(sac_kv_blocks *b);
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
 

@@ -39,7 +39,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         q->layer[i] = part;
         sac_pack_place(&q->layer[i], codes);
     }
-    sac_packed_step_take(&q->step, shape, 1, memory);
+    sac_packed_step_take(&q->step, shape, 1, false, memory);
 }
 
 static void begin(void *state) {
@@ -79,7 +79,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     SAC_TRY(append(p, a, 0, a->kv.n_rows));
     packed.kv.n_rows = 0;
     *n_tail = 0;
-    return sac_packed_step_attend(&q->step, &packed, p, 1);
+    return sac_packed_step_attend(&q->step, &packed, p, NULL, 1);
 }
 
 static int64_t n_tail_max(const double *p) {

@@ -70,7 +70,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         k->layer[i] = (kivi_layer){.part = part};
         sac_pack_place(&k->layer[i].part, codes);
     }
-    sac_packed_step_take(&k->step, shape, 1, memory);
+    sac_packed_step_take(&k->step, shape, 1, false, memory);
     k->shed = sac_take_both(memory, (size_t)k->residual * sizeof(int32_t));
 }
 
@@ -164,7 +164,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     kivi_layer *l = &k->layer[a->layer];
     sac_layer_attention live = *a;
     live.kv = skip_rows(a->kv, l->n_dead);
-    SAC_TRY(sac_packed_step_attend(&k->step, &live, &l->part, l->part.n > 0));
+    SAC_TRY(sac_packed_step_attend(&k->step, &live, &l->part, NULL, l->part.n > 0));
     int64_t first = l->part.n - l->n_dead, n = first + a->kv.n_rows;
     int64_t n_values = max_i64(0, n - k->residual);
     SAC_TRY(pack_due(l, a, first, n / k->residual * k->residual, n_values));

@@ -18,6 +18,8 @@ typedef struct sac_kv_packing {
     bool (*is_off)(const double *p, const sac_attention_shape *shape);
     /* Whether rows are dropped, so that later ones no longer lie at their positions. NULL: never. */
     bool (*drops_rows)(const double *p);
+    /* Whether keys are turned by their rows' numbers, which must be their positions. NULL: never. */
+    bool (*turns_keys)(const double *p);
     /* Its blocks, as of policies (policy.h). */
     void (*take)(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory);
     void (*begin)(void *state); /* nothing is stored any more */

@@ -11,7 +11,8 @@
  * Ours: top_p < 1 lets a step mix only the packed rows that hold this share of each head's weight over them
  * (Twilight's rule, arXiv:2502.02770): the packed keys are their own estimator, and what is saved is reading
  * values. k_group > 0 gives keys a range a channel for every so many rows, and plain > 0 leaves the newest tokens out of
- * blocks, as KIVI does both. Fewer than 32 rows stay plain until there are more. */
+ * blocks, as KIVI does both. rope=before packs keys as they were before rope (unturned.h). Fewer than 32 rows stay plain
+ * until there are more. */
 #include "attend.h"
 #include "blocks.h"
 #include "importance.h"
@@ -20,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HIGH, LOW, GAP, TAU, TOP_P, K_GROUP, PLAIN };
+enum { HIGH, LOW, GAP, TAU, TOP_P, K_GROUP, PLAIN, ROPE };
 
 static const sac_method_param params[] = {
     [HIGH] = {"high", 4, 2, 16, "bits of important rows: 2, 4, 8 (16 for both: nothing is packed)",
@@ -32,6 +33,7 @@ static const sac_method_param params[] = {
                NULL},
     [K_GROUP] = SAC_KV_BLOCKS_GROUP,
     [PLAIN] = {"plain", 0, 0, 1 << 16, "newest tokens that are never packed", SAC_WHOLE},
+    [ROPE] = SAC_KV_BLOCKS_ROPE,
     {0}};
 
 typedef struct mixed {
@@ -58,6 +60,10 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[HIGH] == 16 && p[LOW] == 16;
 }
 
+static bool turns_keys(const double *p) {
+    return p[ROPE] != 0;
+}
+
 static bool drops_rows(const double *p) {
     return p[LOW] == 0;
 }
@@ -71,7 +77,11 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     if (!sac_kv_blocks_takes_group(p[K_GROUP]))
         return sac_fail(err, SAC_BAD_ARGUMENT, "KV format mixed: k_group=%g: give a multiple of 16, or 0",
                         p[K_GROUP]);
-    return SAC_OK;
+    if (p[ROPE] == 0) return SAC_OK;
+    if (p[LOW] == 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "KV format mixed: rope=before turns rows by their numbers, and low=0 drops some: use rope=after");
+    return sac_unturned_check("mixed", shape, err);
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
@@ -80,8 +90,9 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     m->gap = (int64_t)p[GAP];
     m->plain = (int64_t)p[PLAIN];
     m->tau = p[TAU];
-    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], memory);
-    sac_packed_step_take(&m->step, shape, p[TOP_P], memory);
+    sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], p[ROPE] != 0,
+                       memory);
+    sac_packed_step_take(&m->step, shape, p[TOP_P], p[ROPE] != 0, memory);
     m->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *m->q);
     m->scores = sac_take_both(memory, n_heads * (gap + 1) * sizeof(float));
     m->step.lse = sac_buffer_from(m->scores, n_heads * gap * sizeof(float));
@@ -177,7 +188,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     bool is_full = is_full_tail(m, a);
     *n_tail = a->kv.n_rows;
     if (is_full) SAC_TRY(score(m, a)); /* before the output replaces the query */
-    SAC_TRY(sac_packed_step_attend(&m->step, a, l->part, l->n_parts));
+    SAC_TRY(sac_packed_step_attend(&m->step, a, l->part, l->turned, l->n_parts));
     if (!is_full) return SAC_OK;
     sac_important important;
     SAC_TRY(choose(m, a, &important));
@@ -189,7 +200,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
 static bool step(void *state, const sac_layer_attention *a, sac_packed_step_args *args) {
     const mixed *m = state;
     const sac_kv_block_layer *l = &m->blocks.layer[a->layer];
-    if (is_full_tail(m, a) || m->step.top_p < 1) return false;
+    if (is_full_tail(m, a) || m->step.top_p < 1 || m->step.turns) return false;
     *args = sac_packed_step_alone(a, l->part, l->n_parts);
     return true;
 }
@@ -206,6 +217,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .check = check,
                                        .is_off = is_off,
                                        .drops_rows = drops_rows,
+                                       .turns_keys = turns_keys,
                                        .take = take,
                                        .begin = begin,
                                        .seal = seal,

@@ -7,19 +7,20 @@
 #include <math.h>
 #include <string.h>
 
-void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p,
+void sac_packed_step_take(sac_packed_step *s, const sac_attention_shape *shape, double top_p, bool turns,
                           const sac_memory *memory) {
     size_t heads = (size_t)shape->n_heads, kv_heads = (size_t)shape->n_kv_heads, n_ctx = (size_t)shape->n_ctx;
     size_t out_bytes = heads * (size_t)shape->head_dim * sizeof(float);
-    *s = (sac_packed_step){.top_p = top_p, .n_ctx = shape->n_ctx};
+    *s = (sac_packed_step){.top_p = top_p, .turns = turns, .n_ctx = shape->n_ctx};
     s->out = sac_take_device(memory, out_bytes);
     s->lse_packed = sac_take_device(memory, heads * sizeof(float));
     s->lse = sac_take_both(memory, heads * sizeof(float));
-    if (top_p >= 1) return;
+    if (top_p >= 1 && !turns) return;
     s->q = sac_take_device(memory, out_bytes);
     s->weights = sac_take_device(memory, heads * n_ctx * sizeof(float));
     s->lse_kept = sac_take_device(memory, heads * sizeof(float));
-    s->least = sac_take_device(memory, heads * sizeof(float));
+    s->least = sac_take_device(memory, heads * sizeof(float)); /* zeros, as a session's memory is */
+    if (top_p >= 1) return;
     s->n_kept = sac_take_device(memory, heads * sizeof(int64_t));
     s->rows = sac_take_device(memory, kv_heads * n_ctx * sizeof *s->rows);
     s->start = sac_take_device(memory, (kv_heads + 1) * sizeof *s->start);
@@ -60,18 +61,61 @@ static sac_status count_mixed(sac_packed_step *s, const sac_layer_attention *a, 
     return SAC_OK;
 }
 
-/* The weights of all packed rows and, for each head, the smallest of the set that holds top_p of them
- * (Twilight's rule). */
-static sac_status weigh(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
-                        int n_parts, int64_t n) {
+/* Scores of a part whose keys are turned, from place `first` on. The query is turned with them. */
+static sac_status score_turned(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *part,
+                               const sac_turned_part *turned, int64_t first) {
+    const sac_mat q = sac_mat_f32(s->q, 1, a->q.cols);
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->q, .x = a->q, .scale = 1}));
+    SAC_TRY(a->ops->rope(a->stream, &(sac_rope_args){.x = q,
+                                                     .n_heads = a->shape->n_heads,
+                                                     .head_dim = a->shape->head_dim,
+                                                     .rotation = a->rotation,
+                                                     .pos = turned->query,
+                                                     .back = true}));
+    return a->ops->packed_scores(a->stream, &(sac_packed_scores_args){.scores = s->weights + first,
+                                                                      .stride = s->n_ctx,
+                                                                      .n = part->n,
+                                                                      .q = q,
+                                                                      .keys = *part,
+                                                                      .n_lists = turned->n_lists,
+                                                                      .turn_back = turned->keys,
+                                                                      .rotation = &a->rotation,
+                                                                      .n_heads = a->shape->n_heads,
+                                                                      .scale = a->scale});
+}
+
+static sac_status find_turned_weights(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                                      const sac_turned_part *turned, int n_parts, int64_t n) {
+    int64_t first = 0;
+    for (int i = 0; i < n_parts; first += parts[i++].n)
+        SAC_TRY(score_turned(s, a, &parts[i], &turned[i], first));
+    return a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->weights,
+                                                          .stride = s->n_ctx,
+                                                          .n = n,
+                                                          .n_rows = a->shape->n_heads,
+                                                          .lse = s->lse_packed,
+                                                          .weights = s->weights});
+}
+
+/* The weights of all packed rows, to s->weights, and their denominators. */
+static sac_status find_weights(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                               const sac_turned_part *turned, int n_parts, int64_t n) {
     sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
+    if (s->turns) return find_turned_weights(s, a, parts, turned, n_parts, n);
     SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->q, .x = a->q, .scale = 1}));
     args.o = NULL;
     args.q = s->q;
     args.scores = s->weights;
     args.stride = s->n_ctx;
     args.weights = true;
-    SAC_TRY(a->ops->packed_attention(a->stream, &args));
+    return a->ops->packed_attention(a->stream, &args);
+}
+
+/* And, for each head, the smallest of the set that holds top_p of them (Twilight's rule). */
+static sac_status weigh(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
+                        const sac_turned_part *turned, int n_parts, int64_t n) {
+    SAC_TRY(find_weights(s, a, parts, turned, n_parts, n));
+    if (s->top_p >= 1) return SAC_OK;
     SAC_TRY(a->ops->top_p(a->stream, &(sac_top_p_args){.weights = s->weights,
                                                        .stride = s->n_ctx,
                                                        .n = n,
@@ -97,7 +141,7 @@ static sac_status attend_weighed(sac_packed_step *s, const sac_layer_attention *
         held += exp((double)s->lse_kept[h]);
         s->lse_packed[h] += s->lse_kept[h];
     }
-    sac_count_decode_mass(a, held / n_heads);
+    if (s->top_p < 1) sac_count_decode_mass(a, held / n_heads);
     return SAC_OK;
 }
 
@@ -113,6 +157,10 @@ static void join(sac_packed_step *s, const sac_layer_attention *a) {
     }
 }
 
+static bool is_weighed(const sac_packed_step *s) {
+    return s->top_p < 1 || s->turns;
+}
+
 /* Packed rows and tail, one after the other, by a backend whose ops leave what the host may read. */
 static sac_status attend_apart(sac_packed_step *s, const sac_layer_attention *a, const sac_packed_rows *parts,
                                int n_parts, int64_t n) {
@@ -120,7 +168,7 @@ static sac_status attend_apart(sac_packed_step *s, const sac_layer_attention *a,
     const sac_packed_attention_args args = packed_args(s, a, parts, n_parts);
     int64_t n_tail = a->kv.n_rows;
     if (n > 0)
-        SAC_TRY(s->top_p < 1 ? attend_weighed(s, a, args) : a->ops->packed_attention(a->stream, &args));
+        SAC_TRY(is_weighed(s) ? attend_weighed(s, a, args) : a->ops->packed_attention(a->stream, &args));
     SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
                                                                .q = a->q,
                                                                .kv = a->kv,
@@ -199,11 +247,11 @@ static sac_status attend_together(sac_packed_step *s, const sac_layer_attention 
 }
 
 sac_status sac_packed_step_attend(sac_packed_step *s, const sac_layer_attention *a,
-                                  const sac_packed_rows *parts, int n_parts) {
+                                  const sac_packed_rows *parts, const sac_turned_part *turned, int n_parts) {
     int64_t start = sac_now_ns(), n = count_rows(parts, n_parts), n_read = a->kv.n_rows;
-    bool weighed = n > 0 && s->top_p < 1;
+    bool weighed = n > 0 && is_weighed(s);
     if (s->top_p >= 1) n_read += n; /* else counted where rows are left out */
-    if (weighed) SAC_TRY(weigh(s, a, parts, n_parts, n));
+    if (weighed) SAC_TRY(weigh(s, a, parts, turned, n_parts, n));
     SAC_TRY(a->ops->fuses ? attend_together(s, a, parts, n_parts, weighed)
                           : attend_apart(s, a, parts, n_parts, n));
     count(a, n + a->kv.n_rows, n_read, n == 0 || s->top_p >= 1);

@@ -5,7 +5,8 @@
  * plain; every `gap` of them the last query's weights, summed over each key-value head's group, rank the
  * slice. As the published code does, requantise=1 then brings the whole cache back to floats and packs it
  * anew with the slice, so that rounding adds up and ranges are those of all rows; requantise=0 appends a
- * block, as ZipVL. Ours: k_group > 0 gives keys a range a channel for every so many rows, as KIVI does. */
+ * block, as ZipVL. Ours: k_group > 0 gives keys a range a channel for every so many rows, as KIVI does,
+ * and rope=before packs keys as they were before rope (unturned.h). */
 #include "attend.h"
 #include "blocks.h"
 #include "packed_step.h"
@@ -14,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HIGH, LOW, GAP, SALIENT, REQUANTISE, K_GROUP };
+enum { HIGH, LOW, GAP, SALIENT, REQUANTISE, K_GROUP, ROPE };
 
 static const sac_method_param params[] = {
     [HIGH] = {"high", 4, 2, 8, "bits of salient rows: 2, 4, 8", SAC_WHOLE},
@@ -24,6 +25,7 @@ static const sac_method_param params[] = {
     [REQUANTISE] = {"requantise", 1, 0, 1, "1: pack the whole cache anew each time, as the published code",
                     SAC_WHOLE},
     [K_GROUP] = SAC_KV_BLOCKS_GROUP,
+    [ROPE] = SAC_KV_BLOCKS_ROPE,
     {0}};
 
 typedef struct zipcache {
@@ -46,14 +48,17 @@ static bool is_bits(double b) {
 }
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
-    (void)shape;
     if (!is_bits(p[HIGH]) || !is_bits(p[LOW]))
         return sac_fail(err, SAC_BAD_ARGUMENT, "KV format zipcache: high=%g,low=%g: give 2, 4 or 8", p[HIGH],
                         p[LOW]);
     if (!sac_kv_blocks_takes_group(p[K_GROUP]))
         return sac_fail(err, SAC_BAD_ARGUMENT, "KV format zipcache: k_group=%g: give a multiple of 16, or 0",
                         p[K_GROUP]);
-    return SAC_OK;
+    return p[ROPE] != 0 ? sac_unturned_check("zipcache", shape, err) : SAC_OK;
+}
+
+static bool turns_keys(const double *p) {
+    return p[ROPE] != 0;
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
@@ -62,8 +67,9 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     z->gap = (int64_t)p[GAP];
     z->n_ctx = shape->n_ctx;
     z->salient = p[SALIENT];
-    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], memory);
-    sac_packed_step_take(&z->step, shape, 1, memory);
+    sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], p[ROPE] != 0,
+                       memory);
+    sac_packed_step_take(&z->step, shape, 1, p[ROPE] != 0, memory);
     z->q = sac_take_device(memory, (size_t)(shape->n_heads * shape->head_dim) * sizeof *z->q);
     z->scores = sac_take_both(memory, (size_t)shape->n_heads * gap * sizeof(float));
     z->weights = sac_take_both(memory, heads * gap * sizeof(float));
@@ -186,7 +192,7 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     bool is_full = a->kv.n_rows >= z->gap;
     *n_tail = a->kv.n_rows;
     if (is_full) SAC_TRY(score(z, a)); /* before the output replaces the query */
-    SAC_TRY(sac_packed_step_attend(&z->step, a, l->part, l->n_parts));
+    SAC_TRY(sac_packed_step_attend(&z->step, a, l->part, l->turned, l->n_parts));
     if (!is_full) return SAC_OK;
     sac_important important;
     SAC_TRY(choose(z, a, &important));
@@ -205,6 +211,7 @@ static size_t bytes(const void *state, int layer) {
 
 static const sac_kv_packing packing = {.state_bytes = sizeof(zipcache),
                                        .check = check,
+                                       .turns_keys = turns_keys,
                                        .take = take,
                                        .begin = begin,
                                        .seal = seal,

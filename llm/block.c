@@ -194,11 +194,13 @@ static sac_status store_together(const sac_block_rows *r, int64_t at, const sac_
 static sac_status turn_and_store(const sac_block_rows *r, int64_t at, const sac_block_part *parts,
                                  int n_parts) {
     if (!r->ops->fuses || (!r->steps && r->hidden.rows != 1)) return store_each(r, at, parts, n_parts);
-    for (int i = 0; i < n_parts; i += TOGETHER) {
-        int n = n_parts - i < TOGETHER ? n_parts - i : TOGETHER;
-        sac_status st = store_together(r, at + i, parts + i, n);
-        if (st == SAC_UNSUPPORTED) st = store_each(r, at + i, parts + i, n);
+    for (int i = 0, n; i < n_parts; i += n) {
+        for (n = 0; i + n < n_parts && n < TOGETHER && parts[i + n].n == 1;) n++;
+        sac_status st = n > 0 ? store_together(r, at, parts + i, n) : SAC_UNSUPPORTED;
+        if (n == 0) n = 1; /* a sequence with more rows */
+        if (st == SAC_UNSUPPORTED) st = store_each(r, at, parts + i, n);
         SAC_TRY(st);
+        for (int k = i; k < i + n; k++) at += parts[k].n;
     }
     return SAC_OK;
 }

@@ -152,10 +152,11 @@ static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) 
     g->n = (int)decoder_min(t->n - at, TOGETHER);
     for (int i = 0; i < g->n; i++) {
         sac_decoder_state *s = t->states[at + i];
-        int64_t first = s->cache.n_rows, past, n = t->rows_each;
+        int64_t first = s->cache.n_rows, past, row = decoder_first_row(t, at + i),
+                n = decoder_first_row(t, at + i + 1) - row;
         sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
         g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
-        sac_mat q = sac_mat_rows(t->rows.q, (at + i) * n, n);
+        sac_mat q = sac_mat_rows(t->rows.q, row, n);
         q.dtype = sac_block_query_type(q.dtype, kv.dtype);
         g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
         g->part[i] = (sac_block_part){.n = n,
@@ -182,7 +183,7 @@ sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
     for (int64_t at = 0; at < t->n; at += TOGETHER) {
         group g;
         open_group(t, layer, at, &g);
-        SAC_TRY(at ? sac_block_store(&t->rows, at, g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
+        SAC_TRY(at ? sac_block_store(&t->rows, decoder_first_row(t, at), g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
         SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
         SAC_TRY(take_back(t, &g));
     }

@@ -1,4 +1,4 @@
-/* decoder_batch.c - the rows of a batch, and who may be in one. */
+/* decoder_batch.c - the rows of a batch. */
 #include "decoder_batch.h"
 #include "decoder_run.h"
 
@@ -56,6 +56,6 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
     s->first_row = s->cache.n_rows;
 }
 
-bool sac_decoder_can_batch(const sac_decoder_state *s) {
-    return s->n_spare == 0;
+int64_t sac_decoder_step_rows(const sac_decoder_state *s) {
+    return s->n_spare + 1;
 }

@@ -1,12 +1,13 @@
-/* decoder_batch.h - one step of several sequences together: every linear layer runs once over a row of each,
- * so that its weights are read once. Rotation, keys and values and attention stay each sequence's own. */
+/* decoder_batch.h - one step of several sequences together: every linear layer runs once over a row of
+ * each, and over those of tokens that a method computes again, so that its weights are read once.
+ * Rotation, keys and values and attention stay each sequence's own. */
 #ifndef SAC_LLM_DECODER_BATCH_H
 #define SAC_LLM_DECODER_BATCH_H
 
 #include "decoder.h"
 
 typedef struct sac_decoder_batch {
-    int64_t capacity;         /* sequences */
+    int64_t capacity;         /* rows */
     const sac_device *device; /* NULL: the CPU */
     sac_dtype dtype;          /* of activations, as in sac_decoder_state */
     void *hidden, *norm;      /* [capacity][hidden] */
@@ -17,6 +18,9 @@ typedef struct sac_decoder_batch {
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */
     int32_t *ids;  /* [capacity] on a device, else NULL */
+    /* Room on the host, the caller's to give where methods compute tokens again: */
+    int64_t *first; /* [capacity + 1] where the rows of each sequence begin */
+    int32_t *own;   /* [capacity] its last one */
 } sac_decoder_batch;
 
 /* For states with these activations. Out of an arena of the device's memory, or of the host's with device NULL. */
@@ -30,10 +34,10 @@ sac_block_rows sac_decoder_batch_rows(const sac_decoder_batch *b, const sac_deco
  * lends. */
 void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sac_decoder_state *s);
 
-/* Whether a sequence's steps can go through a batch: not when its method computes old tokens again. */
-bool sac_decoder_can_batch(const sac_decoder_state *s);
+/* Rows of a batch that a sequence's step may take: its token's, and those that its method computes again. */
+int64_t sac_decoder_step_rows(const sac_decoder_state *s);
 
-/* One token, ids[i], for each of n sequences; logits go to each state. On failure every sequence is cut back
+/* One token, ids[i], for each of n sequences whose rows fit; logits go to each state. On failure every sequence is cut back
  * to where it was (or to nothing, as after a failed step). */
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
                                   const sac_stream *stream, sac_decoder_state *const *states,

@@ -40,13 +40,15 @@ sac_status sac_decoder_prepare_rotations(const decoder_run *r, int64_t past, int
     int64_t first = s->rope.scaling == SAC_ROPE_DYNAMIC ? past : s->n_cos_sin;
     if (first >= n_total) return SAC_OK;
     sac_rope_fill(&s->rope, &s->numbers, first, n_total - first, n_total, s->cos_sin);
-    s->n_cos_sin = n_total;
     SAC_TRY(upload_rotations(r, s->rope.rot_dim, s->device_cos_sin, s->cos_sin, first, n_total));
     const sac_decoder_config *c = &r->d->config;
-    if (!c->two_ropes) return SAC_OK;
-    sac_rope_fill(&c->second_rope, &s->numbers, first, n_total - first, n_total, s->second_cos_sin);
-    return upload_rotations(r, c->second_rope.rot_dim, s->device_second_cos_sin, s->second_cos_sin, first,
-                            n_total);
+    if (c->two_ropes) {
+        sac_rope_fill(&c->second_rope, &s->numbers, first, n_total - first, n_total, s->second_cos_sin);
+        SAC_TRY(upload_rotations(r, c->second_rope.rot_dim, s->device_second_cos_sin, s->second_cos_sin, first,
+                                 n_total));
+    }
+    s->n_cos_sin = n_total;
+    return SAC_OK;
 }
 
 sac_status sac_decoder_upload_positions(const decoder_run *r, int64_t first, int64_t n) {

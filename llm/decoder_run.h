@@ -92,14 +92,19 @@ static inline sac_status decoder_upload(const decoder_run *r, void *to, const vo
 sac_layer_attention sac_decoder_layer_attention(const decoder_run *r, int layer, int64_t first, sac_mat q,
                                                 sac_kv_view kv, int64_t past, int64_t n_seen);
 
-/* A token each of n sequences, or one sequence's with tokens that are computed again before it. Rows of a
- * sequence follow one another. */
+/* A token each of n sequences, with tokens before it that are computed again. Rows of a sequence follow one another,
+ * the token's own is the last. */
 typedef struct decoder_steps {
     const sac_decoder *d;
     sac_decoder_state *const *states; /* [n] */
-    int64_t n, rows_each;
-    sac_block_rows rows; /* [n * rows_each] */
+    int64_t n;
+    const int64_t *first; /* [n + 1] where the rows of each begin and the last ones end; NULL: a row each */
+    sac_block_rows rows;
 } decoder_steps;
+
+static inline int64_t decoder_first_row(const decoder_steps *t, int64_t i) {
+    return t->first ? t->first[i] : i;
+}
 
 /* One layer of a step. Attention is each sequence's own; on a device in one go, as far as ops and methods
  * go. */

@@ -21,6 +21,7 @@ static sac_attention_shape attention_shape(const sac_decoder *d, const sac_decod
         .softcap = c->softcap,
         .measure_mass = o->measure_mass,
         .fixed_rotation = rope->scaling != SAC_ROPE_DYNAMIC && !o->own_numbers,
+        .rotation_factor = sac_rope_attention_factor(rope),
         .controller = d->controller,
         .head_losses = d->head_losses,
         .device = device,
@@ -122,6 +123,12 @@ static sac_status check_choices(const sac_decoder_state *s, const sac_kv_choice 
             return sac_fail(err, SAC_UNSUPPORTED,
                             "prefill policy %s drops tokens, and decode policy %s needs the rows of all",
                             s->prefill.policy->name, m->policy->name);
+    if (s->prefill.policy->keep && kv->format->packing && kv->format->packing->turns_keys &&
+        kv->format->packing->turns_keys(kv->p))
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy %s drops tokens, and KV format %s with rope=before turns rows by their numbers: use "
+                        "rope=after",
+                        s->prefill.policy->name, kv->format->name);
     if (s->prefill.policy->turns_keys && d->settle)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy %s drops rows, and prefill policy %s needs those of all tokens",

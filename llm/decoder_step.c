@@ -36,8 +36,9 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     if (s->device) *s->step_id = id;
     SAC_TRY(decoder_embed(r->d, r->ops, r->stream, own, s->device ? s->step_id : &id));
     if (decode->inputs) SAC_TRY(decode->inputs(s->decode.state, r->ops, r->stream, own, past));
-    decoder_steps t = {.d = r->d, .states = &s, .n = 1, .rows_each = n + 1};
+    decoder_steps t = {.d = r->d, .states = &s, .n = 1, .first = (int64_t[]){0, n + 1}};
     t.rows = sac_decoder_rows(r, past, n + 1);
+    t.rows.steps = n > 0; /* their bits are the same beside others' in a batch */
     SAC_TRY(run_layers(&t));
     s->last_row = past + n;
     s->cache.n_rows = past + 1;
@@ -57,37 +58,102 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
 
 /* ---------------------------------------------------------------- of several, in rows of the batch */
 
-/* What of a step is a sequence's own; x: the embedding of its token. */
-static sac_status start(const decoder_run *r, sac_mat x, sac_error *err) {
-    sac_decoder_state *s = r->s;
-    const sac_decode_policy *decode = s->decode.policy;
-    int64_t past = s->cache.n_rows, n = 0;
-    SAC_TRY(check_room(s, err));
-    SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
-    if (decode->rebuild) /* plans the step; nothing is computed again */
-        SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, sac_mat_rows(x, 0, 0),
-                                s->positions + past, &n));
-    assert(n == 0);
-    SAC_TRY(sac_decoder_prepare_step_positions(r, past, 0));
-    return decode->inputs ? decode->inputs(s->decode.state, r->ops, r->stream, x, past) : SAC_OK;
+static decoder_run run_of(const decoder_steps *t, int64_t i) {
+    return (decoder_run){t->d, t->states[i], t->rows.ops, t->rows.stream};
 }
 
+/* Plans a sequence's step: embeddings of *n tokens that are computed again go to the rows of x. */
+static sac_status plan(const decoder_run *r, sac_mat x, int64_t *n, sac_error *err) {
+    sac_decoder_state *s = r->s;
+    const sac_decode_policy *decode = s->decode.policy;
+    int64_t past = s->cache.n_rows;
+    *n = 0;
+    SAC_TRY(check_room(s, err));
+    SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
+    if (decode->rebuild)
+        SAC_TRY(decode->rebuild(s->decode.state, r->ops, r->stream, sac_mat_rows(x, 0, s->n_spare),
+                                s->positions + past, n));
+    return sac_decoder_prepare_step_positions(r, past, *n);
+}
+
+static bool compute_again(sac_decoder_state *const *states, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (states[i]->n_spare > 0) return true;
+    return false;
+}
+
+/* Plans all of them, one behind the other in the rows of the batch. Where tokens are computed again, says where the
+ * rows of each begin. */
+static sac_status plan_all(decoder_steps *t, const sac_decoder_batch *b, sac_error *err) {
+    const bool again = compute_again(t->states, t->n);
+    int64_t at = 0;
+    for (int64_t i = 0, n; i < t->n; i++, at += n + 1) {
+        const decoder_run one = run_of(t, i);
+        sac_mat room = t->rows.hidden;
+        room.rows = b->capacity;
+        SAC_TRY(plan(&one, sac_mat_rows(room, at, room.rows - at), &n, err));
+        if (again) b->first[i] = at;
+    }
+    if (again) b->first[t->n] = at;
+    t->first = again ? b->first : NULL;
+    return SAC_OK;
+}
+
+/* Own rows lie side by side but where a sequence has more: as many at a time as there are. */
 static sac_status embed(const decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids) {
     const sac_block_rows *r = &t->rows;
     if (b->device) SAC_TRY(b->device->upload(r->stream, b->ids, ids, (size_t)t->n * sizeof *ids));
-    return decoder_embed(t->d, r->ops, r->stream, r->hidden, b->device ? b->ids : ids);
+    const int32_t *from = b->device ? b->ids : ids;
+    for (int64_t i = 0, n; i < t->n; i += n) {
+        const int64_t own = decoder_first_row(t, i + 1) - 1;
+        for (n = 1; i + n < t->n && decoder_first_row(t, i + n + 1) - 1 == own + n;) n++;
+        SAC_TRY(decoder_embed(t->d, r->ops, r->stream, sac_mat_rows(r->hidden, own, n), from + i));
+    }
+    return SAC_OK;
 }
 
-static sac_status run_together(const decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids,
-                               sac_error *err) {
-    const sac_block_rows *r = &t->rows;
-    SAC_TRY(embed(t, b, ids));
+/* The methods see the embeddings of the own tokens. */
+static sac_status show_inputs(const decoder_steps *t) {
     for (int64_t i = 0; i < t->n; i++) {
-        decoder_run one = {t->d, t->states[i], r->ops, r->stream};
-        SAC_TRY(start(&one, sac_mat_rows(r->hidden, i, 1), err));
+        sac_decoder_state *s = t->states[i];
+        const sac_decode_policy *decode = s->decode.policy;
+        if (!decode->inputs) continue;
+        SAC_TRY(decode->inputs(s->decode.state, t->rows.ops, t->rows.stream,
+                               sac_mat_rows(t->rows.hidden, decoder_first_row(t, i + 1) - 1, 1), s->cache.n_rows));
     }
+    return SAC_OK;
+}
+
+/* Logits of the own rows: the others' are nobody's. */
+static sac_status find_logits(const decoder_steps *t, const sac_decoder_batch *b) {
+    sac_block_rows r = t->rows;
+    const sac_mat logits = sac_mat_f32(b->logits, t->n, t->d->config.vocab);
+    if (t->first) {
+        for (int64_t i = 0; i < t->n; i++) b->own[i] = (int32_t)(t->first[i + 1] - 1);
+        if (b->device) SAC_TRY(b->device->upload(r.stream, b->ids, b->own, (size_t)t->n * sizeof *b->own));
+        const sac_mat own = sac_mat_rows(r.norm, 0, t->n), scratch = sac_mat_rows(r.hidden, 0, t->n);
+        SAC_TRY(r.ops->gather_rows(
+            r.stream, &(sac_gather_rows_args){.y = own, .x = r.hidden, .source = b->device ? b->ids : b->own}));
+        r.hidden = own, r.norm = scratch;
+    }
+    return sac_block_head(&r, t->d->final_norm, &t->d->head, logits);
+}
+
+static sac_status run_together(decoder_steps *t, const sac_decoder_batch *b, const int32_t *ids, sac_error *err) {
+    SAC_TRY(plan_all(t, b, err));
+    const sac_block_rows rows = t->rows;
+    t->rows = sac_decoder_batch_rows(b, t->d, decoder_first_row(t, t->n));
+    t->rows.ops = rows.ops, t->rows.stream = rows.stream, t->rows.fast = rows.fast;
+    if (t->d->n_adapters) {
+        for (int64_t i = 0; i < t->n; i++)
+            for (int64_t row = decoder_first_row(t, i); row < decoder_first_row(t, i + 1); row++)
+                b->adapters[row] = t->states[i]->adapter;
+        t->rows.row_adapters = b->adapters;
+    }
+    SAC_TRY(embed(t, b, ids));
+    SAC_TRY(show_inputs(t));
     SAC_TRY(run_layers(t));
-    return sac_block_head(r, t->d->final_norm, &t->d->head, sac_mat_f32(b->logits, t->n, t->d->config.vocab));
+    return find_logits(t, b);
 }
 
 static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batch *b, sac_error *err) {
@@ -106,14 +172,10 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
                                   const sac_stream *stream, sac_decoder_state *const *states,
                                   const int32_t *ids, int64_t n, sac_error *err) {
-    decoder_steps t = {.d = d, .states = states, .n = n, .rows_each = 1};
+    decoder_steps t = {.d = d, .states = states, .n = n};
     t.rows = sac_decoder_batch_rows(b, d, n);
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
-    if (d->n_adapters) {
-        for (int64_t i = 0; i < n; i++) b->adapters[i] = states[i]->adapter;
-        t.rows.row_adapters = b->adapters;
-    }
     sac_status st = run_together(&t, b, ids, err);
     if (st == SAC_OK) st = hand_out_logits(&t, b, err);
     if (st == SAC_OK) {

@@ -3,13 +3,17 @@
  *
  *   gru.weight_ih_l0 [3H][D], gru.weight_hh_l0 [3H][H], gru.bias_ih_l0 [3H], gru.bias_hh_l0 [3H]
  *   position.weight [H][1], position.bias [H], inner.weight [H][H], inner.bias [H]
- *   outer.weight [1][H], outer.bias [1] */
+ *   outer.weight [1][H], outer.bias [1]
+ *
+ * Its metadata may say with which positions it was trained: "feature" abs or rel, and "unit", the number of tokens that
+ * they were divided by. */
 #include "controller.h"
 
 #include "model_load.h"
 #include "safetensors.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_HIDDEN 4096
 
@@ -104,6 +108,23 @@ static sac_status copy(sac_controller *k, float **block, const sac_checkpoint *c
     return SAC_OK;
 }
 
+/* How positions were told to it in training; what the file does not say stays unknown. */
+static sac_status read_positions(sac_controller *k, const sac_checkpoint *c, sac_error *err) {
+    enum { MAX_UNIT = 1 << 30 };
+    char feature[16], unit[32], *end;
+    SAC_TRY(sac_safetensors_metadata(c, 0, "feature", feature, sizeof feature, err));
+    SAC_TRY(sac_safetensors_metadata(c, 0, "unit", unit, sizeof unit, err));
+    bool is_abs = strcmp(feature, "abs") == 0, is_rel = strcmp(feature, "rel") == 0;
+    if (feature[0] && !is_abs && !is_rel)
+        return sac_fail(err, SAC_BAD_FILE, "metadata \"feature\" is \"%s\": abs and rel are known", feature);
+    k->feature = is_abs ? SAC_FEATURE_ABS : is_rel ? SAC_FEATURE_REL : SAC_FEATURE_UNKNOWN;
+    if (!unit[0]) return SAC_OK;
+    k->unit = strtod(unit, &end);
+    if (*end == 0 && k->unit >= 1 && k->unit <= MAX_UNIT) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "metadata \"unit\" is \"%s\": not a number of tokens from 1 to %d", unit,
+                    MAX_UNIT);
+}
+
 sac_status sac_load_controller(sac_load_context *l) {
     char path[4096];
     sac_checkpoint c = {0};
@@ -111,8 +132,9 @@ sac_status sac_load_controller(sac_load_context *l) {
     if (!sac_file_exists(path)) return SAC_OK;
     sac_status st = sac_safetensors_open_file(&c, path, l->err);
     if (st == SAC_OK) {
-        st =
-            copy(&l->files->controller, &l->files->controller_block, &c, l->m->decoder.config.hidden, l->err);
+        sac_controller *k = &l->files->controller;
+        st = copy(k, &l->files->controller_block, &c, l->m->decoder.config.hidden, l->err);
+        if (st == SAC_OK) st = read_positions(k, &c, l->err);
         if (st != SAC_OK) sac_fail_prefix(l->err, st, "%s", path);
     }
     sac_checkpoint_free(&c);

@@ -7,7 +7,8 @@
  *
  * What the paper leaves open, and how it is here: a rebuilt token sees the cached and rebuilt tokens before
  * it (causal by position); a prompt is attended densely and cut to m afterwards; the scalar that the
- * controller sees as position is i / trained length (feature=rel: (n - i) / trained length, which ages); up
+ * controller sees as position is that which it was trained with, as its file says: i / unit (feature=abs) or
+ * (n - i) / unit, which ages (feature=rel); where it does not, abs, and the trained length of the model; up
  * to the trained length tokens keep their positions, beyond it those that take part stand at 0, 1 .. in order
  * (pos). A later prompt of a conversation meets the cached tokens, not the released ones.
  *
@@ -28,7 +29,7 @@ enum { M, R, SIGMA, POS, FEATURE, RECENT, SINK };
 
 static const char *const sigmas[] = {"gru", "attention", NULL};
 static const char *const positions[] = {"auto", "orig", "compact", NULL};
-static const char *const features[] = {"abs", "rel", NULL};
+static const char *const features[] = {"auto", "abs", "rel", NULL}; /* as sac_controller_feature */
 static const sac_method_param params[] = {
     [M] = {"m", 192, 2, 1 << 30, "tokens that the cache holds", SAC_WHOLE},
     [R] = {"r", 8, 0, 4096, "released tokens that are computed again with each step", SAC_WHOLE},
@@ -36,7 +37,8 @@ static const sac_method_param params[] = {
                sigmas},
     [POS] = {"pos", POS_AUTO, 0, 2, "positions: orig, compact, auto (compact beyond the trained length)",
              positions},
-    [FEATURE] = {"feature", FEATURE_ABS, 0, 1, "position that the controller sees: abs, rel", features},
+    [FEATURE] = {"feature", SAC_FEATURE_UNKNOWN, 0, 2,
+                 "position that the controller sees: abs, rel, auto (what it was trained with)", features},
     [RECENT] = {"recent", 0, 0, 1 << 30, "newest tokens that are never released", SAC_WHOLE},
     [SINK] = {"sink", 0, 0, 1 << 30, "first tokens that are never released", SAC_WHOLE},
     {0}};
@@ -48,6 +50,12 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
         return sac_fail(err, SAC_UNSUPPORTED,
                         "decode policy adore: the model's folder has no controller, adore.safetensors: use "
                         "sigma=attention (H2O with rebuilt tokens) or train one");
+    int feature = (int)p[FEATURE], trained = shape->controller ? (int)shape->controller->feature : SAC_FEATURE_UNKNOWN;
+    if ((int)p[SIGMA] == SIGMA_GRU && feature && trained && feature != trained)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "decode policy adore: feature=%s, and adore.safetensors says that the controller was trained "
+                        "with %s: leave it out",
+                        features[feature], features[trained]);
     if (p[RECENT] + p[SINK] >= p[M])
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "decode policy adore: recent=%g and sink=%g leave nothing of m=%g to choose",
@@ -104,6 +112,16 @@ static void take_part(adore *s, const sac_memory *memory) {
     s->own_row = sac_take_both(memory, sizeof(int32_t));
 }
 
+/* What the controller sees as position; what its file does not say is as if the file had been made for i / trained
+ * length. */
+static void take_positions(adore *s, const double *p, const sac_attention_shape *shape) {
+    const sac_controller *c = shape->controller;
+    s->feature = (sac_controller_feature)p[FEATURE];
+    if (s->feature == SAC_FEATURE_UNKNOWN && c) s->feature = c->feature;
+    if (s->feature == SAC_FEATURE_UNKNOWN) s->feature = SAC_FEATURE_ABS;
+    s->unit = c && c->unit > 0 ? c->unit : (double)shape->max_position;
+}
+
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     adore *s = state;
     *s = (adore){.m = (int64_t)p[M],
@@ -112,13 +130,13 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .sink = (int64_t)p[SINK],
                  .sigma = (int)p[SIGMA],
                  .pos = (int)p[POS],
-                 .feature = (int)p[FEATURE],
                  .n_ctx = shape->n_ctx,
                  .max_position = shape->max_position,
                  .hidden = shape->hidden,
                  .n_layers = shape->n_layers,
                  .dtype = shape->device ? shape->hidden_dtype : SAC_DTYPE_F32};
     size_t n = (size_t)shape->n_ctx;
+    take_positions(s, p, shape);
     take_scores(s, shape, memory);
     s->x = sac_take_device(memory, n * sac_dtype_row_bytes(s->dtype, s->hidden));
     s->row_token = sac_take_host(memory, (n + (size_t)s->r) * sizeof *s->row_token);
@@ -137,9 +155,9 @@ static void begin(void *state) {
 
 static sac_status score_tokens(adore *s, const sac_ops *ops, const sac_stream *stream, int64_t first,
                                int64_t n) {
-    double unit = 1 / (double)s->max_position;
+    double unit = 1 / s->unit;
     const float *z = (const float *)s->z.host + s->controller->hidden;
-    if (s->feature == FEATURE_ABS)
+    if (s->feature == SAC_FEATURE_ABS)
         return sac_controller_score(ops, stream, z + first * s->controller->hidden, n, (double)first * unit,
                                     unit, sac_buffer_from(s->score, (size_t)first * sizeof(float)),
                                     &s->scratch);

@@ -8,11 +8,12 @@
 
 enum { SIGMA_GRU, SIGMA_ATTENTION };
 enum { POS_AUTO, POS_ORIG, POS_COMPACT };
-enum { FEATURE_ABS, FEATURE_REL };
 
 typedef struct sac_adore_state {
     int64_t m, r, recent, sink;
-    int sigma, pos, feature;
+    int sigma, pos;
+    sac_controller_feature feature;
+    double unit; /* tokens that the controller's position 1 stands for */
     int64_t n_ctx, max_position, hidden;
     int n_layers;
     const sac_controller *controller;

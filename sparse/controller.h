@@ -13,7 +13,16 @@
 #include "buffer.h"
 #include "ops.h"
 
+/* Which position of token i of n it was trained with: i, or its age n - i. */
+typedef enum sac_controller_feature {
+    SAC_FEATURE_UNKNOWN,
+    SAC_FEATURE_ABS,
+    SAC_FEATURE_REL
+} sac_controller_feature;
+
 typedef struct sac_controller {
+    sac_controller_feature feature;
+    double unit;                           /* that position 1 stands for, in tokens; 0: unknown */
     int input, hidden;                     /* width of embeddings, and of z */
     sac_weight input_gates, state_gates;   /* [3 * hidden][input], [3 * hidden][hidden] */
     const float *input_bias, *state_bias;  /* [3 * hidden] */

@@ -330,6 +330,7 @@ const sac_decode_policy sac_decode_doublesparse = {
     .name = "doublesparse",
     .source = "Yang et al., Double Sparsity, arXiv:2408.07092",
     .params = params,
+    .budget = "k",
     .state_bytes = sizeof(doublesparse),
     .check = check,
     .is_off = is_off,

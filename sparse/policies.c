@@ -1,6 +1,7 @@
 /* Every policy, by name; and the life of a session's instance of one. */
 #include "policy.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,11 +60,36 @@ static const sac_decode_policy *find_decode(const char *line) {
     return NULL;
 }
 
-static sac_status open_decode(sac_decode *m, const sac_decode_policy *policy, const char *line, bool as_base,
-                              const sac_attention_shape *shape, sac_error *err) {
-    const char *prefix = as_base || policy->wrap ? "base." : NULL;
+/* The place of the setting that says how many rows a base chooses; -1: it has none. */
+static int budget_of(const sac_decode_policy *policy) {
+    for (int i = 0; policy->budget && policy->params[i].name; i++)
+        if (strcmp(policy->params[i].name, policy->budget) == 0) return i;
+    return -1;
+}
+
+/* The settings of a base. What it chooses, where the line does not say, is what the policy `over` it wants. */
+static sac_status parse_base(sac_decode *m, const sac_decode_policy *policy, const sac_decode_policy *over,
+                             const char *line, const sac_attention_shape *shape, sac_error *err) {
+    const double NOT_GIVEN = -1; /* which no line can say */
+    sac_method_param params[SAC_METHOD_MAX_PARAMS + 1] = {{0}};
+    const int budget = over->base_budget ? budget_of(policy) : -1;
+    for (size_t i = 0; policy->params[i].name; i++) params[i] = policy->params[i];
+    if (budget >= 0) params[budget].value = NOT_GIVEN;
+    SAC_TRY(sac_method_parse("decode policy", line, params, "base.", true, m->p, err));
+    if (budget < 0 || m->p[budget] != NOT_GIVEN) return SAC_OK;
+    m->p[budget] = (double)over->base_budget(shape);
+    if (policy->most_budget) m->p[budget] = fmin(m->p[budget], (double)policy->most_budget(m->p, shape));
+    m->p[budget] = fmax(m->p[budget], policy->params[budget].min);
+    return SAC_OK;
+}
+
+/* `over`: the policy over a base, or NULL. */
+static sac_status open_decode(sac_decode *m, const sac_decode_policy *policy, const char *line,
+                              const sac_decode_policy *over, const sac_attention_shape *shape, sac_error *err) {
     m->policy = policy;
-    SAC_TRY(sac_method_parse("decode policy", line, policy->params, prefix, as_base, m->p, err));
+    SAC_TRY(over ? parse_base(m, policy, over, line, shape, err)
+                 : sac_method_parse("decode policy", line, policy->params, policy->wrap ? "base." : NULL, false, m->p,
+                                    err));
     if (policy->check) SAC_TRY(policy->check(m->p, shape, err));
     if (policy->is_off && policy->is_off(m->p, shape)) m->policy = &sac_decode_dense;
     m->state = new_state(m->policy->state_bytes);
@@ -82,7 +108,7 @@ static sac_status open_base(sac_decode *m, const sac_decode_policy *policy, cons
                             const sac_attention_shape *shape, sac_error *err) {
     m->base = calloc(1, sizeof *m->base);
     if (!m->base) return sac_fail(err, SAC_NO_MEMORY, "no memory for decode policy \"%s\"", line);
-    SAC_TRY(open_decode(m->base, base_policy(policy, m->p), line, true, shape, err));
+    SAC_TRY(open_decode(m->base, base_policy(policy, m->p), line, policy, shape, err));
     if (m->policy->wrap) {
         m->policy->wrap(m->state, m->base);
     } else {
@@ -98,7 +124,7 @@ sac_status sac_decode_open(sac_decode *m, const char *line, const sac_attention_
     *m = (sac_decode){0};
     const sac_decode_policy *policy = find_decode(line);
     if (!policy) return unknown("decode policy", line, decode_names, err);
-    SAC_TRY(open_decode(m, policy, line, false, shape, err));
+    SAC_TRY(open_decode(m, policy, line, NULL, shape, err));
     return policy->wrap ? open_base(m, policy, line, shape, err) : SAC_OK;
 }
 

@@ -40,6 +40,7 @@ typedef struct sac_attention_shape {
     bool
         fixed_rotation; /* a key is turned by its row alone; false: frequencies change with the length, or rows
                              have numbers of their own, and no key can be turned back or moved */
+    float rotation_factor; /* that the rotary table holds; 0: 1 */
     const struct sac_controller *controller; /* the model's for ADORE, or NULL */
     const float *head_losses; /* the model's for DuoAttention [n_layers][n_kv_heads], or NULL */
     const sac_device *device; /* where queries, keys and values are; NULL: the CPU */
@@ -187,6 +188,12 @@ typedef struct sac_decode_policy {
     int64_t (*max_rebuild)(const double *p); /* capacity of the above */
     /* Over another policy, its setting "base": the instance whose choices it refines. */
     void (*wrap)(void *state, sac_decode *base);
+    /* And how many rows that one chooses where its line does not say; NULL: what it chooses alone. */
+    int64_t (*base_budget)(const sac_attention_shape *shape);
+    /* As a base: the setting that says how many rows it chooses, and the most that its others leave for it. NULL:
+     * it has none; as many as there are. */
+    const char *budget;
+    int64_t (*most_budget)(const double *p, const sac_attention_shape *shape);
     /* As a base: whether a list may lack the step's own row, which is otherwise its last. */
     bool may_omit_own;
     /* Adds to the stats [n_layers] what ops have counted since it was last asked; waits for them. NULL: ops

@@ -205,6 +205,7 @@ const sac_decode_policy sac_decode_quest = {
     .name = "quest",
     .source = "Tang et al., Quest, arXiv:2406.10774",
     .params = params,
+    .budget = "budget",
     .state_bytes = sizeof(quest),
     .check = check,
     .is_off = is_off,

@@ -178,10 +178,17 @@ const sac_prefill_policy sac_prefill_streaming = {
     .keeps_prefix = true,
 };
 
+/* What the trained length leaves beside the first tokens, where the list stands in it. */
+static int64_t most_budget(const double *p, const sac_attention_shape *shape) {
+    return p[POS] == 0 ? shape->max_position - (int64_t)p[START] : shape->n_ctx;
+}
+
 const sac_decode_policy sac_decode_streaming = {
     .name = "streaming",
     .source = SOURCE,
     .params = params,
+    .budget = "recent",
+    .most_budget = most_budget,
     .state_bytes = sizeof(streaming),
     .check = check,
     .is_off = is_off,

@@ -12,7 +12,9 @@
  * logarithm (same order, no underflow); query head h meets key head h / group in the vote too (gqa=mod gives
  * Algorithm 2's reading); the cache compares queries at the voting position, so that a turn of the head by
  * rope does not count as a new query; p replaces the k best by the smallest set that holds p of the vote
- * (Twilight's rule over TokenSelect's vote). */
+ * (Twilight's rule over TokenSelect's vote). Where attention keeps the tokens' positions (pos=orig) the vote may, too
+ * (vote=true): then a score is what the true score is of the mean query, and no key is turned. And a chunk may
+ * vote with several means, each of a run of its queries (means): their votes are added like those of heads. */
 #include "tokenselect.h"
 
 #include "attend.h"
@@ -25,6 +27,7 @@ static const char *const selects[] = {"soft", "head", "topk", NULL};
 static const char *const pairings[] = {"div", "mod", NULL};
 static const char *const positions[] = {"compact", "orig", NULL};
 static const char *const key_bits[] = {"16", "4", NULL};
+static const char *const votes[] = {"local", "true", NULL};
 
 static const sac_method_param params[] = {
     {"init", 128, 0, 1 << 24, "first tokens, always read", SAC_WHOLE},
@@ -42,6 +45,9 @@ static const sac_method_param params[] = {
     {"kmin", 128, 1, 1 << 24, "with p: tokens, at least", SAC_WHOLE},
     {"kmax", 0, 0, 1 << 24, "with p: tokens, at most; 0 = any number", SAC_WHOLE},
     {"keys", 0, 0, 1, "that steps vote over: 16 as stored, or 4: a copy of them in 4 bits", key_bits},
+    {"vote", 0, 0, 1, "positions in the vote: local (queries from local on, keys at 0), or true: the tokens' own",
+     votes},
+    {"means", 1, 1, 64, "of a chunk's queries that vote, each of a run of them", SAC_WHOLE},
     {0}};
 
 static bool is_off(const double *p, const sac_attention_shape *shape) {
@@ -51,11 +57,18 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     int64_t longest = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
     if (longest > shape->n_ctx) longest = shape->n_ctx;
-    if (!shape->fixed_rotation)
+    if (sac_tokenselect_votes_true(p) && p[TS_POS] == 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "tokenselect: vote=true scores keys at positions that pos=compact does not read them at: use "
+                        "pos=orig with it");
+    if (p[TS_MEANS] > 1 && p[TS_SELECT] != TS_SOFT)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "tokenselect: means=%g: only votes of the soft vote are added: use select=soft", p[TS_MEANS]);
+    if (!shape->fixed_rotation && !sac_tokenselect_votes_true(p))
         return sac_fail(err, SAC_UNSUPPORTED,
                         "tokenselect needs keys without their positions, and this model's positions (dynamic "
                         "rope scaling, or numbers of their own) "
-                        "cannot be taken back: use another method");
+                        "cannot be taken back: use pos=orig,vote=true, or another method");
     if (p[TS_P] > 0 && p[TS_SELECT] != TS_SOFT)
         return sac_fail(err, SAC_BAD_ARGUMENT, "tokenselect: p is a share of the soft vote: use select=soft");
     if (p[TS_POS] == 0 && longest > shape->max_position && !is_off(p, shape))
@@ -90,7 +103,7 @@ static void take_prefill(void *state, const double *p, const sac_attention_shape
     s->chunks.local = (int64_t)p[TS_LOCAL];
     s->chunks.chunk = (int64_t)p[TS_CHUNK];
     s->chunks.rsqrt_d = p[TS_SCALE] != 0;
-    bool plain = p[TS_SELECT] == TS_SOFT && p[TS_GQA] == 0 && p[TS_POS] == 0 && p[TS_P] <= 0;
+    bool plain = p[TS_SELECT] == TS_SOFT && p[TS_GQA] == 0 && p[TS_POS] == 0 && p[TS_P] <= 0 && p[TS_MEANS] == 1;
     if (plain) sac_vote_chunks_take(&s->chunks, shape, memory); /* it knows no other vote */
 }
 
@@ -143,6 +156,11 @@ static sac_status attend_prompt(void *state, const sac_layer_attention *a) {
     return SAC_OK;
 }
 
+/* What the trained length leaves beside the first and the last tokens, where the list stands in it. */
+static int64_t most_budget(const double *p, const sac_attention_shape *shape) {
+    return p[TS_POS] == 0 ? shape->max_position - (int64_t)(p[TS_INIT] + p[TS_LOCAL]) : shape->n_ctx;
+}
+
 #define SOURCE "Wu et al., TokenSelect, arXiv:2411.02886"
 
 const sac_prefill_policy sac_prefill_tokenselect = {
@@ -163,6 +181,8 @@ const sac_decode_policy sac_decode_tokenselect = {
     .params = params,
     .state_bytes = sizeof(sac_tokenselect),
     .check = check,
+    .budget = "k",
+    .most_budget = most_budget,
     .is_off = is_off,
     .take = sac_tokenselect_take_steps,
     .begin = sac_tokenselect_begin,

@@ -25,7 +25,9 @@ enum {
     TS_P,
     TS_KMIN,
     TS_KMAX,
-    TS_KEYS
+    TS_KEYS,
+    TS_VOTE,
+    TS_MEANS
 };
 enum { TS_SOFT, TS_HEAD, TS_TOPK };
 
@@ -33,21 +35,22 @@ typedef struct sac_tokenselect {
     double p[SAC_METHOD_MAX_PARAMS];
     int64_t capacity; /* rows of a choice */
     /* Where ops run: */
-    float *scores;          /* [n_heads][n_ctx] */
+    float *scores;          /* [means][n_heads][n_ctx] */
     float *votes;           /* [n_ctx] */
-    float *lse;             /* [n_heads] */
-    float *paired;          /* [n_heads * head_dim], the query as the vote pairs its heads; for gqa=mod */
+    float *lse;             /* [means][n_heads] */
+    float *paired;          /* [means][n_heads * head_dim], queries as the vote pairs their heads; for gqa=mod */
     int32_t *head_best;     /* [n_heads][k], for select=head; with it: */
     int32_t *none;          /* [n_ctx] zeros, where votes are cleared */
     sac_buffer one;         /* float [k] ones: the vote of each of a head's best */
     bool has_one;           /* the device has them */
     int32_t *chosen;        /* [capacity], counted from the first candidate */
-    sac_buffer query;       /* float [n_heads * head_dim] that votes */
+    sac_buffer query;       /* float [means][n_heads * head_dim] that vote */
+    int n_means;            /* of them, in the vote at hand */
     sac_buffer rows;        /* int32_t [capacity], all that are read */
     sac_starts starts;      /* of rows */
-    sac_buffer pairing;     /* int32_t [n_heads] which head comes where in `paired` */
+    sac_buffer pairing;     /* int32_t [means][n_heads] which head comes where in `paired` */
     bool has_pairing;       /* the device has it */
-    sac_buffer turn;        /* int32_t [1] what the query is turned by */
+    sac_buffer turn;        /* int32_t [means] what the queries are turned by */
     int32_t turn_sent;      /* and 1 */
     sac_buffer found;       /* with p: a threshold, then how many pass it as int64_t */
     sac_gathered gathered;  /* for pos=compact */
@@ -67,7 +70,8 @@ typedef struct sac_tokenselect {
     uint8_t *gathered_k, *gathered_v; /* [n_gathered][n_kv_heads][capacity][head_dim] in the queries' type */
     int n_gathered; /* n_layers, or 1 where that would take too much: then nothing is kept; 0 for pos=orig */
     bool *is_gathered; /* [n_layers] on the host */
-    /* With keys=4, for the vote: keys as before rope, a range a row and head; n counts the rows packed.
+    /* With keys=4, for the vote: keys as before rope, or with vote=true as stored, a range a row and head; n counts
+     * the rows packed.
      * NULL: the vote reads the keys as they are stored. */
     sac_packed_rows *copy; /* [n_layers] */
     float *unturned;       /* [n_kv_heads][rows at once][head_dim], where ops run */
@@ -93,7 +97,12 @@ static inline int64_t sac_tokenselect_dense_up_to(const double *p) {
 void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape,
                           const sac_memory *memory);
 
-/* The mean query of the layer's tokens at positions local, local + 1 .., in s->query. */
+/* Whether the vote is at the tokens' own positions: keys as they are stored, queries as they come. */
+static inline bool sac_tokenselect_votes_true(const double *p) {
+    return p[TS_VOTE] != 0;
+}
+
+/* The mean queries of the layer's tokens in s->query, at positions local, local + 1 .. or at their own. */
 sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a);
 
 /* Candidates [init, init + n): the chosen ones' numbers, counted from init, ascending; how many. */

@@ -1,6 +1,6 @@
-/* tokenselect_keys.c - TokenSelect's vote over a copy of the keys in 4 bits: as they were before rope, one
- * range a row and head, as Twilight's copies are (arXiv:2502.02770) but for the positions. A quarter of the
- * bytes of 16-bit keys, and nothing to turn where they are read.
+/* tokenselect_keys.c - TokenSelect's vote over a copy of the keys in 4 bits: as they were before rope, or, where the
+ * vote is at true positions, as they are stored; one range a row and head, as in Twilight's copies (arXiv:2502.02770).
+ * A quarter of the bytes of 16-bit keys, and nothing to turn where they are read.
  *
  * The last `local` tokens are never candidates, so rows are packed that many at a time, and in most steps
  * nothing is. What a row becomes does not depend on when. */
@@ -27,6 +27,7 @@ void sac_tokenselect_take_copy(sac_tokenselect *s, const sac_attention_shape *sh
             sac_key_copy_take(shape, sac_key_copy_capacity(shape), shape->head_dim, 4, memory);
         if (s->copy) s->copy[i] = copy;
     }
+    if (sac_tokenselect_votes_true(s->p)) return; /* nothing is turned */
     s->unturned = sac_take_device(memory, n_rows * row);
     s->pack_rows = sac_take_device(memory, n_rows * sizeof *s->pack_rows);
     s->pack_start = sac_take_device(memory, 2 * sizeof *s->pack_start);
@@ -59,13 +60,22 @@ static sac_status pack_block(sac_tokenselect *s, const sac_layer_attention *a, i
         a->stream, &(sac_pack_rows_args){.p = to, .kv = keys, .rows = {NULL, n, 0, 1}, .to = first});
 }
 
+/* The same rows as they are. */
+static sac_status pack_stored(sac_tokenselect *s, const sac_layer_attention *a, int64_t first, int64_t n) {
+    sac_packed_rows to = s->copy[a->layer];
+    to.n = first + n;
+    return a->ops->pack_rows(
+        a->stream, &(sac_pack_rows_args){.p = to, .kv = a->kv, .rows = {NULL, n, first, 1}, .to = first});
+}
+
 sac_status sac_tokenselect_pack(sac_tokenselect *s, const sac_layer_attention *a, int64_t n_rows) {
     if (!s->copy || s->copy[a->layer].n >= n_rows) return SAC_OK;
     sac_packed_rows *copy = &s->copy[a->layer];
+    bool as_stored = sac_tokenselect_votes_true(s->p);
     while (copy->n < a->kv.n_rows) {
         int64_t n = a->kv.n_rows - copy->n;
         if (n > rows_at_once(a->shape)) n = rows_at_once(a->shape);
-        SAC_TRY(pack_block(s, a, copy->n, n));
+        SAC_TRY((as_stored ? pack_stored : pack_block)(s, a, copy->n, n));
         copy->n += n;
     }
     return SAC_OK;

@@ -10,23 +10,23 @@
 void sac_tokenselect_take(void *state, const double *p, const sac_attention_shape *shape,
                           const sac_memory *memory) {
     sac_tokenselect *s = state;
-    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx;
+    size_t n_heads = (size_t)shape->n_heads, n_ctx = (size_t)shape->n_ctx, means = (size_t)p[TS_MEANS];
     size_t query_bytes = n_heads * (size_t)shape->head_dim * sizeof(float);
     memcpy(s->p, p, sizeof s->p);
     s->capacity = (int64_t)(p[TS_INIT] + p[TS_LOCAL]) + sac_tokenselect_max_chosen(p, shape);
     if (s->capacity > shape->n_ctx) s->capacity = shape->n_ctx;
-    s->scores = sac_take_device(memory, n_heads * n_ctx * sizeof *s->scores);
+    s->scores = sac_take_device(memory, means * n_heads * n_ctx * sizeof *s->scores);
     s->votes = sac_take_device(memory, n_ctx * sizeof *s->votes);
-    s->lse = sac_take_device(memory, n_heads * sizeof *s->lse);
+    s->lse = sac_take_device(memory, means * n_heads * sizeof *s->lse);
     s->chosen = sac_take_device(memory, (size_t)s->capacity * sizeof *s->chosen);
     s->rows = sac_take_both(memory, (size_t)s->capacity * sizeof(int32_t));
-    s->query = sac_take_both(memory, query_bytes);
-    s->turn = sac_take_both(memory, sizeof(int32_t));
+    s->query = sac_take_both(memory, means * query_bytes);
+    s->turn = sac_take_both(memory, means * sizeof(int32_t));
     s->found = sac_take_both(memory, 2 * sizeof(int64_t));
     sac_starts_take(&s->starts, 1, memory);
     if (p[TS_GQA] != 0) {
-        s->paired = sac_take_device(memory, query_bytes);
-        s->pairing = sac_take_both(memory, n_heads * sizeof(int32_t));
+        s->paired = sac_take_device(memory, means * query_bytes);
+        s->pairing = sac_take_both(memory, means * n_heads * sizeof(int32_t));
     }
     if (p[TS_SELECT] == TS_HEAD) {
         s->head_best = sac_take_device(memory, n_heads * (size_t)s->capacity * sizeof *s->head_best);
@@ -36,19 +36,34 @@ void sac_tokenselect_take(void *state, const double *p, const sac_attention_shap
     if (p[TS_POS] == 0) sac_gathered_take(&s->gathered, shape, s->capacity, memory);
 }
 
-/* The mean of queries at positions local, local + 1 .. : rotations are linear, so the mean at the true
- * positions is turned back by what they lie apart. */
+/* Means of equal runs of the queries, at their own positions; the last run may be shorter. `factor`: of all. */
+static sac_status mean_queries(sac_tokenselect *s, const sac_layer_attention *a, float factor) {
+    int64_t n = a->q.rows, means = (int64_t)s->p[TS_MEANS], each = (n + means - 1) / means, whole = n / each,
+            rest = n - whole * each;
+    s->n_means = (int)(whole + (rest > 0));
+    SAC_TRY(a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query.device,
+                                                               .x = sac_mat_rows(a->q, 0, whole * each),
+                                                               .scale = factor / (float)each,
+                                                               .n_groups = whole}));
+    if (rest == 0) return SAC_OK;
+    return a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = (float *)s->query.device + whole * a->q.cols,
+                                                              .x = sac_mat_rows(a->q, whole * each, rest),
+                                                              .scale = factor / (float)rest});
+}
+
+/* The means of queries at positions local, local + 1 .. : rotations are linear, so means at the true positions are
+ * turned back by what they lie apart. */
 sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *a) {
-    int64_t n = a->q.rows, cols = a->q.cols, apart = a->position[0] - (int64_t)s->p[TS_LOCAL];
+    if (sac_tokenselect_votes_true(s->p)) return mean_queries(s, a, 1);
+    int64_t means = (int64_t)s->p[TS_MEANS], apart = a->position[0] - (int64_t)s->p[TS_LOCAL];
     /* A table of rope holds its factor, which turning back leaves out. */
-    float scale = (apart < 0 ? 1.0f / a->rotation.factor : 1.0f) / (float)n;
-    int32_t turn = (int32_t)(apart < 0 ? -apart : apart);
-    SAC_TRY(
-        a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->query.device, .x = a->q, .scale = scale}));
-    *(int32_t *)s->turn.host = turn;
-    if (s->turn_sent != turn + 1) SAC_TRY(sac_send(a, s->turn, sizeof turn));
+    float factor = apart < 0 ? 1.0f / a->rotation.factor : 1.0f;
+    int32_t turn = (int32_t)(apart < 0 ? -apart : apart), *turns = s->turn.host;
+    SAC_TRY(mean_queries(s, a, factor));
+    for (int64_t i = 0; i < means; i++) turns[i] = turn;
+    if (s->turn_sent != turn + 1) SAC_TRY(sac_send(a, s->turn, (size_t)means * sizeof turn));
     s->turn_sent = turn + 1;
-    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query.device, 1, cols),
+    return a->ops->rope(a->stream, &(sac_rope_args){.x = sac_mat_f32(s->query.device, s->n_means, a->q.cols),
                                                     .n_heads = a->shape->n_heads,
                                                     .head_dim = a->shape->head_dim,
                                                     .rotation = a->rotation,
@@ -56,22 +71,26 @@ sac_status sac_tokenselect_query(sac_tokenselect *s, const sac_layer_attention *
                                                     .back = apart >= 0});
 }
 
-/* The query heads in the order in which key_scores pairs them with key heads. Under gqa=mod key head m's
+/* The heads of each query in the order in which key_scores pairs them with key heads. Under gqa=mod key head m's
  * group is the query heads m, m + n_kv_heads, ... */
 static sac_status pair_query(sac_tokenselect *s, const sac_layer_attention *a, const float **paired) {
-    int d = a->shape->head_dim, n_heads = a->shape->n_heads, n_kv = a->shape->n_kv_heads;
+    int d = a->shape->head_dim, n_heads = a->shape->n_heads, n_kv = a->shape->n_kv_heads,
+        n_all = (int)s->p[TS_MEANS] * n_heads, n_rows = s->n_means * n_heads;
     int32_t *source = s->pairing.host;
     *paired = s->query.device;
     if (s->p[TS_GQA] == 0) return SAC_OK;
     *paired = s->paired;
     if (!s->has_pairing) {
-        for (int h = 0; h < n_heads; h++) source[h % n_kv * (n_heads / n_kv) + h / n_kv] = h;
-        SAC_TRY(sac_send(a, s->pairing, (size_t)n_heads * sizeof *source));
+        for (int i = 0; i < n_all; i++) {
+            int h = i % n_heads;
+            source[i - h + h % n_kv * (n_heads / n_kv) + h / n_kv] = i;
+        }
+        SAC_TRY(sac_send(a, s->pairing, (size_t)n_all * sizeof *source));
         s->has_pairing = true;
     }
     return a->ops->gather_rows(a->stream,
-                               &(sac_gather_rows_args){.y = sac_mat_f32(s->paired, n_heads, d),
-                                                       .x = sac_mat_f32(s->query.device, n_heads, d),
+                               &(sac_gather_rows_args){.y = sac_mat_f32(s->paired, n_rows, d),
+                                                       .x = sac_mat_f32(s->query.device, n_rows, d),
                                                        .source = s->pairing.device});
 }
 
@@ -120,18 +139,19 @@ static sac_status sum_scores(sac_tokenselect *s, const sac_layer_attention *a, i
     return a->ops->mean_rows(a->stream, &(sac_mean_rows_args){.y = s->votes, .x = x, .scale = 1});
 }
 
-/* The sum of their softmaxes (eq. 7). */
+/* The sum of their softmaxes (eq. 7), and over the means. */
 static sac_status soft_vote(sac_tokenselect *s, const sac_layer_attention *a, int64_t n) {
+    const int n_rows = s->n_means * a->shape->n_heads;
     SAC_TRY(a->ops->softmax(a->stream, &(sac_softmax_args){.scores = s->scores,
                                                            .stride = a->shape->n_ctx,
                                                            .n = n,
-                                                           .n_rows = a->shape->n_heads,
+                                                           .n_rows = n_rows,
                                                            .lse = s->lse,
                                                            .skip = s->skip.device}));
     return a->ops->soft_vote(a->stream, &(sac_soft_vote_args){.scores = s->scores,
                                                               .stride = a->shape->n_ctx,
                                                               .n = n,
-                                                              .n_rows = a->shape->n_heads,
+                                                              .n_rows = n_rows,
                                                               .lse = s->lse,
                                                               .votes = s->votes,
                                                               .skip = s->skip.device});
@@ -159,7 +179,7 @@ static sac_status count_by_mass(sac_tokenselect *s, const sac_layer_attention *a
     return SAC_OK;
 }
 
-/* Of the candidates, for the query heads q. */
+/* Of the candidates, for the heads of the mean queries q. */
 static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_t n, const float *q) {
     if (s->copy) return sac_tokenselect_copy_scores(s, a, n, q);
     return a->ops->key_scores(a->stream,
@@ -171,7 +191,8 @@ static sac_status score(sac_tokenselect *s, const sac_layer_attention *a, int64_
                                                      .first = (int64_t)s->p[TS_INIT],
                                                      .n = n,
                                                      .scale = s->p[TS_SCALE] == 0 ? 1.0f : a->scale,
-                                                     .back = &a->rotation,
+                                                     .back = sac_tokenselect_votes_true(s->p) ? NULL : &a->rotation,
+                                                     .n_queries = s->n_means,
                                                      .skip = s->skip.device});
 }
 

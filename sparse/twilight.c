@@ -53,6 +53,12 @@ static bool is_off(const double *p, const sac_attention_shape *shape) {
     return p[BASE] == 0 && (p[SKIP] >= (double)shape->n_layers || p[P] >= 1);
 }
 
+/* The paper's: 8,192 rows, or a quarter where that is more; generous, as it is cut down afterwards. */
+static int64_t base_budget(const sac_attention_shape *shape) {
+    const int64_t rows = 8192, quarter = shape->n_ctx / 4;
+    return quarter > rows ? quarter : rows;
+}
+
 static void wrap(void *state, sac_decode *base) {
     ((twilight *)state)->base = base;
 }
@@ -249,5 +255,6 @@ const sac_decode_policy sac_decode_twilight = {
     .cut = cut,
     .select = select_rows,
     .wrap = wrap,
+    .base_budget = base_budget,
     .counted = counted,
 };

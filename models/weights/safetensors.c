@@ -147,6 +147,21 @@ sac_status sac_safetensors_open_file(sac_checkpoint *c, const char *path, sac_er
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s", path);
 }
 
+sac_status sac_safetensors_metadata(const sac_checkpoint *c, int file, const char *key, char *text, size_t capacity,
+                                    sac_error *err) {
+    const sac_checkpoint_file *f = &c->files[file];
+    json_t *header;
+    text[0] = 0;
+    SAC_TRY(sac_json_parse(&header, (const char *)f->map.data + 8, f->header_bytes - 8, err));
+    const json_t *value = json_object_get(json_object_get(header, "__metadata__"), key);
+    const bool fits = json_is_string(value) && json_string_length(value) < capacity;
+    if (fits) memcpy(text, json_string_value(value), json_string_length(value) + 1);
+    json_decref(header);
+    if (!value || fits) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "\"__metadata__\": \"%s\" is not a string of less than %zu bytes", key,
+                    capacity);
+}
+
 /* A file name of the same folder, nothing that walks out of it. */
 static int plain_name(const char *s) {
     return *s && !strchr(s, '/') && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;

@@ -19,6 +19,11 @@ sac_status sac_safetensors_parse(sac_checkpoint *c, int file, const uint8_t *dat
 /* Maps one file and seals the table. On failure c may be partly filled: sac_checkpoint_free. */
 sac_status sac_safetensors_open_file(sac_checkpoint *c, const char *path, sac_error *err);
 
+/* What a file's "__metadata__" says under `key`, to text [capacity]; "" where it says nothing. BAD_FILE where that is no
+ * string or too long. */
+sac_status sac_safetensors_metadata(const sac_checkpoint *c, int file, const char *key, char *text, size_t capacity,
+                                    sac_error *err);
+
 /* Maps a folder's model.safetensors, or the shards that its model.safetensors.index.json names (plain file
  * names of the same folder), and seals the table. On failure c may be partly filled: sac_checkpoint_free. */
 sac_status sac_safetensors_open_folder(sac_checkpoint *c, const char *folder, sac_error *err);

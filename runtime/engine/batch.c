@@ -10,6 +10,13 @@
 /* The largest number of sessions is bound by memory alone; this only keeps the sums in range. */
 #define MAX_SESSIONS 65536
 
+/* Rows have room on the host. */
+static void lend_room(sac_batch *b) {
+    b->rows.adapters = b->adapters;
+    b->rows.first = b->first;
+    b->rows.own = b->own;
+}
+
 /* Lists, and on the CPU all else: its rows and its stream. */
 static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     const sac_model *m = b->model;
@@ -19,9 +26,11 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
     b->adapters = sac_arena_take(a, b->capacity * sizeof *b->adapters);
+    b->first = sac_arena_take(a, (b->capacity + 1) * sizeof *b->first);
+    b->own = sac_arena_take(a, b->capacity * sizeof *b->own);
     if (sac_model_on_device(m)) return SAC_OK;
     sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
-    b->rows.adapters = b->adapters;
+    lend_room(b);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
         return SAC_OK;
@@ -50,7 +59,7 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
     sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d,
                            b->model->activations, &arena);
-    b->rows.adapters = b->adapters;
+    lend_room(b);
     return SAC_OK;
 }
 
@@ -147,18 +156,34 @@ static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session_give_back(s);
 }
 
-static void run_together(sac_batch *b, sac_batch_item *items, size_t n) {
+/* The items at n places. */
+static void run_together(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
     sac_error err = {0};
     for (size_t i = 0; i < n; i++) {
-        sac_session *s = items[b->places[i]].session;
+        sac_session *s = items[places[i]].session;
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
     sac_status st = sac_decoder_batch_step(sac_model_decoder(b->model), &b->rows, &b->ops, &b->stream,
                                            b->states, b->ids, (int64_t)n, &err);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
-        items[b->places[i]].status = st;
-        items[b->places[i]].error = err;
+        items[places[i]].status = st;
+        items[places[i]].error = err;
+    }
+}
+
+/* As many at a time as have room in the rows of the batch. */
+static void run_places(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
+    for (size_t i = 0, m; i < n; i += m) {
+        int64_t rows = 0;
+        for (m = 0; i + m < n; m++) {
+            rows += sac_decoder_step_rows(&items[places[i + m]].session->decoder);
+            if (rows > b->rows.capacity) break;
+        }
+        if (m > 1)
+            run_together(b, items, places + i, m);
+        else
+            run_alone(b, &items[places[i]]), m = 1;
     }
 }
 
@@ -169,15 +194,12 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
         if (items[i].status != SAC_OK || !s->reply.pending || sac_step_take_ahead(s)) continue;
-        if (sac_decoder_can_batch(&s->decoder) && !sac_renew_is_due(s))
-            b->places[n_together++] = i;
-        else
+        if (sac_renew_is_due(s))
             run_alone(b, &items[i]);
+        else
+            b->places[n_together++] = i;
     }
-    if (n_together == 1)
-        run_alone(b, &items[b->places[0]]);
-    else if (n_together > 1)
-        run_together(b, items, n_together);
+    run_places(b, items, b->places, n_together);
 }
 
 static void choose_one(void *ctx, int64_t i, int thread) {

@@ -17,7 +17,9 @@ struct sac_batch {
     sac_decoder_state **states; /* [capacity] of those whose pending tokens run together */
     int32_t *ids;               /* [capacity] */
     size_t *places;             /* [capacity] their items */
-    int *adapters;              /* [capacity] of `rows` */
+    int *adapters;              /* [capacity] of `rows`, as these: */
+    int64_t *first;             /* [capacity + 1] */
+    int32_t *own;               /* [capacity] */
 };
 
 #endif

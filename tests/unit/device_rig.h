@@ -53,12 +53,17 @@ static const guest guests[] = {
     {"dense", "tokenselect:k=8,init=2,local=4,pos=orig,theta=2", "f32", 50},
     {"dense", "twilight:base=quest,base.page=3,base.budget=12,skip=0", "f32", 39},
     {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
+    {"zipvl:min=0,recent=4,random=4,tau=0.8", "dense", "mixed:gap=32,rope=before", 60},
     {"zipcache", "dense", "zipcache:gap=32", 50},
     {"dense", "dense", "kivi:group=16,residual=16", 60},
     {"dense", "dense", "int4", 41},
     {"dense", "adore:m=40,r=0,sigma=attention", "f32", 55},
     {"infllm:init=2,local=12,block=6,topk=2,chunk=8", "infllm:init=2,local=12,block=6,topk=2", "f32", 50},
 };
+
+/* Who comes. */
+static const guest *party = guests;
+static int n_party = sizeof guests / sizeof *guests;
 
 /* Everything twice: here, or with memory, ops and copies of a device. */
 typedef struct rig {
@@ -72,6 +77,8 @@ typedef struct rig {
     sac_decoder_layer layers[LAYERS];
     sac_adapted_layer adapted[LAYERS][ADAPTERS];
     int row_adapters[MOST];
+    int64_t first[MOST + 1];
+    int32_t own[MOST];
     sac_decoder_state states[MOST];
     sac_decoder_batch batch;
 } rig;
@@ -203,6 +210,7 @@ static void rig_open(rig *r, bool there, bool apart) {
     sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL, SAC_DTYPE_F32,
                            there ? &r->device : &r->host);
     r->batch.adapters = r->row_adapters;
+    r->batch.first = r->first, r->batch.own = r->own;
     if (there) closed_let_in(false);
 }
 
@@ -235,7 +243,7 @@ static void give_back(rig *r, sac_decoder_state *s) {
 /* What the sequence holds goes; its prompt is run. */
 static sac_status run_prompt(rig *r, int i, sac_error *err) {
     sac_decoder_state *s = &r->states[i];
-    const int n = guests[i % (int)SAC_COUNT(guests)].n_prompt;
+    const int n = party[i % n_party].n_prompt;
     int32_t ids[CTX];
     for (int k = 0; k < n; k++) ids[k] = (k * 7 + i * 5) % VOCAB;
     sac_decoder_rewind(s, 0);
@@ -249,7 +257,7 @@ static sac_status run_prompt(rig *r, int i, sac_error *err) {
 
 static void begin(rig *r, int i) {
     sac_error err = {0};
-    const guest *g = &guests[i % (int)SAC_COUNT(guests)];
+    const guest *g = &party[i % n_party];
     sac_decoder_state *s = &r->states[i];
     sac_decoder_options o = {.n_ctx = CTX,
                              .chunk = 16,

@@ -396,6 +396,9 @@ static void scores_by_place_make_windows(void **state) {
 
 /* ---------------------------------------------------------------- whole sessions */
 
+/* Of the folder's controller: the members of its "__metadata__", or NULL for none. */
+static const char *metadata;
+
 /* A folder with the demo model's files and a controller of its own. */
 static void make_folder(char *folder, const weights *w, const char *header_name) {
     char path[600], target[600], cwd[300];
@@ -438,6 +441,7 @@ static void make_folder(char *folder, const weights *w, const char *header_name)
                                  i ? "," : "", t[i].name, shape, at, at + n_bytes);
         at += n_bytes;
     }
+    if (metadata) used += (size_t)snprintf(header + used, sizeof header - used, ",\"__metadata__\":{%s}", metadata);
     header[used++] = '}';
     snprintf(path, sizeof path, "%s/adore.safetensors", folder);
     FILE *f = fopen(path, "wb");
@@ -485,7 +489,7 @@ static void controllers_come_with_the_model(void **state) {
     tell(m, &c, &t);
     tell(m, &c, &again);
     told_equal(&t, &again);
-    assert_string_equal(t.lines.decode, "adore:m=100,r=8,sigma=gru,pos=auto,feature=abs,recent=0,sink=0");
+    assert_string_equal(t.lines.decode, "adore:m=100,r=8,sigma=gru,pos=auto,feature=auto,recent=0,sink=0");
     sac_model_free(m);
     remove_folder(folder);
 
@@ -498,6 +502,63 @@ static void controllers_come_with_the_model(void **state) {
     assert_int_equal(sac_model_open(&m, folder, NULL, &err), SAC_BAD_FILE);
     assert_non_null(strstr(err.text, "tensor gru.weight_ih_l0 has shape [48, 100], not [48, 384]"));
     remove_folder(folder);
+}
+
+static void tell_of_folder(const weights *w, const char *said, const char *line, told *t) {
+    char folder[100];
+    metadata = said;
+    make_folder(folder, w, "outer.bias");
+    metadata = NULL;
+    sac_model *m = open_folder(folder);
+    sac_session_config c = told_config(NULL, line, NULL);
+    tell(m, &c, t);
+    sac_model_free(m);
+    remove_folder(folder);
+}
+
+static void expect_refused(const weights *w, const char *said, const char *line, sac_status status, const char *text) {
+    char folder[100];
+    sac_error err = {0};
+    sac_model *m = NULL;
+    sac_session *s = NULL;
+    metadata = said;
+    make_folder(folder, w, "outer.bias");
+    metadata = NULL;
+    sac_status st = sac_model_open(&m, folder, NULL, &err);
+    sac_session_config c = told_config(NULL, line, NULL);
+    if (st == SAC_OK) st = sac_session_create(&s, m, &c, &err);
+    sac_session_free(s);
+    sac_model_free(m);
+    remove_folder(folder);
+    assert_int_equal(st, status);
+    if (!strstr(err.text, text)) fail_msg("\"%s\" lacks \"%s\"", err.text, text);
+}
+
+/* A controller sees the positions that it was trained with. Units of 1,024 tokens are those of the trained length,
+ * 32,768, with weights 32 times as large: the same numbers, to the bit. */
+static void a_controllers_file_says_how_positions_go(void **state) {
+    (void)state;
+    static weights w;
+    static told t, want, other;
+    random_weights(&w, 384, 16, 2);
+    for (int i = 0; i < w.hidden; i++) w.position[i] *= 4;
+    tell_of_folder(&w, "\"feature\":\"abs\",\"unit\":\"1024\",\"k\":\"96\"", "adore:m=100,r=8", &t);
+    tell_of_folder(&w, NULL, "adore:m=100,r=8", &other);
+    for (int i = 0; i < w.hidden; i++) w.position[i] *= 32;
+    tell_of_folder(&w, NULL, "adore:m=100,r=8", &want);
+    assert_memory_equal(t.logits, want.logits, sizeof want.logits);
+    assert_memory_not_equal(t.logits, other.logits, sizeof other.logits);
+    tell_of_folder(&w, "\"feature\":\"rel\"", "adore:m=100,r=8", &t);
+    tell_of_folder(&w, NULL, "adore:m=100,r=8,feature=rel", &other);
+    assert_memory_equal(t.logits, other.logits, sizeof other.logits);
+    assert_memory_not_equal(t.logits, want.logits, sizeof want.logits);
+    expect_refused(&w, "\"feature\":\"rel\"", "adore:feature=abs", SAC_BAD_ARGUMENT, "trained with rel");
+    expect_refused(&w, "\"feature\":\"abs\"", "adore:feature=rel", SAC_BAD_ARGUMENT, "trained with abs");
+    expect_refused(&w, "\"feature\":\"age\"", "adore", SAC_BAD_FILE, "\"feature\" is \"age\"");
+    expect_refused(&w, "\"unit\":\"0\"", "adore", SAC_BAD_FILE, "\"unit\" is \"0\"");
+    expect_refused(&w, "\"unit\":\"nan\"", "adore", SAC_BAD_FILE, "\"unit\" is \"nan\"");
+    expect_refused(&w, "\"unit\":1024", "adore", SAC_BAD_FILE, "\"unit\" is not a string");
+    expect_refused(&w, "\"feature\":\"abcdefghijklmnopqrst\"", "adore", SAC_BAD_FILE, "less than 16 bytes");
 }
 
 static double distance(const told *a, const told *b) {
@@ -584,7 +645,7 @@ int main(void) {
         cmocka_unit_test(controller_equals_fp64),          cmocka_unit_test(cached_rebuilt_and_released),
         cmocka_unit_test(scores_by_place_make_windows),    cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(controllers_come_with_the_model), cmocka_unit_test(rebuilding_all_is_dense),
-        cmocka_unit_test(sessions_hold_m_rows_and_repeat),
+        cmocka_unit_test(sessions_hold_m_rows_and_repeat), cmocka_unit_test(a_controllers_file_says_how_positions_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

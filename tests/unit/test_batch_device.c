@@ -79,6 +79,64 @@ static void refused_ops_are_done_one_by_one(void **state) {
     refuse = false;
 }
 
+/* A step that is no batch's. */
+static void step_alone(rig *r, int i, int32_t id) {
+    sac_error err = {0};
+    sac_decoder_state *s = &r->states[i];
+    assert_ok(sac_decoder_lend(s, &r->d, SAC_FOR_STEP, &r->stream, &r->lent_host, &err), err);
+    assert_ok(sac_decoder_step(&r->d, s, &r->ops, &r->stream, s->cache.n_rows, id, &err), err);
+    give_back(r, s);
+}
+
+/* Sequences whose methods compute tokens again have several rows, between others that have one. */
+static void tokens_computed_again_are_rows_too(void **state) {
+    static const guest again[] = {{"dense", "dense", "f32", 37},
+                                  {"dense", "adore:m=40,r=3,sigma=attention", "f32", 55},
+                                  {"dense", "tokenselect:k=8,init=2,local=4", "f32", 50},
+                                  {"dense", "dense", "mixed:gap=32", 30},
+                                  {"dense", "adore:m=24,r=9,sigma=attention", "f16", 44},
+                                  {"dense", "adore:m=60,r=5,sigma=attention", "f32", 20}};
+    enum { N = SAC_COUNT(again), STEPS = 20 };
+    static rig here, there;
+    static float alone[STEPS][N][VOCAB];
+    (void)state;
+    party = again, n_party = N;
+    for (int with = 0; with < 2; with++) {
+        adapters = with;
+        rig_open(&here, false, false);
+        rig_open(&there, true, false);
+        for (int i = 0; i < N; i++) { /* each by itself */
+            begin(&here, i);
+            for (int k = 0; k < STEPS; k++) {
+                step_alone(&here, i, (k * 11 + i * 3) % VOCAB);
+                memcpy(alone[k][i], here.states[i].logits, sizeof alone[k][i]);
+            }
+            sac_decoder_state_free(&here.states[i]);
+        }
+        for (int i = 0; i < N; i++) begin(&here, i), begin(&there, i);
+        for (int k = 0; k < STEPS; k++)
+            for (int side = 0; side < 2; side++) {
+                rig *r = side ? &there : &here;
+                sac_error err = {0};
+                sac_decoder_state *states[N];
+                int32_t ids[N];
+                for (int i = 0; i < N; i++) states[i] = &r->states[i], ids[i] = (k * 11 + i * 3) % VOCAB;
+                assert_ok(sac_decoder_batch_step(&r->d, &r->batch, &r->ops, &r->stream, states, ids, N, &err), err);
+                for (int i = 0; i < N; i++) {
+                    if (!side) assert_memory_equal(alone[k][i], states[i]->logits, sizeof alone[k][i]);
+                    for (int c = 0; c < VOCAB; c++)
+                        assert_true(fabsf(alone[k][i][c] - states[i]->logits[c]) <=
+                                    2e-4f * (1 + fabsf(alone[k][i][c])));
+                    assert_true(k < 2 || i % 3 != 1 || r->batch.first[i + 1] - r->batch.first[i] > 3);
+                }
+            }
+        close_rig(&here);
+        close_rig(&there);
+    }
+    party = guests, n_party = SAC_COUNT(guests);
+    adapters = false;
+}
+
 static void rows_have_their_own_adapters(void **state) {
     (void)state;
     adapters = true;
@@ -92,6 +150,7 @@ int main(void) {
         cmocka_unit_test(batches_have_the_cpu_s_logits),
         cmocka_unit_test(refused_ops_are_done_one_by_one),
         cmocka_unit_test(rows_have_their_own_adapters),
+        cmocka_unit_test(tokens_computed_again_are_rows_too),
     };
     if (!closed_open()) return 1;
     return cmocka_run_group_tests_name("batch_device", tests, NULL, NULL);

@@ -146,6 +146,8 @@ static void mixed_on_a_device(void **state) {
                 97, 40);
         compare(&shapes[i], "dense", "mixed:gap=50,high=8,low=4", 64, 60);
         compare(&shapes[i], "dense", "mixed:gap=50,tau=1", 20, 60);
+        compare(&shapes[i], "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=33,rope=before", 97, 80);
+        compare(&shapes[i], "zipcache", "mixed:gap=33,rope=before,k_group=16,plain=20", 97, 80);
         compare(&shapes[i], "zipvl:min=0,tau=0.5,recent=4,random=4", "mixed:gap=40,low=0,tau=0.6", 120, 90);
     }
 }
@@ -177,6 +179,7 @@ static void mixed_with_top_p(void **state) {
     compare(&shape, "zipvl:min=0,recent=8,random=8,tau=0.8", "mixed:gap=40,tau=0.7,top_p=0.6", 150, 100);
     compare(&shape, "dense", "mixed:gap=50,high=8,low=4,top_p=0.9", 64, 60);
     compare(&shape, "dense", "mixed:gap=50,top_p=0.3", 20, 60);
+    compare(&shape, "zipcache", "mixed:gap=33,rope=before,top_p=0.7", 97, 80);
 }
 
 /* Salient tokens of every head its own, the whole cache packed anew and not. */

@@ -600,7 +600,7 @@ static void session_repeats_itself(void **state) {
     sac_session_config d = told_config(NULL, NULL, NULL);
     tell(m, &d, &dense);
     assert_true(t.kv_bytes < dense.kv_bytes / 3);
-    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0");
+    assert_string_equal(t.lines.kv, "mixed:high=4,low=2,gap=32,tau=0.975,top_p=1,k_group=0,plain=0,rope=after");
     sac_model_free(m);
 }
 

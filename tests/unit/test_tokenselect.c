@@ -13,20 +13,24 @@ typedef struct vote_case {
     int64_t init, k, local;
     int select; /* SOFT, HEAD or TOPK */
     bool mod, scaled;
+    bool at_true; /* the vote is at the tokens' own positions */
+    int means;    /* of a chunk; 0 as 1 */
     double score[MAX_TOKENS]; /* by token */
     int32_t rows[MAX_TOKENS]; /* the whole list */
     int64_t n_rows;
 } vote_case;
 
-static double vote_dot(const layer_case *c, const vote_case *v, int h, int64_t first, int64_t n,
+/* The mean of n queries from `first` on, in a chunk that begins at `chunk`, and a key. */
+static double vote_dot(const layer_case *c, const vote_case *v, int h, int64_t chunk, int64_t first, int64_t n,
                        int64_t key) {
     const sac_attention_shape *s = &c->shape;
     int d = s->head_dim, kv_head = v->mod ? h % s->n_kv_heads : h / (s->n_heads / s->n_kv_heads);
-    double dot = 0, q[128];
+    double dot = 0, q[128], k[128];
+    case_rotate(c, c->raw_k + (key * s->n_kv_heads + kv_head) * d, v->at_true ? key : 0, k);
     for (int64_t i = 0; i < n; i++) {
-        case_rotate(c, c->raw_q + ((first + i) * s->n_heads + h) * d, v->local + i, q);
-        for (int j = 0; j < d; j++)
-            dot += q[j] * (double)c->raw_k[(key * s->n_kv_heads + kv_head) * d + j] / (double)n;
+        case_rotate(c, c->raw_q + ((first + i) * s->n_heads + h) * d,
+                    v->at_true ? first + i : v->local + first - chunk + i, q);
+        for (int j = 0; j < d; j++) dot += q[j] * k[j] / (double)n;
     }
     return v->scaled ? dot / sqrt(d) : dot;
 }
@@ -43,11 +47,14 @@ static int64_t rank_of(const double *score, int64_t init, int64_t end, int64_t j
 
 /* What queries [first, first + n) choose of the n_rows tokens up to them. */
 static void expect_vote(const layer_case *c, vote_case *v, int64_t first, int64_t n) {
-    int64_t n_rows = first + n, end = n_rows - v->local;
+    int64_t n_rows = first + n, end = n_rows - v->local, means = v->means > 1 ? v->means : 1,
+            each = (n + means - 1) / means;
     for (int64_t j = 0; j < MAX_TOKENS; j++) v->score[j] = 0;
-    for (int h = 0; h < c->shape.n_heads; h++) {
+    for (int64_t i = 0; i < (n + each - 1) / each * c->shape.n_heads; i++) {
         double s[MAX_TOKENS], sum = 0;
-        for (int64_t j = v->init; j < end; j++) s[j] = vote_dot(c, v, h, first, n, j);
+        int h = (int)(i % c->shape.n_heads);
+        int64_t at = first + i / c->shape.n_heads * each, m = n_rows - at < each ? n_rows - at : each;
+        for (int64_t j = v->init; j < end; j++) s[j] = vote_dot(c, v, h, first, at, m, j);
         for (int64_t j = v->init; j < end; j++) sum += exp(s[j]);
         for (int64_t j = v->init; j < end; j++)
             v->score[j] += v->select == SOFT   ? exp(s[j]) / sum
@@ -102,24 +109,26 @@ static void expect_outputs(layer_case *c, vote_case *v, int64_t first, int64_t n
 
 static void settings_of(const vote_case *v, const char *more, char *line, size_t capacity) {
     static const char *const selects[] = {"soft", "head", "topk"};
-    snprintf(line, capacity, "tokenselect:init=%d,k=%d,local=%d,select=%s,gqa=%s,scale=%s,%s", (int)v->init,
-             (int)v->k, (int)v->local, selects[v->select], v->mod ? "mod" : "div",
-             v->scaled ? "rsqrt_d" : "1", more);
+    snprintf(line, capacity, "tokenselect:init=%d,k=%d,local=%d,select=%s,gqa=%s,scale=%s,vote=%s,means=%d,%s",
+             (int)v->init, (int)v->k, (int)v->local, selects[v->select], v->mod ? "mod" : "div",
+             v->scaled ? "rsqrt_d" : "1", v->at_true ? "true" : "local", v->means > 1 ? v->means : 1, more);
 }
 
 static void prompts_equal_the_oracle(void **state) {
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(GROUPS); i++)
-        for (int variant = 0; variant < 6; variant++) {
+        for (int variant = 0; variant < 10; variant++) {
             layer_case c;
             char line[200];
             vote_case v = {.init = 3,
                            .k = 7,
                            .local = 13,
                            .select = variant < 3 ? variant : SOFT,
-                           .mod = variant == 3,
-                           .scaled = variant == 4};
-            bool own = variant == 5;
+                           .mod = variant == 3 || variant == 9,
+                           .scaled = variant == 4 || variant == 7,
+                           .at_true = variant == 6 || variant == 7,
+                           .means = variant == 7 ? 3 : variant == 8 ? 4 : variant == 9 ? 2 : 1};
+            bool own = variant == 5 || v.at_true;
             case_open(&c,
                       &(case_shape){GROUPS[i][0], GROUPS[i][1], GROUPS[i][2], .n_ctx = 128,
                                     .use_cpu = variant % 2 == 0},

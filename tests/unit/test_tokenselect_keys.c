@@ -101,6 +101,7 @@ static void most_of_the_best_are_found(void **state) {
     }
     assert_true(recall(GROUPS[0], ",gqa=mod", 0, false, 600) > 0.8);
     assert_true(recall(GROUPS[2], ",select=topk", 0, false, 600) > 0.8);
+    assert_true(recall(GROUPS[2], ",pos=orig,vote=true", 0, false, 600) > 0.8);
     assert_true(recall(GROUPS[2], "", 0, true, 600) > 0.8);
     assert_true(recall(GROUPS[0], "", 0, false, 4500) > 0.8); /* more rows than are packed at once */
 }

@@ -264,9 +264,14 @@ static void senseless_settings_are_refused(void **state) {
     refused("dense", "tokenselect:theta=x", &shape, "theta=x");
     shape.fixed_rotation = false;
     refused("dense", "tokenselect:k=100", &shape, "dynamic rope scaling");
+    refused("dense", "tokenselect:k=100,pos=orig", &shape, "pos=orig,vote=true");
     sac_decode d;
     sac_error err;
+    assert_ok(sac_decode_open(&d, "tokenselect:k=100,pos=orig,vote=true", &shape, &err), err); /* nothing is turned */
+    sac_decode_free(&d);
     shape.fixed_rotation = true;
+    refused("dense", "tokenselect:k=100,vote=true", &shape, "use pos=orig with it");
+    refused("tokenselect:k=100,means=2,select=topk,chunk=64,local=64", "dense", &shape, "means=2");
     assert_ok(sac_decode_open(&d, "tokenselect:pos=orig", &shape, &err), err);
     sac_decode_free(&d);
 }

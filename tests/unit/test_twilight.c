@@ -413,6 +413,50 @@ static void all_of_the_base_is_the_base(void **state) {
     case_close(&c);
 }
 
+static void expect_line(const char *line, int64_t n_ctx, int64_t max_position, const char *says) {
+    char text[700];
+    sac_decode m;
+    sac_error err = {0};
+    sac_attention_shape shape = {.n_layers = 4,
+                                 .n_heads = 4,
+                                 .n_kv_heads = 2,
+                                 .head_dim = 16,
+                                 .hidden = 64,
+                                 .n_ctx = n_ctx,
+                                 .chunk = 64,
+                                 .max_position = max_position,
+                                 .fixed_rotation = true};
+    assert_ok(sac_decode_open(&m, line, &shape, &err), err);
+    sac_decode_print(&m, text, sizeof text);
+    sac_decode_free(&m);
+    if (!strstr(text, says)) fail_msg("%s is %s, without %s", line, text, says);
+}
+
+/* The paper's budgets: 8,192 rows or a quarter, as far as a base's positions reach; what a line says is taken. */
+static void a_base_chooses_generously(void **state) {
+    (void)state;
+    static const char *const bases[][3] = {{"quest", "budget", "budget=1024"},
+                                           {"doublesparse", "k", "k=2048"},
+                                           {"streaming", "recent", "recent=2000"},
+                                           {"tokenselect", "k", "k=2048"}};
+    for (size_t i = 0; i < SAC_COUNT(bases); i++) {
+        char line[100], says[60];
+        snprintf(line, sizeof line, "twilight:base=%s", bases[i][0]);
+        snprintf(says, sizeof says, "base.%s=8192", bases[i][1]);
+        expect_line(line, 20000, 32768, says);
+        snprintf(says, sizeof says, "base.%s=25000", bases[i][1]);
+        expect_line(line, 100000, 131072, says);
+        snprintf(line, sizeof line, "twilight:base=%s,base.%s=77", bases[i][0], bases[i][1]);
+        snprintf(says, sizeof says, "base.%s=77", bases[i][1]);
+        expect_line(line, 100000, 131072, says);
+        expect_line(bases[i][0], 100000, 131072, bases[i][2]); /* alone its own */
+    }
+    expect_line("twilight:base=tokenselect,base.init=100", 20000, 8192, "base.k=7580"); /* 8192 - 100 - 512 */
+    expect_line("twilight:base=tokenselect,base.pos=orig", 20000, 8192, "base.k=8192");
+    expect_line("twilight:base=streaming", 20000, 8192, "base.recent=8188");
+    expect_line("twilight:base=streaming,base.pos=orig", 20000, 8192, "base.recent=8192");
+}
+
 /* What is reported: mass against dense attention, rows of the union, rows of heads before it. */
 static void counts_are_of_the_union_and_of_heads(void **state) {
     (void)state;
@@ -446,7 +490,7 @@ static void the_demo_model_answers_alike(void **state) {
         t.lines.decode,
         "twilight:base=tokenselect,p=0.9,bits=4,skip=2,union=1,force_last=0,base.init=4,"
         "base.k=100,base.local=64,base.chunk=512,base.theta=0.9,base.scale=1,base.select=soft,"
-        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0,base.keys=16");
+        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0,base.keys=16,base.vote=local,base.means=1");
 }
 
 int main(void) {
@@ -459,6 +503,7 @@ int main(void) {
         cmocka_unit_test(copies_come_back_within_half_a_step),
         cmocka_unit_test(the_own_token_can_be_forced),
         cmocka_unit_test(all_of_the_base_is_the_base),
+        cmocka_unit_test(a_base_chooses_generously),
         cmocka_unit_test(counts_are_of_the_union_and_of_heads),
         cmocka_unit_test(the_demo_model_answers_alike),
     };

@@ -9,9 +9,13 @@ In every layer each query lists the K/2 keys that it looks at most (mean over he
 over all layers, are labelled 1. The controller sees the tokens' input embeddings only. BCE, Adam 5e-3, times 0.98 every
 2000 steps, 8:2 split, the weights with the best F1 on the held-out part are kept.
 
-Queries that count are those after the first <|assistant|>: they are what a cache is kept for. Half of the sequences are
-videos with several questions and their right answers, half are one question and what the model goes on to say when
-nothing ends its answer (greedily or sampled), since the demo model's own answers are short.
+--labels paper lets the queries of the whole sequence count, as the paper does; answers, the default and how the demo's file
+was made, only those after the first <|assistant|>, which are what a cache is kept for. The paper does not say how heads are
+taken together (their mean here), nor what a position is divided by: the longest sequence of the training, or --unit; the file
+says which, and --evaluate does as the file says. Gradients are clipped at 1, which is not in the paper.
+
+Half of the sequences are videos with several questions and their right answers, half are one question and what the model goes
+on to say when nothing ends its answer (greedily or sampled), since the demo model's own answers are short.
 """
 import argparse
 import json
@@ -21,6 +25,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import DynamicCache, LlavaForConditionalGeneration
@@ -49,6 +54,8 @@ def parse_arguments():
     p.add_argument("--samples", type=int, default=4000, help="stop collecting after this many sequences")
     p.add_argument("--batch", type=int, default=16, help="sequences at a time")
     p.add_argument("--feature", choices=["abs", "rel"], default="abs", help="position that the controller sees")
+    p.add_argument("--unit", type=float, default=0, help="tokens that positions are divided by; 0: the longest sequence's")
+    p.add_argument("--labels", choices=["answers", "paper"], default="answers", help="whose queries' lists count")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int, default=0, help="of the CPU; 0: torch's choice")
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -129,6 +136,8 @@ class Collector:
         counts = torch.zeros(b, n, device=self.device)
         attentions = self.decoder(inputs_embeds=x, output_attentions=True, use_cache=False).attentions
         place = torch.arange(n, device=self.device)
+        if self.args.labels == "paper":
+            first = torch.zeros_like(first)
         asks = (place >= first[:, None]) & (place < lengths[:, None])
         for attention in attentions:
             best = attention.mean(1).topk(min(k // 2, n), -1)
@@ -162,27 +171,27 @@ class Collector:
 
 # ---- training
 
-def positions(lengths, n, feature, longest, device):
+def positions(lengths, n, feature, unit, device):
     place = torch.arange(n, device=device).expand(len(lengths), -1)
     if feature == "rel":
         place = torch.tensor(lengths, device=device)[:, None] - place
-    return place / longest
+    return place / unit
 
 
-def pad(samples, device, feature, longest):
+def pad(samples, device, feature, unit):
     lengths = [len(y) for _, y in samples]
     n = max(lengths)
     x = torch.stack([F.pad(e, (0, 0, 0, n - len(e))) for e, _ in samples]).to(device)
     y = torch.stack([F.pad(y, (0, n - len(y)), value=-1.) for _, y in samples]).to(device)
-    return x, positions(lengths, n, feature, longest, device), y
+    return x, positions(lengths, n, feature, unit, device), y
 
 
 @torch.no_grad()
-def measure(controller, samples, args, longest):
+def measure(controller, samples, args):
     """Accuracy and F1 at 0.5; the share of labelled tokens among the 2K best of each sequence, as a cache of 2K would hold."""
     right = count = hit = claimed = wanted = held = 0
     for i in range(0, len(samples), args.batch):
-        x, position, y = pad(samples[i:i + args.batch], args.device, args.feature, longest)
+        x, position, y = pad(samples[i:i + args.batch], args.device, args.feature, args.unit)
         logits = controller(x, position)
         real, said = y >= 0, logits > 0
         right += (said == (y > 0))[real].sum().item()
@@ -195,7 +204,7 @@ def measure(controller, samples, args, longest):
     return dict(accuracy=right / count, f1=2 * hit / max(1, claimed + wanted), held=held / max(1, wanted), positive=wanted / count)
 
 
-def train(samples, width, longest, args, until):
+def train(samples, width, args, until):
     n_train = max(1, len(samples) * 8 // 10)
     learn, test = samples[:n_train], samples[n_train:] or samples
     torch.manual_seed(args.seed)
@@ -204,7 +213,7 @@ def train(samples, width, longest, args, until):
     schedule = torch.optim.lr_scheduler.StepLR(optimiser, 2000, .98)
     rng, step, best, kept, checked = random.Random(args.seed), 0, dict(f1=-1), None, time.time()
     while True:
-        x, position, y = pad(rng.sample(learn, min(args.batch, len(learn))), args.device, args.feature, longest)
+        x, position, y = pad(rng.sample(learn, min(args.batch, len(learn))), args.device, args.feature, args.unit)
         loss = F.binary_cross_entropy_with_logits(controller(x, position), y.clamp(min=0), reduction="none")[y >= 0].mean()
         optimiser.zero_grad()
         loss.backward()
@@ -214,7 +223,7 @@ def train(samples, width, longest, args, until):
         step += 1
         over = time.time() > until
         if over or time.time() - checked > max(2., .04 * args.minutes * 60):
-            now = measure(controller, test, args, longest)
+            now = measure(controller, test, args)
             print(f"step {step}: loss {loss.item():.4f}, accuracy {now['accuracy']:.4f}, F1 {now['f1']:.4f}, "
                   f"held by 2K {now['held']:.4f}", flush=True)
             if now["f1"] > best["f1"]:
@@ -224,10 +233,14 @@ def train(samples, width, longest, args, until):
             return best, kept
 
 
-def evaluate(samples, width, longest, args):
-    controller = Controller(width, args.hidden).to(args.device)
+def evaluate(samples, width, trained, args):
+    """As the file says that it was trained; one that says nothing of a unit was trained with the model's trained length"""
+    with safe_open(args.evaluate, "pt") as f:
+        said = f.metadata() or {}
+    args.feature, args.unit = said.get("feature", "abs"), float(said.get("unit", trained))
+    controller = Controller(width, int(said.get("hidden", args.hidden))).to(args.device)
     controller.load_state_dict(load_file(args.evaluate))
-    return measure(controller, samples, args, longest)
+    return measure(controller, samples, args)
 
 
 def report(now, samples, args):
@@ -251,9 +264,11 @@ def main():
     if args.evaluate:
         return report(evaluate(samples, text.hidden_size, text.max_position_embeddings, args), "these", args)
     random.Random(args.seed).shuffle(samples)
-    best, weights = train(samples, text.hidden_size, text.max_position_embeddings, args, start + 60 * args.minutes)
+    args.unit = args.unit or lengths[-1]
+    best, weights = train(samples, text.hidden_size, args, start + 60 * args.minutes)
     args.out.mkdir(parents=True, exist_ok=True)
-    facts = dict(source="tools/demo/train_adore.py", k=args.k, hidden=args.hidden, feature=args.feature, sequences=len(samples),
+    facts = dict(source="tools/demo/train_adore.py", k=args.k, hidden=args.hidden, feature=args.feature, unit=args.unit,
+                 labels=args.labels, sequences=len(samples),
                  accuracy=round(best["accuracy"], 4), f1=round(best["f1"], 4), held=round(best["held"], 4), seed=args.seed)
     save_file({k: v.contiguous() for k, v in weights.items()}, args.out / "adore.safetensors",
               metadata={k: str(v) for k, v in facts.items()})
