@@ -2,6 +2,7 @@
 #include "decoder_run.h"
 
 #include <math.h>
+#include <string.h>
 
 sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) {
     const sac_decoder_state *s = r->s;
@@ -65,6 +66,30 @@ sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, c
                                    const sac_stream *stream) {
     decoder_run r = {d, s, ops, stream};
     return sac_decoder_fetch_logits(&r, s->last_row, s->logits);
+}
+
+/* In place: wide values grow over narrow ones that lie at the end. */
+static void widen(float *out, int64_t n, sac_dtype t) {
+    const char *narrow = (const char *)out + (size_t)n * sizeof(uint16_t);
+    uint16_t h;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&h, narrow + (size_t)i * sizeof h, sizeof h);
+        out[i] = t == SAC_DTYPE_BF16 ? sac_bf16_to_f32(h) : sac_f16_to_f32(h);
+    }
+}
+
+sac_status sac_decoder_last_hidden(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream, float *out) {
+    const int64_t n = d->config.hidden;
+    const size_t bytes = sac_dtype_row_bytes(s->dtype, n);
+    char *to = (char *)out + (s->dtype == SAC_DTYPE_F32 ? 0 : (size_t)n * sizeof(uint16_t));
+    if (s->device) {
+        SAC_TRY(s->device->download(stream, to, s->norm, bytes));
+        SAC_TRY(s->device->stream_sync(stream, NULL));
+    } else {
+        memcpy(to, s->norm, bytes);
+    }
+    if (s->dtype != SAC_DTYPE_F32) widen(out, n, s->dtype);
+    return SAC_OK;
 }
 
 sac_status sac_decoder_embed(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,

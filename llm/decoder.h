@@ -298,6 +298,9 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
 sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                    const sac_stream *stream);
 
+/* What the head made them of, right after that call: the token's hidden state behind the final norm, into out [hidden]. */
+sac_status sac_decoder_last_hidden(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream, float *out);
+
 /* One token after `past` cached ones; leaves its logits in s->logits. */
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err);

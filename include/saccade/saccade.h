@@ -799,6 +799,11 @@ SAC_API sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t
 SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
+/* From now on each prompt that is run (sac_session_generate, _begin, _prefill and their pieces) leaves the hidden state of its last token,
+ * as the final norm gives it to the head, in `out`: [hidden] of sac_model_info, the caller's, which must live until another call gives
+ * NULL = nowhere. An embedding of the prompt, of models that are trained to give one ("last token pooling"). */
+SAC_API void sac_session_keep_hidden(sac_session *s, float *out);
+
 /* ---------------------------------------------------------------- measuring */
 
 /* What attention methods did in a layer since the session was made or sac_session_reset_stats. */

@@ -138,6 +138,7 @@ struct sac_session {
     sac_session_block device_block; /* behind device_arena */
     sac_arena device_arena;
     sac_decoder_state decoder;
+    float *kept_hidden; /* [hidden] of the caller's: what a prompt leaves of its last token; NULL = nothing */
     bool has_entered; /* among those that the model has workspaces for */
 
     /* Borrowed while the model runs (workspace.h), zeroed in between but for what vision knows of a model. */

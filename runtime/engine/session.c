@@ -421,6 +421,10 @@ void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx) {
     s->decoder.observer = (sac_kept_observer){fn, ctx};
 }
 
+void sac_session_keep_hidden(sac_session *s, float *out) {
+    s->kept_hidden = out;
+}
+
 const float *sac_session_logits(const sac_session *s) {
     return s->has_logits ? s->decoder.logits : NULL;
 }

@@ -177,6 +177,8 @@ static sac_status finish(sac_work *w, sac_error *err) {
     SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
     s->has_logits = true;
+    if (s->kept_hidden)
+        SAC_TRY(sac_decoder_last_hidden(sac_model_decoder(s->model), &s->decoder, sac_decoder_stream(s), s->kept_hidden));
     w->result.seconds.prefill = sac_seconds_since(w->prefill_ns);
     w->result.n_prompt_tokens = w->prompt.n_tokens;
     w->result.n_visual_tokens = w->prompt.n_visual;

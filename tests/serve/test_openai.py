@@ -117,8 +117,6 @@ class OpenAI(Case):
             with self.assertRaises(openai.BadRequestError) as caught:
                 self.client.completions.create(prompt=wrong, **more)
             self.assertEqual(caught.exception.param, "prompt")
-        with self.assertRaises(openai.BadRequestError):
-            self.client.completions.create(prompt="a", echo=True, logprobs=1, **more)
 
     def test_errors(self):
         with self.assertRaises(openai.BadRequestError) as caught:

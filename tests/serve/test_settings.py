@@ -62,6 +62,31 @@ class Settings(Case):
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "logit_bias"), bias)
         self.assertLessEqual(entry["logprob"], 0)
 
+    def test_allowed_tokens(self):
+        """No others come, whatever the model would say; with an end token among them the answer may end."""
+        allowed = [300, 301, 302]
+        for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}), ("/v1/completions", {"prompt": "x"})):
+            reply = self.server.post(path, {**body, "max_tokens": 12, "temperature": 1.5, "seed": 2, "allowed_token_ids": allowed})
+            self.assertEqual(reply.status, 200, reply.text)
+            choice = reply.json["choices"][0]
+            text = choice["text"] if "text" in choice else choice["message"]["content"]
+            pieces = [self.server.post("/detokenize", {"tokens": [i]}).json["prompt"] for i in allowed]
+            for piece in sorted(pieces, key=len, reverse=True):
+                text = text.replace(piece, "")
+            self.assertEqual((text.strip(), choice["finish_reason"], reply.json["usage"]["completion_tokens"]), ("", "length", 12))
+            for wrong in ["a"], [1 << 30], [-1], {"a": 1}, 7:
+                reply = self.server.post(path, {**body, "allowed_token_ids": wrong})
+                self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "allowed_token_ids"), wrong)
+
+    def test_stop_token_ids(self):
+        row = caption()
+        whole = self.server.chat(ask(row), max_tokens=12).json["choices"][0]["message"]["content"]
+        ids = self.server.post("/tokenize", {"prompt": whole, "add_special_tokens": False}).json["tokens"]
+        reply = self.server.chat(ask(row), max_tokens=12, stop_token_ids=[ids[2]]).json
+        self.assertEqual(reply["choices"][0]["finish_reason"], "stop")
+        self.assertLessEqual(reply["usage"]["completion_tokens"], 3)
+        self.assertTrue(whole.startswith(reply["choices"][0]["message"]["content"]))
+
     def test_further_settings(self):
         row = caption()
         plain = self.server.chat(ask(row), max_tokens=12).json["choices"][0]["message"]["content"]
@@ -82,7 +107,7 @@ class Settings(Case):
                                         {"prompt": "x"})}
             for field, value in {
                     "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}],
-                    "suffix": "x", "bad_words": ["a"], "allowed_token_ids": [1], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
+                    "suffix": "x", "bad_words": ["a"], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
                     "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
                     "reasoning_effort": "low", "skip_special_tokens": False}.items():
                 reply = self.server.post(path, {**body, field: value})

@@ -22,9 +22,9 @@
 
 static atomic_bool stands; /* the thread that looks whether the server is to end does not look */
 
-sac_status __wrap_sac_session_work_next(sac_session *s, bool *done, sac_error *err);
-sac_status __wrap_sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
-    (void)s;
+sac_status __wrap_sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err);
+sac_status __wrap_sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err) {
+    (void)s, (void)seconds;
     *done = true;
     err->status = SAC_DEVICE;
     snprintf(err->text, sizeof err->text, FAULT);

@@ -108,7 +108,7 @@ typedef struct settings {
     char *cache_dir;
     int64_t cache_memory_mib, cache_disk_mib;
     bool lenient_fields;
-    char *tool_parser, *reasoning_parser;
+    char *request_log, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
     double target_itl_ms;
     bool shared_priorities;

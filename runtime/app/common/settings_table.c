@@ -242,6 +242,8 @@ const setting settings_table[] = {
      0, 0, NULL, "a request may choose attention methods; a slot then takes a quarter more memory"},
     {"lenient-fields", 0, "serve", false, SETTING_FLAG, offsetof(settings, lenient_fields), COMMAND_SERVE, 0,
      0, NULL, "fields of a request that are not known are named in the answer's 'warnings', not refused"},
+    {"request-log", 0, "serve", false, SETTING_TEXT, offsetof(settings, request_log), COMMAND_SERVE, 0, 0, "FILE",
+     "append a line of JSON for each request: who, what, tokens, times; no texts (none)"},
     {"tool-parser", 0, "serve", false, SETTING_TEXT, offsetof(settings, tool_parser), COMMAND_SERVE, 0, 0,
      "NAME",
      "how the model writes tool calls: hermes, mistral, llama3, none, auto = as its chat template shows "

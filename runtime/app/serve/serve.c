@@ -54,6 +54,7 @@ static serve_config config_of(const run *r) {
     c.cache_dir = s->cache_dir;
     c.cache_disk_bytes = mib(s->cache_disk_mib);
     c.lenient_fields = s->lenient_fields;
+    c.request_log = s->request_log;
     c.tool_parser = s->tool_parser;
     c.reasoning_parser = s->reasoning_parser;
     c.session = r->session_config;
@@ -115,12 +116,12 @@ static sac_status serve(const settings *s, char **words, int n_words, sac_error 
 const command command_serve = {
     .name = "serve",
     .mask = COMMAND_SERVE,
-    .brief = "answer over HTTP, with OpenAI's API",
+    .brief = "answer over HTTP, with OpenAI's and Anthropic's APIs",
     .synopsis = "[options]",
     .summary =
-        "Answers over HTTP with OpenAI's API: /v1/chat/completions with pictures and videos,\n"
-        "/v1/completions, /v1/models, /v1/files, /health, /metrics, and a page at /. Ends on SIGTERM or\n"
-        "Ctrl-C, after the running answers. docs/server.md has it all.",
+        "Answers over HTTP with OpenAI's APIs: /v1/chat/completions and /v1/responses with pictures and\n"
+        "videos, /v1/completions, /v1/models, /v1/files; Anthropic's /v1/messages; /health, /metrics, and\n"
+        "a page at /. Ends on SIGTERM or Ctrl-C, after the running answers. docs/server.md has it all.",
     .examples = "  saccade serve --port 8000\n"
                 "  saccade serve -m MODEL --host 0.0.0.0 --api-key SECRET --slots 8 --ctx 16384\n"
                 "  saccade serve --media-root /data/videos --upload-dir /var/lib/saccade\n"

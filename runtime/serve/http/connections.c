@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "hash.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,6 +17,16 @@ uint64_t serve_connection_address(struct MHD_Connection *connection) {
     if (a && a->sa_family == AF_INET6)
         return sac_hash_quick(0, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
     return 0;
+}
+
+void serve_connection_write_address(struct MHD_Connection *connection, char *text, size_t room) {
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = i ? i->client_addr : NULL;
+    const void *from = NULL;
+    if (a && a->sa_family == AF_INET) from = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
+    if (a && a->sa_family == AF_INET6) from = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+    if (!from || !inet_ntop(a->sa_family, from, text, (socklen_t)room)) *text = 0;
 }
 
 /* ---------------------------------------------------------------- too many */

@@ -15,4 +15,7 @@ uint64_t serve_connection_address(struct MHD_Connection *connection);
 void serve_connection_notify(void *cls, struct MHD_Connection *connection, void **context,
                              enum MHD_ConnectionNotificationCode code);
 
+/* The client's address as a text; "" where it has none. */
+void serve_connection_write_address(struct MHD_Connection *connection, char *text, size_t room);
+
 #endif

@@ -32,6 +32,9 @@ struct serve_exchange {
     int fd;
     const serve_route *route;
     char path[256];
+    char method[12];
+    int64_t arrived_ns;
+    int status; /* of the reply; 0 = none yet */
     char allow[64]; /* the methods that the path takes, where that of the request is none of them */
     serve_problem problem;
     int retry_after_s; /* of the reply, where its status has such a header; 0 = soon */
@@ -44,7 +47,8 @@ struct serve_exchange {
 struct serve_route {
     const char *method, *path; /* a path that ends in '*' stands for all that begin so */
     bool open;                 /* needs no API key */
-    bool takes_body, takes_upload, is_chat;
+    bool takes_body, takes_upload;
+    serve_api api;   /* whose errors are replied in its words */
     serve_task task; /* of a route without `run`, whose requests are jobs */
     enum MHD_Result (*run)(serve_exchange *x);
 };

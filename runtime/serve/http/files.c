@@ -171,6 +171,7 @@ static enum MHD_Result send_content(serve_exchange *x, const char *id) {
     }
     MHD_add_response_header(r, "Content-Type", "application/octet-stream");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    x->status = 200;
     enum MHD_Result ok = MHD_queue_response(x->connection, 200, r);
     MHD_destroy_response(r);
     return ok;

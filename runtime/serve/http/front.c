@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "metrics.h"
 #include "origin.h"
+#include "request_log.h"
 #include "status.h"
 #include "strict.h"
 
@@ -105,15 +106,21 @@ static bool same_secret(const char *a, const char *b) {
     return !differ;
 }
 
+/* OpenAI's clients send it in one header, Anthropic's in another; NULL = none. */
+static const char *key_of(const serve_exchange *x) {
+    const char *value = serve_exchange_header(x, "Authorization");
+    if (value && !strncasecmp(value, "Bearer ", 7)) return value + 7;
+    return serve_exchange_header(x, "X-Api-Key");
+}
+
 static bool check_key(const serve_exchange *x, serve_problem *p) {
     const serve_texts *keys = &x->server->config->api_keys;
     if (keys->n == 0 || x->route->open) return true;
-    const char *value = serve_exchange_header(x, "Authorization");
+    const char *key = key_of(x);
     bool known = false;
-    if (value && !strncasecmp(value, "Bearer ", 7))
-        for (size_t i = 0; i < keys->n; i++) known |= same_secret(value + 7, keys->items[i]);
+    for (size_t i = 0; key && i < keys->n; i++) known |= same_secret(key, keys->items[i]);
     return known || serve_refuse(p, 401, NULL, "invalid_api_key",
-                                 "no valid API key: send the header 'Authorization: Bearer KEY'");
+                                 "no valid API key: send the header 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'");
 }
 
 /* A page of another site may make a browser post here without being able to read the reply; that would still
@@ -134,7 +141,7 @@ static bool check_origin(const serve_exchange *x, const char *method, serve_prob
 }
 
 static uint64_t client_of(const serve_exchange *x) {
-    const char *key = serve_exchange_header(x, "Authorization");
+    const char *key = key_of(x);
     if (key && x->server->config->api_keys.n > 1) return sac_hash_quick(0, key, strlen(key));
     return serve_connection_address(x->connection);
 }
@@ -199,6 +206,8 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     *x = (serve_exchange){
         .server = s, .connection = connection, .fd = fd_of(connection), .line = i ? i->socket_context : NULL};
+    snprintf(x->method, sizeof x->method, "%s", method);
+    x->arrived_ns = sac_now_ns();
     *ptr = x;
     /* Before the body is sent is the time to say that it is not wanted. */
     if (!look_at(x, method, url) && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
@@ -209,7 +218,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
 /* A body in chunks that grows too long: libmicrohttpd cannot reply while it receives, so the reply is written
  * to the socket by hand (nothing has been sent on it for this request) and the connection closed. */
 static enum MHD_Result cut_off(serve_exchange *x) {
-    char *text = serve_problem_json(&x->problem), head[200];
+    char *text = serve_problem_json(&x->problem, x->route ? x->route->api : SERVE_API_CHAT), head[200];
     if (x->fd >= 0 && text) {
         int n = snprintf(head, sizeof head,
                          "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
@@ -219,6 +228,7 @@ static enum MHD_Result cut_off(serve_exchange *x) {
             (void)!send(x->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     serve_metrics_reply(x->server->metrics, x->problem.status);
+    x->status = x->problem.status;
     free(text);
     return MHD_NO;
 }
@@ -245,7 +255,7 @@ static void resume(void *connection) {
 }
 
 static enum MHD_Result start_job(serve_exchange *x) {
-    serve_job *j = serve_job_create(x->server, x->route->is_chat);
+    serve_job *j = serve_job_create(x->server, x->route->api);
     if (!j) return MHD_NO;
     j->task = x->route->task;
     j->body = x->body;
@@ -255,7 +265,10 @@ static enum MHD_Result start_job(serve_exchange *x) {
     j->fd = x->fd;
     j->client = client_of(x);
     x->job = j;
-    if (!serve_server_admit(x->server, j, &x->problem)) return serve_reply_problem(x, &x->problem);
+    if (!serve_server_admit(x->server, j, &x->problem)) {
+        serve_metrics_rejection(x->server->metrics, x->problem.code);
+        return serve_reply_problem(x, &x->problem);
+    }
     return answer(x);
 }
 
@@ -278,11 +291,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **ptr,
                          enum MHD_RequestTerminationCode code) {
-    (void)cls, (void)connection, (void)code;
+    (void)cls, (void)connection;
     serve_exchange *x = *ptr;
     if (!x) return;
     *ptr = NULL;
     set_busy(x, false);
+    serve_request_log_write(x, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     serve_job *j = x->job;
     if (j) {
         pthread_mutex_lock(&j->lock);
@@ -325,6 +339,7 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
     const serve_config *c = s->config;
     struct sockaddr_storage address;
     SAC_TRY(parse_address(c, &address, err));
+    SAC_TRY(serve_request_log_open(s, err));
     unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (address.ss_family == AF_INET6) flags |= MHD_USE_IPv6;
@@ -346,6 +361,7 @@ sac_status serve_front_open(serve_server *s, sac_error *err) {
 void serve_front_close(serve_server *s) {
     if (s->daemon) MHD_stop_daemon(s->daemon);
     s->daemon = NULL;
+    serve_request_log_close(s);
 }
 
 unsigned serve_front_port(const serve_server *s) {

@@ -34,6 +34,7 @@ static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
 
 enum MHD_Result serve_reply_response(serve_exchange *x, struct MHD_Response *r, int status) {
     add_headers(x, r, status);
+    x->status = status;
     enum MHD_Result ok = MHD_queue_response(x->connection, (unsigned)status, r);
     MHD_destroy_response(r);
     return ok;
@@ -51,7 +52,7 @@ enum MHD_Result serve_reply(serve_exchange *x, int status, const char *content_t
 }
 
 enum MHD_Result serve_reply_problem(serve_exchange *x, const serve_problem *p) {
-    char *text = serve_problem_json(p);
+    char *text = serve_problem_json(p, x->route ? x->route->api : SERVE_API_CHAT);
     x->retry_after_s = p->retry_after_s;
     return serve_reply(x, p->status, "application/json", text, text ? strlen(text) : 0);
 }

@@ -87,20 +87,29 @@ static enum MHD_Result preflight(serve_exchange *x) {
     if (allowed) {
         MHD_add_response_header(r, "Access-Control-Allow-Origin", allowed);
         MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-        MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+        MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
         MHD_add_response_header(r, "Access-Control-Max-Age", "600");
         MHD_add_response_header(r, "Vary", "Origin");
     }
-    enum MHD_Result ok = MHD_queue_response(x->connection, allowed ? 204 : 405, r);
+    x->status = allowed ? 204 : 405;
+    enum MHD_Result ok = MHD_queue_response(x->connection, (unsigned)x->status, r);
     MHD_destroy_response(r);
     return ok;
 }
 
 static const serve_route routes[] = {
-    {.method = "POST", .path = "/v1/chat/completions", .takes_body = true, .is_chat = true},
+    {.method = "POST", .path = "/v1/chat/completions", .takes_body = true, .api = SERVE_API_CHAT},
     {.method = "POST", .path = "/v1/completions", .takes_body = true},
-    {.method = "POST", .path = "/tokenize", .takes_body = true, .task = SERVE_TOKENIZE},
-    {.method = "POST", .path = "/detokenize", .takes_body = true, .task = SERVE_DETOKENIZE},
+    {.method = "POST", .path = "/v1/embeddings", .takes_body = true, .api = SERVE_API_EMBEDDINGS},
+    {.method = "POST", .path = "/v1/responses", .takes_body = true, .api = SERVE_API_RESPONSES},
+    {.method = "POST", .path = "/v1/messages", .takes_body = true, .api = SERVE_API_MESSAGES},
+    {.method = "POST",
+     .path = "/v1/messages/count_tokens",
+     .takes_body = true,
+     .api = SERVE_API_MESSAGES,
+     .task = SERVE_COUNT_TOKENS},
+    {.method = "POST", .path = "/tokenize", .takes_body = true, .api = SERVE_API_CHAT, .task = SERVE_TOKENIZE},
+    {.method = "POST", .path = "/detokenize", .takes_body = true, .api = SERVE_API_CHAT, .task = SERVE_DETOKENIZE},
     {.method = "GET", .path = "/v1/models", .run = models},
     {.method = "GET", .path = "/v1/models/*", .run = model},
     {.method = "POST",

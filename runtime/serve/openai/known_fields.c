@@ -11,7 +11,7 @@
 static const char *const honoured[] = {
     "model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "min_p", "top_k",
     "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "n", "best_of", "ignore_eos",
-    "min_tokens", "logit_bias", "stop", "logprobs", "stream", "stream_options", "response_format",
+    "min_tokens", "logit_bias", "allowed_token_ids", "stop", "logprobs", "stream", "stream_options", "response_format",
     "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar",
     "json_schema", "media_io_kwargs", "mm_processor_kwargs", "priority", "saccade",
     /* request.c's further settings */
@@ -62,7 +62,6 @@ static const struct {
     {"echo", "false", NULL},
     {"suffix", "\"\"", NULL},
     {"bad_words", "[]", "give 'bad_words_ids'"},
-    {"allowed_token_ids", "[]", "give 'logit_bias'"},
     {"prompt_logprobs", "", NULL},
     {"prompt_embeds", "", NULL},
     {"truncate_prompt_tokens", "", NULL},

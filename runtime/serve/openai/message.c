@@ -3,14 +3,14 @@
 
 #include <string.h>
 
+void serve_message_call_id(const serve_message *m, char *id, size_t room) {
+    serve_make_id(id, room, m->id_length ? "" : "call_");
+    if (m->id_length) id[m->id_length < room ? m->id_length : room - 1] = 0;
+}
+
 static json_t *call_json(const serve_message *m, const char *name, size_t n) {
     char id[40];
-    if (m->id_length) {
-        serve_make_id(id, sizeof id, "");
-        id[m->id_length < sizeof id ? m->id_length : sizeof id - 1] = 0;
-    } else {
-        serve_make_id(id, sizeof id, "call_");
-    }
+    serve_message_call_id(m, id, sizeof id);
     return json_pack("{s:s, s:s, s:{s:s%, s:s}}", "id", id, "type", "function", "function", "name", name, n,
                      "arguments", "");
 }

@@ -14,6 +14,9 @@ typedef struct serve_message {
     size_t id_length;                        /* of calls, as call_format.h */
 } serve_message;
 
+/* Another call's id, NUL-terminated. */
+void serve_message_call_id(const serve_message *m, char *id, size_t room);
+
 /* A part came: kept for serve_message_json. */
 void serve_message_add(serve_message *m, splitter_kind kind, const char *text, size_t n);
 /* The delta that says so; of a call it is kept, too, for the index of what follows. */

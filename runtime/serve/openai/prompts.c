@@ -28,34 +28,35 @@ int32_t *serve_read_ids(const json_t *list, int n_vocab, const char *param, serv
     return ids;
 }
 
-static bool take_prompt(serve_prompt *to, const json_t *v, int n_vocab, serve_problem *p) {
+static bool take_prompt(serve_prompt *to, const json_t *v, int n_vocab, const char *key, serve_problem *p) {
     if (json_is_string(v) && json_string_length(v) > 0) {
         *to = (serve_prompt){.text = json_string_value(v), .n = json_string_length(v)};
         return true;
     }
     if (!json_is_array(v) || json_array_size(v) == 0)
-        return serve_refuse(p, 400, "prompt", NULL,
-                            "'prompt' must be a text, a list of token ids, or a list of either, none empty");
+        return serve_refuse(p, 400, key, NULL,
+                            "'%s' must be a text, a list of token ids, or a list of either, none empty", key);
     to->n = json_array_size(v);
-    to->ids = serve_read_ids(v, n_vocab, "prompt", p);
+    to->ids = serve_read_ids(v, n_vocab, key, p);
     return to->ids != NULL;
 }
 
 bool serve_prompts_parse(serve_request *r, int n_vocab, serve_problem *p) {
+    const char *key = r->embed ? "input" : "prompt"; /* as the client names it */
     const json_t *prompt = json_object_get(r->json, "prompt"), *first = json_array_get(prompt, 0);
     bool several = json_is_string(first) || json_is_array(first);
-    size_t n = several ? json_array_size(prompt) : 1;
-    if (n > SERVE_MAX_PROMPTS)
-        return serve_refuse(p, 400, "prompt", NULL, "more than %d prompts", SERVE_MAX_PROMPTS);
+    size_t n = several ? json_array_size(prompt) : 1, most = r->embed ? SERVE_MAX_INPUTS : SERVE_MAX_PROMPTS;
+    if (n > most) return serve_refuse(p, 400, key, NULL, "'%s' has %zu prompts: at most %zu are taken", key, n, most);
     if (!serve_field_bool(r->json, "echo", &r->echo, p)) return false;
-    if (r->echo && r->logprobs)
-        return serve_refuse(p, 400, "echo", "unsupported",
-                            "'echo' with 'logprobs': log probabilities of a prompt are not given");
+    if (r->no_answer && !r->echo)
+        return serve_refuse(p, 400, "max_tokens", NULL,
+                            "'max_tokens' is 0 without 'echo': nothing is asked for");
+    r->score_prompt = r->echo && r->logprobs;
     r->prompts = calloc(n, sizeof *r->prompts);
     if (!r->prompts) return no_memory(p);
     r->n_prompts = n;
     for (size_t i = 0; i < n; i++)
-        if (!take_prompt(&r->prompts[i], several ? json_array_get(prompt, i) : prompt, n_vocab, p))
+        if (!take_prompt(&r->prompts[i], several ? json_array_get(prompt, i) : prompt, n_vocab, key, p))
             return false;
     return true;
 }

@@ -4,7 +4,7 @@
 
 #include "request.h"
 
-/* Fills r->prompts and r->echo. Ids are below n_vocab. */
+/* Fills r->prompts, r->echo and r->score_prompt. Ids are below n_vocab. */
 bool serve_prompts_parse(serve_request *r, int n_vocab, serve_problem *p);
 void serve_prompts_free(serve_request *r);
 

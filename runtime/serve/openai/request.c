@@ -6,11 +6,12 @@
 #include "json_size.h"
 #include "known_fields.h"
 #include "methods.h"
+#include "other_api.h"
 #include "prompts.h"
 #include "structure.h"
+#include "token_limits.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +35,9 @@ static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve
            serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
 }
 
-bool serve_request_size(size_t *n_tree, const char *body, size_t n_bytes, serve_problem *p) {
-    *n_tree = serve_json_tree_bytes(body, n_bytes);
+bool serve_request_size(size_t *n_tree, serve_api api, const char *body, size_t n_bytes, serve_problem *p) {
+    bool twice = api == SERVE_API_RESPONSES || api == SERVE_API_MESSAGES;
+    *n_tree = serve_json_tree_bytes(body, n_bytes) * (twice ? 2 : 1);
     return *n_tree <= SERVE_MAX_TREE_BYTES ||
            serve_refuse(
                p, 413, NULL, "request_too_large",
@@ -71,44 +73,11 @@ static bool parse_stop(serve_request *r, serve_problem *p) {
 static bool parse_max_tokens(serve_request *r, serve_problem *p) {
     int64_t n = r->sampling.max_tokens;
     if (!r->is_chat) n = 16; /* OpenAI's default for text completions */
-    if (!serve_field_int(r->json, "max_tokens", 1, INT_MAX, &n, p)) return false;
-    if (!serve_field_int(r->json, "max_completion_tokens", 1, INT_MAX, &n, p)) return false;
+    int64_t least = r->is_chat ? 1 : 0; /* 0: the prompt alone, see serve_prompts_parse */
+    if (!serve_field_int(r->json, "max_tokens", least, INT_MAX, &n, p)) return false;
+    if (!serve_field_int(r->json, "max_completion_tokens", least, INT_MAX, &n, p)) return false;
+    r->no_answer = !r->is_chat && n == 0;
     r->sampling.max_tokens = (int)n;
-    return true;
-}
-
-/* {"token id": bias} */
-static bool parse_bias(serve_request *r, serve_problem *p) {
-    const json_t *object = NULL;
-    if (!serve_field_object(r->json, "logit_bias", &object, p)) return false;
-    size_t n = json_object_size(object);
-    if (n == 0) return true;
-    if (n > SERVE_MAX_BIAS)
-        return serve_refuse(p, 400, "logit_bias", NULL, "'logit_bias' names more than %d tokens",
-                            SERVE_MAX_BIAS);
-    r->logit_bias = calloc(n, sizeof *r->logit_bias);
-    if (!r->logit_bias) return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        char *end;
-        long id = strtol(key, &end, 10);
-        double bias = json_number_value(value);
-        if (!*key || *end || id < 0 || id > INT32_MAX || !json_is_number(value) || !(fabs(bias) <= 100))
-            return serve_refuse(p, 400, "logit_bias", NULL,
-                                "'logit_bias' must map token ids to numbers from -100 to 100");
-        r->logit_bias[r->sampling.n_logit_bias++] = (sac_logit_bias){(int32_t)id, (float)bias};
-    }
-    r->sampling.logit_bias = r->logit_bias;
-    return true;
-}
-
-static bool check_bias(const serve_request *r, int n_vocab, serve_problem *p) {
-    for (size_t i = 0; i < r->sampling.n_logit_bias; i++)
-        if (r->sampling.logit_bias[i].id >= n_vocab)
-            return serve_refuse(p, 400, "logit_bias", NULL,
-                                "'logit_bias': token %d is not in the vocabulary of %d",
-                                r->sampling.logit_bias[i].id, n_vocab);
     return true;
 }
 
@@ -133,7 +102,7 @@ static bool parse_sampling(serve_request *r, serve_problem *p) {
     if (!serve_field_bool(j, "ignore_eos", &s->ignore_eos, p)) return false;
     if (!serve_field_int(j, "min_tokens", 0, INT_MAX, &min_tokens, p)) return false;
     r->min_tokens = (int)min_tokens;
-    return parse_bias(r, p) && parse_stop(r, p);
+    return parse_stop(r, p);
 }
 
 /* Settings of generation by the names that sac_controls_set takes, and llama.cpp's and vLLM's for the same. */
@@ -267,15 +236,28 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
-bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
+static bool read_embeddings(serve_request *r, serve_problem *p) {
+    if (!serve_read_embeddings(&r->json, &r->said, p)) return false;
+    r->embed = true;
+    r->is_chat = !json_object_get(r->json, "prompt");
+    if (!r->is_chat) json_object_del(r->json, "messages");
+    return true;
+}
+
+bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, serve_api api, const char *body,
                          size_t n_bytes, serve_problem *p) {
+    bool is_chat = api != SERVE_API_COMPLETIONS;
     *r = (serve_request){
         .is_chat = is_chat, .n_prompts = 1, .include_reasoning = true, .sampling = c->sampling};
     if (!parse_json(r, body, n_bytes, p)) return false;
+    if (api == SERVE_API_RESPONSES && !serve_read_responses(&r->json, &r->said, p)) return false;
+    if (api == SERVE_API_MESSAGES && !serve_read_messages(&r->json, &r->said, p)) return false;
+    if (api == SERVE_API_EMBEDDINGS && !read_embeddings(r, p)) return false;
+    is_chat = r->is_chat;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;
     if (!parse_sampling(r, p)) return false;
-    if (!check_bias(r, n_vocab, p)) return false;
+    if (!serve_limits_parse(r, n_vocab, p)) return false;
     if (!parse_controls(r, p) || !check_controls(r, n_vocab, p)) return false;
     if (!parse_logprobs(r, p)) return false;
     if (!parse_stream(r, p)) return false;
@@ -291,12 +273,13 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, b
 void serve_request_free(serve_request *r) {
     serve_conversation_free(r);
     serve_content_free(r);
-    free(r->logit_bias);
+    serve_limits_free(r);
     sac_controls_free(r->controls);
     free(r->methods);
     serve_structure_free(r);
     serve_prompts_free(r);
     json_decref(r->warnings);
+    json_decref(r->said);
     json_decref(r->json);
     *r = (serve_request){0};
 }

@@ -12,7 +12,7 @@ typedef struct serve_media serve_media;
 typedef struct serve_methods serve_methods;
 typedef struct serve_request serve_request;
 
-enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16, SERVE_MAX_PROMPTS = 64 };
+enum { SERVE_MAX_STOP = 16, SERVE_MAX_BIAS = 4096, SERVE_MAX_CHOICES = 16, SERVE_MAX_PROMPTS = 64, SERVE_MAX_INPUTS = 2048 };
 
 /* Of a text completion: text as it stands, or token ids. */
 typedef struct serve_prompt {
@@ -54,6 +54,7 @@ typedef struct serve_media_ref {
 
 struct serve_request {
     json_t *json;
+    json_t *said;        /* of another API: what the answer repeats of the request; NULL = nothing */
     json_t *warnings;    /* a list of texts for the answer; NULL = none */
     size_t n_tree;       /* bytes of `json` beside its strings */
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
@@ -62,6 +63,9 @@ struct serve_request {
     serve_prompt *prompts; /* [n_prompts] of a text completion; owned */
     size_t n_prompts;      /* 1 of a chat */
     bool echo;             /* of a text completion: the prompt's text stands before the answer's */
+    bool score_prompt;     /* and log probabilities of its tokens before those of the answer's */
+    bool embed;            /* of each prompt a vector is wanted, and no answer */
+    bool no_answer;        /* the prompt alone is wanted, as it is echoed */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;
     size_t n_messages;
@@ -77,6 +81,8 @@ struct serve_request {
     int min_tokens;
     bool logprobs;
     sac_logit_bias *logit_bias; /* owned */
+    bool *allowed;              /* [n_vocab] tokens that may come; owned; NULL = all */
+    int n_vocab;
     sac_controls *controls;     /* owned; NULL = those of the server */
     const json_t *tools;        /* as given, checked; NULL = none */
     serve_tool_choice tool_choice;
@@ -90,11 +96,12 @@ struct serve_request {
     serve_methods *methods;  /* owned */
 };
 
-/* What the body will take once it is parsed, beside its strings; false: too much. */
-bool serve_request_size(size_t *n_tree, const char *body, size_t n_bytes, serve_problem *p);
+/* What the body will take once it is parsed, beside its strings; false: too much. Of other APIs than OpenAI's completions a second tree
+ * is made. */
+bool serve_request_size(size_t *n_tree, serve_api api, const char *body, size_t n_bytes, serve_problem *p);
 
 /* False: *p says why. r is to be freed in both cases. */
-bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, bool is_chat, const char *body,
+bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, serve_api api, const char *body,
                          size_t n_bytes, serve_problem *p);
 /* The seed of a request's k-th choice: its own seed for the first, which is thus the answer that the request
  * would get alone. */

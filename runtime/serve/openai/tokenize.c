@@ -1,5 +1,6 @@
 #include "tokenize.h"
 #include "fields.h"
+#include "other_api.h"
 #include "prompts.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static bool read_messages(ids *out, const sac_model *m, const serve_config *c, c
     sac_model_info info;
     sac_model_get_info(m, &info);
     char *text = json_dumps(body, JSON_COMPACT), *rendered = NULL;
-    bool ok = text ? serve_request_parse(&r, c, info.vocab, true, text, strlen(text), p) : no_memory(p);
+    bool ok = text ? serve_request_parse(&r, c, info.vocab, SERVE_API_CHAT, text, strlen(text), p) : no_memory(p);
     if (ok && r.n_media)
         ok = serve_refuse(p, 400, "messages", "unsupported",
                           "how many tokens pictures and videos take is told by 'usage' of an answer");
@@ -131,6 +132,17 @@ static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx
     return reply;
 }
 
+/* Anthropic's: of a conversation in its words, which says nothing of the answer. */
+static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **body, serve_problem *p) {
+    json_t *said = NULL;
+    ids all = {0};
+    if (!json_object_get(*body, "max_tokens")) json_object_set_new(*body, "max_tokens", json_integer(1));
+    bool ok = serve_read_messages(body, &said, p) && read_messages(&all, m, c, *body, p);
+    json_decref(said);
+    free(all.of);
+    return ok ? json_pack("{s:I}", "input_tokens", (json_int_t)all.n) : NULL;
+}
+
 static json_t *detokenize(const sac_model *m, const json_t *body, serve_problem *p) {
     const json_t *tokens = json_object_get(body, "tokens");
     sac_model_info info;
@@ -155,7 +167,9 @@ char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, s
     if (!json_is_object(read))
         serve_refuse(p, 400, NULL, "invalid_json", "the body is no JSON object");
     else
-        reply = task == SERVE_TOKENIZE ? tokenize(m, c, n_ctx, read, p) : detokenize(m, read, p);
+        reply = task == SERVE_TOKENIZE       ? tokenize(m, c, n_ctx, read, p)
+                : task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p)
+                                             : detokenize(m, read, p);
     char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     json_decref(reply);
     json_decref(read);

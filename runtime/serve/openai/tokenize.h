@@ -1,4 +1,5 @@
-/* tokenize.h - /tokenize and /detokenize, as vLLM has them (and llama.cpp, whose "content" is vLLM's "prompt"). */
+/* tokenize.h - /tokenize and /detokenize, as vLLM has them (and llama.cpp, whose "content" is vLLM's "prompt"), and
+ * Anthropic's /v1/messages/count_tokens. */
 #ifndef SERVE_TOKENIZE_H
 #define SERVE_TOKENIZE_H
 

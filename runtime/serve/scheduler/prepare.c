@@ -33,7 +33,7 @@ static void choose_seed(serve_request *r) {
  * body, and more for the tree, until it ends. */
 static bool take_room(serve_server *s, serve_job *j, serve_problem *p) {
     serve_request *r = j->request;
-    if (!serve_request_size(&r->n_tree, j->body.data, j->body.n, p)) return false;
+    if (!serve_request_size(&r->n_tree, j->api, j->body.data, j->body.n, p)) return false;
     if (r->n_tree > s->config->max_bodies_bytes - j->body.n)
         return serve_refuse(p, 413, NULL, "request_too_large",
                             "the body takes more memory than all requests may");
@@ -50,7 +50,7 @@ static bool parse(serve_job *j, serve_problem *p) {
     j->request = r;
     if (!take_room(s, j, p)) return false;
     size_t n_tree = r->n_tree, n_room_bytes = r->n_room_bytes;
-    bool ok = serve_request_parse(r, s->config, s->info.vocab, j->is_chat, j->body.data, j->body.n, p);
+    bool ok = serve_request_parse(r, s->config, s->info.vocab, j->api, j->body.data, j->body.n, p);
     r->n_tree = n_tree;
     r->n_room_bytes = n_room_bytes;
     serve_buffer_free(&j->body);  /* its room is the request's from here on */
@@ -88,7 +88,7 @@ static void count_tokens(serve_server *s, serve_job *j) {
     serve_problem p = {0};
     size_t n_tree;
     char *text = NULL;
-    if (serve_request_size(&n_tree, j->body.data, j->body.n, &p))
+    if (serve_request_size(&n_tree, j->api, j->body.data, j->body.n, &p))
         text = serve_tokenize(s->model, s->config, s->n_ctx, j->task, j->body.data, j->body.n, &p);
     if (text) serve_job_output(j, text, strlen(text));
     free(text);

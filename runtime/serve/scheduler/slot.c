@@ -2,12 +2,14 @@
 #include "clock.h"
 #include "job_end.h"
 #include "metrics.h"
+#include "prompt_scores.h"
 #include "request.h"
 #include "slot_events.h"
 #include "slot_metrics.h"
 #include "status.h"
 #include "tokens.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- the end of a job */
@@ -16,8 +18,13 @@ static void release(serve_slot *slot) {
     serve_answer_free(&slot->answer);
     serve_constraint_free(slot->constraint);
     serve_places_free(slot->places);
+    serve_prompt_scores_free(slot->scores);
     slot->constraint = NULL;
     slot->places = NULL;
+    slot->scores = NULL;
+    if (slot->hidden && slot->session) sac_session_keep_hidden(slot->session, NULL);
+    free(slot->hidden);
+    slot->hidden = NULL;
     slot->job = NULL;
     slot->decoding = false;
     atomic_store(&slot->n_rows, 0);
@@ -25,6 +32,7 @@ static void release(serve_slot *slot) {
 
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
+    serve_slot_note(slot, st == SAC_CANCELLED ? "abort" : "error");
     if (!slot->decoding) { /* not all of the prompt is there: nobody is to count on it */
         serve_trace_free(slot->trace);
         slot->trace = NULL;
@@ -69,32 +77,49 @@ static sac_input input_of(const serve_request *r, int choice) {
     return (sac_input){.text = prompt->text, .n_text_bytes = prompt->n};
 }
 
-static sac_status begin_work(serve_slot *slot, sac_error *err) {
+static sac_status set_up(serve_slot *slot, sac_error *err) {
     const serve_request *r = slot->job->request;
-    sac_sampling sampling = r->sampling;
-    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice % r->n_choices);
     if (!slot->session || !serve_methods_equal(&slot->methods, r->methods))
         SAC_TRY(change_methods(slot, r->methods, err));
     bool observe = slot->places && slot->choice == 0;
     sac_session_observe_kept(slot->session, observe ? serve_slot_on_kept : NULL, slot);
     sac_session_reset_stats(slot->session);
+    sac_session_keep_hidden(slot->session, slot->hidden);
     SAC_TRY(sac_session_set_chat(slot->session, &r->chat, err));
-    SAC_TRY(sac_session_set_adapter(slot->session, r->adapter, err));
+    return sac_session_set_adapter(slot->session, r->adapter, err);
+}
+
+static sac_status begin_work(serve_slot *slot, sac_error *err) {
+    const serve_request *r = slot->job->request;
+    sac_sampling sampling = r->sampling;
+    sampling.seed = serve_choice_seed(r->sampling.seed, slot->choice % r->n_choices);
     sac_input input = input_of(r, slot->choice);
     return sac_session_begin_work(slot->session, &input, &sampling, &slot->events, err);
 }
 
+/* Of a prompt whose tokens are to be scored, before its first choice. */
+static sac_status begin_scores(serve_slot *slot, sac_error *err) {
+    const serve_request *r = slot->job->request;
+    return serve_prompt_scores_open(&slot->scores, slot->session, slot->server->tokens,
+                                    &r->prompts[slot->choice / r->n_choices],
+                                    r->score_prompt ? r->sampling.top_logprobs : -1, slot->server->n_ctx, err);
+}
+
 static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
+    const serve_request *r = slot->job->request;
+    bool scores = (r->score_prompt || r->no_answer) && slot->choice % r->n_choices == 0;
     sac_error err = {0};
     slot->n_tokens = 0;
     slot->decoding = false;
+    slot->scored = scores;
     const serve_job *j = slot->job;
     slot->turn = (serve_turn){.ticket = ticket,
                               .group = slot->server->config->shared_priorities ? 0 : j->client,
                               .priority = j->priority,
                               .n_left = n_left};
     if (slot->constraint) serve_constraint_restart(slot->constraint);
-    sac_status st = begin_work(slot, &err);
+    sac_status st = set_up(slot, &err);
+    if (st == SAC_OK) st = scores ? begin_scores(slot, &err) : begin_work(slot, &err);
     if (st != SAC_OK) fail(slot, st, &err);
 }
 
@@ -102,7 +127,8 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
     const serve_request *r = slot->job->request;
     serve_answer_begin(&slot->answer, slot->job);
     if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
-    if (slot->answer.failed || (r->grammar && !slot->constraint))
+    if (r->embed) slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
+    if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden))
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open();
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
@@ -133,32 +159,79 @@ void serve_slot_begin(serve_slot *slot, serve_job *j, uint64_t ticket, double n_
     begin_choice(slot, ticket, n_left);
 }
 
+static void end_choices(serve_slot *slot, const sac_result *result, int n);
+static void finish_choice(serve_slot *slot);
+
+/* Nothing but the prompt is wanted: as many choices of it as were asked for. */
+static void end_without_answer(serve_slot *slot, int64_t n_tokens) {
+    sac_result result = {.text = "", .finish_reason = "length", .n_prompt_tokens = n_tokens};
+    end_choices(slot, &result, slot->job->request->n_choices);
+}
+
+static void run_scores(serve_slot *slot) {
+    sac_error err = {0};
+    bool done = false;
+    int64_t n = serve_prompt_scores_n(slot->scores), n_characters;
+    sac_status st = serve_prompt_scores_next(slot->scores, &done, &err);
+    slot->turn.n_left = (double)serve_prompt_scores_left(slot->scores);
+    if (done) {
+        json_t *entries = serve_prompt_scores_take(slot->scores, &n_characters);
+        serve_answer_prompt(&slot->answer, entries, n_characters);
+        serve_prompt_scores_free(slot->scores);
+        slot->scores = NULL;
+        if (slot->job->request->no_answer) {
+            end_without_answer(slot, n);
+            return;
+        }
+        st = begin_work(slot, &err);
+    }
+    if (st != SAC_OK) fail(slot, st, &err);
+}
+
 void serve_slot_run_piece(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done;
+    if (slot->scores) {
+        run_scores(slot);
+        return;
+    }
     sac_status st = sac_session_work_within(slot->session, seconds, &done, &err);
     if (st != SAC_OK) {
         fail(slot, st, &err);
         return;
     }
     slot->turn.n_left = sac_session_work_left(slot->session);
+    if (done && slot->hidden) {
+        finish_choice(slot); /* what is wanted of the prompt is there */
+        return;
+    }
     slot->decoding = done;
+    if (done) slot->answer.n_prompt_tokens = sac_session_n_tokens(slot->session);
 }
 
 /* ---------------------------------------------------------------- the answer */
 
-static void finish_choice(serve_slot *slot) {
-    sac_result result;
-    sac_session_end(slot->session, &result);
+/* n of them, all alike. */
+static void end_choices(serve_slot *slot, const sac_result *result, int n) {
     double kept = serve_slot_kept_ratio(slot);
     if (slot->choice == 0 && slot->places)
         slot->answer.places = serve_places_json(slot->places, slot->session);
-    serve_slot_count_choice(slot, &result, kept);
-    serve_answer_choice(&slot->answer, &result, kept);
-    if (++slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
+    serve_slot_count_choice(slot, result, kept);
+    for (int i = 0; i < n; i++) serve_answer_choice(&slot->answer, result, kept);
+    serve_slot_note(slot, result->finish_reason);
+    slot->choice += n;
+    if (slot->choice < (int)slot->job->request->n_prompts * slot->job->request->n_choices)
         begin_choice(slot, slot->turn.ticket, 0); /* where rows are kept nearly nothing is left to run */
     else
         finish(slot);
+}
+
+static void finish_choice(serve_slot *slot) {
+    sac_result result;
+    sac_session_end(slot->session, &result);
+    if (slot->hidden) result.finish_reason = "stop";
+    if (slot->scored) result.n_reused_tokens = 0; /* they were run to be scored */
+    end_choices(slot, &result, 1);
 }
 
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item) {

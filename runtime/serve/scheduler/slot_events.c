@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "metrics.h"
 #include "request.h"
+#include "token_limits.h"
 
 #include <math.h>
 
@@ -44,6 +45,7 @@ static void on_logits(void *ctx, float *logits, int n_vocab) {
     serve_slot *slot = ctx;
     const serve_request *r = slot->job->request;
     if (slot->constraint) serve_constraint_mask(slot->constraint, logits, n_vocab);
+    if (r->allowed) serve_limits_mask(r, logits, n_vocab);
     if (slot->n_tokens < r->min_tokens)
         for (size_t i = 0; i < slot->n_stop_ids; i++)
             if (slot->stop_ids[i] < n_vocab) logits[slot->stop_ids[i]] = -INFINITY;
@@ -56,7 +58,8 @@ void serve_slot_on_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kep
 }
 
 sac_events serve_slot_events(serve_slot *slot) {
-    bool changes_logits = slot->constraint || slot->job->request->min_tokens;
+    const serve_request *r = slot->job->request;
+    bool changes_logits = slot->constraint || r->min_tokens || r->allowed;
     return (sac_events){.ctx = slot,
                         .text = on_text,
                         .stopped = on_stopped,

@@ -1,5 +1,9 @@
 #include "slot_metrics.h"
 #include "metrics.h"
+#include "request.h"
+#include "usage.h"
+
+#include <stdio.h>
 
 double serve_slot_kept_ratio(const serve_slot *slot) {
     sac_layer_report layer;
@@ -32,12 +36,30 @@ static void count_prompt(serve_metrics *m, const sac_result *r, double kept) {
 void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double kept_ratio) {
     serve_metrics *m = slot->server->metrics;
     if (slot->choice == 0) count_prompt(m, r, kept_ratio);
+    if (slot->choice == 0) serve_metrics_count(m, SERVE_COUNT_prompt_cached, (double)r->n_reused_tokens);
     serve_metrics_count(m, SERVE_COUNT_prefix_queries, (double)r->n_prompt_tokens);
     serve_metrics_count(m, SERVE_COUNT_prefix_hits, (double)r->n_reused_tokens);
     serve_metrics_count(m, SERVE_COUNT_prefilled_tokens, (double)(r->n_prompt_tokens - r->n_reused_tokens));
     serve_metrics_observe(m, SERVE_TIME_generation_size, (double)r->n_tokens);
     serve_metrics_count(m, SERVE_COUNT_generation_tokens, (double)r->n_tokens);
     serve_metrics_success(m, r->finish_reason);
+}
+
+void serve_slot_note(const serve_slot *slot, const char *finish_reason) {
+    const json_t *u = slot->answer.usage;
+    serve_job *j = slot->job;
+    serve_tally t = {.started_ns = j->started_ns};
+    if (u)
+        t = (serve_tally){.n_prompt = serve_usage_prompt(u),
+                          .n_cached = serve_usage_cached(u),
+                          .n_answer = serve_usage_answer(u),
+                          .n_media = (int64_t)j->request->n_media,
+                          .started_ns = j->started_ns,
+                          .first_ns = slot->n_all ? slot->first_ns : 0};
+    snprintf(t.reason, sizeof t.reason, "%s", finish_reason);
+    pthread_mutex_lock(&j->lock);
+    j->tally = t;
+    pthread_mutex_unlock(&j->lock);
 }
 
 void serve_slot_count_times(const serve_slot *slot) {
@@ -47,4 +69,7 @@ void serve_slot_count_times(const serve_slot *slot) {
     serve_metrics_observe(m, SERVE_TIME_e2e, (double)(slot->last_ns - j->arrived_ns) * 1e-9);
     serve_metrics_observe(m, SERVE_TIME_decode, (double)(slot->last_ns - slot->first_ns) * 1e-9);
     serve_metrics_observe(m, SERVE_TIME_inference, (double)(slot->last_ns - j->started_ns) * 1e-9);
+    if (slot->n_all > 1)
+        serve_metrics_observe(m, SERVE_TIME_per_token,
+                              (double)(slot->last_ns - slot->first_ns) * 1e-9 / (double)(slot->n_all - 1));
 }

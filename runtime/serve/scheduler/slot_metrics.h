@@ -13,4 +13,7 @@ void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double
 /* All choices are made. */
 void serve_slot_count_times(const serve_slot *slot);
 
+/* What the request log tells of the slot's job. */
+void serve_slot_note(const serve_slot *slot, const char *finish_reason);
+
 #endif

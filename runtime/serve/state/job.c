@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-serve_job *serve_job_create(serve_server *s, bool is_chat) {
+static const char *const id_prefixes[] = {[SERVE_API_COMPLETIONS] = "cmpl-",
+                                          [SERVE_API_CHAT] = "chatcmpl-",
+                                          [SERVE_API_RESPONSES] = "resp_",
+                                          [SERVE_API_MESSAGES] = "msg_",
+                                          [SERVE_API_EMBEDDINGS] = "embd-"};
+
+serve_job *serve_job_create(serve_server *s, serve_api api) {
     serve_job *j = calloc(1, sizeof *j);
     if (!j) return NULL;
     j->server = s;
@@ -18,9 +24,9 @@ serve_job *serve_job_create(serve_server *s, bool is_chat) {
     j->created = time(NULL);
     j->arrived_ns = j->output_ns = sac_now_ns();
     j->fd = -1;
-    j->is_chat = is_chat;
+    j->api = api;
     j->model = s->config->model_name;
-    serve_make_id(j->id, sizeof j->id, is_chat ? "chatcmpl-" : "cmpl-");
+    serve_make_id(j->id, sizeof j->id, id_prefixes[api]);
     return j;
 }
 
@@ -55,7 +61,8 @@ void serve_job_output(serve_job *j, const char *text, size_t n) {
 
 /* An error after the headers of a stream: its last event. */
 static void add_error_event(serve_job *j, const serve_problem *problem) {
-    char *text = serve_problem_json(problem);
+    char *text = serve_problem_json(problem, j->api);
+    if (j->api == SERVE_API_RESPONSES || j->api == SERVE_API_MESSAGES) serve_buffer_text(&j->out, "event: error\n");
     serve_buffer_text(&j->out, "data: ");
     serve_buffer_text(&j->out, text ? text : "{\"error\": {}}");
     serve_buffer_text(&j->out, "\n\n");
@@ -67,7 +74,7 @@ void serve_job_finish(serve_job *j, const serve_problem *problem) {
     if (problem && problem->status) {
         j->problem = *problem;
         if (j->begun) add_error_event(j, problem);
-    } else if (j->stream) {
+    } else if (j->stream && (j->api == SERVE_API_CHAT || j->api == SERVE_API_COMPLETIONS)) {
         serve_buffer_text(&j->out, "data: [DONE]\n\n");
     }
     if (j->out.failed && !j->problem.status)

@@ -17,8 +17,16 @@ typedef struct serve_trace serve_trace;
 typedef enum serve_task {
     SERVE_ANSWER,
     SERVE_TOKENIZE, /* the model's tokens of a text or a conversation; nothing is run */
-    SERVE_DETOKENIZE
+    SERVE_DETOKENIZE,
+    SERVE_COUNT_TOKENS /* of a conversation, in the API's own words */
 } serve_task;
+
+/* What an answer took. */
+typedef struct serve_tally {
+    int64_t n_prompt, n_cached, n_answer, n_media; /* 0 of a prompt: no answer came to its end */
+    int64_t started_ns, first_ns;                  /* when it began to run, and its first token; 0 = never */
+    char reason[20];                               /* why it ended, as OpenAI's finish_reason */
+} serve_tally;
 
 struct serve_job {
     serve_server *server;
@@ -35,7 +43,7 @@ struct serve_job {
     serve_buffer body;
     serve_request *request; /* of the preparer, then of the scheduler, which free it; NULL before and after */
     serve_trace *trace;     /* of its conversation, likewise; NULL also without memory */
-    bool is_chat;
+    serve_api api;
     serve_task task;
     const char *
         model; /* the name that the answer goes by: the model's or an adapter's; lives as long as the server */
@@ -54,16 +62,17 @@ struct serve_job {
     bool done;             /* nothing more will be added */
     serve_buffer out;      /* JSON, or what of the stream has not been sent */
     serve_problem problem; /* status 0 = none */
+    serve_tally tally;
     int64_t output_ns;     /* when something was added last */
 };
 
-serve_job *serve_job_create(serve_server *s, bool is_chat);
+serve_job *serve_job_create(serve_server *s, serve_api api);
 void serve_job_keep(serve_job *j);
 void serve_job_release(serve_job *j); /* the last owner's frees it */
 
 /* The answer, or a piece of a stream. */
 void serve_job_output(serve_job *j, const char *text, size_t n);
-/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE], or the problem. */
+/* The end; problem may be NULL. A stream that has begun gets its last event: [DONE] where the API has it, or the problem. */
 void serve_job_finish(serve_job *j, const serve_problem *problem);
 /* The client is gone, or the time is up (problem). */
 void serve_job_cancel(serve_job *j);

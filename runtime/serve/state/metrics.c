@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_BUCKETS = 20, N_REASONS = 3, N_STATUS = 16 };
+enum { N_BUCKETS = 20, N_REASONS = 3, N_STATUS = 16, N_REJECTIONS = 8 };
 
 static const double second_buckets[N_BUCKETS] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
                                                  0.75,  1,     2.5,  5,    7.5,  10,   20,   40,  80,   160};
@@ -53,6 +53,10 @@ struct serve_metrics {
         int status;
         uint64_t n;
     } replies[N_STATUS];
+    struct {
+        const char *code;
+        uint64_t n;
+    } rejections[N_REJECTIONS];
     double kept_sum;
     uint64_t kept_n;
 };
@@ -96,6 +100,15 @@ void serve_metrics_reply(serve_metrics *m, int status) {
     while (i < N_STATUS - 1 && m->replies[i].status && m->replies[i].status != status) i++;
     m->replies[i].status = status;
     m->replies[i].n++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void serve_metrics_rejection(serve_metrics *m, const char *code) {
+    pthread_mutex_lock(&m->lock);
+    size_t i = 0;
+    while (i < N_REJECTIONS - 1 && m->rejections[i].code && strcmp(m->rejections[i].code, code) != 0) i++;
+    m->rejections[i].code = code;
+    m->rejections[i].n++;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -147,6 +160,18 @@ static void write_counter(serve_buffer *b, const char *label, const char *name, 
     serve_buffer_format(b, "%s{%s} %.17g\n", name, label, value);
 }
 
+/* What is counted already, by further names of vLLM's: earlier ones, which routers still read, and those of the cache of media. */
+static void write_other_names(const serve_metrics *m, serve_buffer *b, const char *label) {
+    const double *c = m->counters;
+    write_counter(b, label, "vllm:gpu_prefix_cache_queries_total", "vllm:prefix_cache_queries_total by its earlier name",
+                  c[SERVE_COUNT_prefix_queries]);
+    write_counter(b, label, "vllm:gpu_prefix_cache_hits_total", "vllm:prefix_cache_hits_total by its earlier name",
+                  c[SERVE_COUNT_prefix_hits]);
+    write_counter(b, label, "vllm:mm_cache_queries_total", "Pictures and videos looked up among those that are decoded",
+                  c[SERVE_COUNT_media_hits] + c[SERVE_COUNT_media_misses]);
+    write_counter(b, label, "vllm:mm_cache_hits_total", "Pictures and videos found decoded", c[SERVE_COUNT_media_hits]);
+}
+
 static void write_counters(const serve_metrics *m, serve_buffer *b, const char *label) {
     for (size_t i = 0; i < SERVE_N_COUNTERS; i++)
         write_counter(b, label, counter_names[i], counter_helps[i], m->counters[i]);
@@ -158,6 +183,10 @@ static void write_counters(const serve_metrics *m, serve_buffer *b, const char *
     for (size_t i = 0; i < N_STATUS && m->replies[i].status; i++)
         serve_buffer_format(b, "saccade:http_replies_total{%s,status=\"%d\"} %llu\n", label,
                             m->replies[i].status, (unsigned long long)m->replies[i].n);
+    write_head(b, "vllm:admission_rejections_total", "Requests that were not let in, by the code of the reply", "counter");
+    for (size_t i = 0; i < N_REJECTIONS && m->rejections[i].code; i++)
+        serve_buffer_format(b, "vllm:admission_rejections_total{%s,reason=\"%s\"} %llu\n", label, m->rejections[i].code,
+                            (unsigned long long)m->rejections[i].n);
     write_head(b, "saccade:kept_ratio", "Share of visual tokens that took part in attention", "summary");
     serve_buffer_format(b, "saccade:kept_ratio_sum{%s} %.17g\nsaccade:kept_ratio_count{%s} %llu\n", label,
                         m->kept_sum, label, (unsigned long long)m->kept_n);
@@ -185,6 +214,7 @@ static void write_gauges(const serve_gauges *g, serve_buffer *b, const char *lab
     write_gauge(b, label, "vllm:num_requests_waiting", "Requests that wait", (double)g->n_waiting);
     write_gauge(b, label, "vllm:kv_cache_usage_perc", "Share of the slots' rows that answers hold, 0 to 1",
                 g->cache_use);
+    write_gauge(b, label, "vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc by its earlier name", g->cache_use);
     write_gauge(b, label, "saccade:request_body_bytes", "Bodies in memory", (double)g->body_bytes);
     write_gauge(b, label, "saccade:decoded_media_bytes", "Media in memory, as the model takes them",
                 (double)g->media_bytes);
@@ -192,7 +222,7 @@ static void write_gauges(const serve_gauges *g, serve_buffer *b, const char *lab
 
 /* A model's name is the user's own; what would break the line is left out. */
 static void make_label(const char *name, char *out, size_t room) {
-    size_t n = (size_t)snprintf(out, room, "model_name=\"");
+    size_t n = (size_t)snprintf(out, room, "engine=\"0\",model_name=\"");
     for (; *name && n + 3 < room; name++)
         if (*name != '"' && *name != '\\' && (unsigned char)*name >= ' ') out[n++] = *name;
     snprintf(out + n, room - n, "\"");
@@ -205,6 +235,7 @@ void serve_metrics_write(serve_metrics *m, const char *model_name, const serve_g
     write_beginnings(&g->beginnings, b, label);
     pthread_mutex_lock(&m->lock);
     write_counters(m, b, label);
+    write_other_names(m, b, label);
     for (int i = 0; i < SERVE_N_HISTOGRAMS; i++) write_histogram(b, label, i, &m->histograms[i]);
     pthread_mutex_unlock(&m->lock);
 }

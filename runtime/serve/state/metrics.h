@@ -14,6 +14,7 @@
     X(prefix_queries, "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache")      \
     X(prefix_hits, "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache")                \
     X(prefilled_tokens, "saccade:prefilled_tokens_total", "Prompt tokens that were run")                     \
+    X(prompt_cached, "vllm:prompt_tokens_cached_total", "Tokens of prompts that came from the prefix cache")     \
     X(preemptions, "vllm:num_preemptions_total", "Answers interrupted for others (never happens)")           \
     X(visual_tokens, "saccade:visual_tokens_total", "Visual tokens in prompts")                              \
     X(frames, "saccade:frames_total", "Frames and pictures looked at")                                       \
@@ -35,6 +36,7 @@
     X(prefill, "vllm:request_prefill_time_seconds", "From the start of running to the first token")          \
     X(decode, "vllm:request_decode_time_seconds", "From the first token to the last")                        \
     X(inference, "vllm:request_inference_time_seconds", "From the start of running to the last token")       \
+    X(per_token, "vllm:request_time_per_output_token_seconds", "Between tokens, mean of an answer")          \
     X(fetch, "saccade:media_fetch_seconds", "Getting the bytes of a picture or video")                       \
     X(media, "saccade:media_decode_seconds", "Decoding a picture or video, in its child process")            \
     X(resize, "saccade:media_resize_seconds", "Resizing and hashing, of a picture or video")                 \
@@ -72,6 +74,8 @@ void serve_metrics_close(serve_metrics *m);
 void serve_metrics_count(serve_metrics *m, serve_counter c, double n);
 void serve_metrics_observe(serve_metrics *m, serve_histogram h, double value);
 void serve_metrics_reply(serve_metrics *m, int status);
+/* A request was not let in; `code` is a text that stays. */
+void serve_metrics_rejection(serve_metrics *m, const char *code);
 void serve_metrics_success(serve_metrics *m, const char *finish_reason);
 void serve_metrics_kept_ratio(serve_metrics *m, double ratio);
 

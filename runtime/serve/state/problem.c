@@ -46,6 +46,14 @@ static const char *type_of(int status) {
     }
 }
 
+static const char *anthropic_type_of(int status) {
+    switch (status) {
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    default: return status == 500 ? "api_error" : type_of(status);
+    }
+}
+
 /* A message may quote a stranger's bytes: what is not UTF-8 becomes '?'. */
 static json_t *as_string(const char *text) {
     json_t *s = json_string(text);
@@ -57,10 +65,14 @@ static json_t *as_string(const char *text) {
     return json_string(ascii);
 }
 
-char *serve_problem_json(const serve_problem *p) {
-    json_t *j = json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", as_string(p->message), "type",
-                          type_of(p->status), "param", p->param[0] ? as_string(p->param) : json_null(),
-                          "code", p->code);
+char *serve_problem_json(const serve_problem *p, serve_api api) {
+    json_t *message = as_string(p->message), *j;
+    if (api == SERVE_API_MESSAGES)
+        j = json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", anthropic_type_of(p->status),
+                      "message", message);
+    else
+        j = json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", message, "type", type_of(p->status),
+                      "param", p->param[0] ? as_string(p->param) : json_null(), "code", p->code);
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     return text;

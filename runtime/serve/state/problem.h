@@ -1,11 +1,20 @@
-/* problem.h - why a request is refused, and how OpenAI's API says so:
- * {"error": {"message", "type", "param", "code"}}. */
+/* problem.h - why a request is refused, and how the APIs say so: OpenAI's {"error": {"message", "type", "param", "code"}},
+ * Anthropic's {"type": "error", "error": {"type", "message"}}. */
 #ifndef SERVE_PROBLEM_H
 #define SERVE_PROBLEM_H
 
 #include "saccade/status.h"
 
 #include <stdbool.h>
+
+/* Whose words a request and its answer are in. */
+typedef enum serve_api {
+    SERVE_API_COMPLETIONS, /* OpenAI's of texts; all others are of conversations */
+    SERVE_API_CHAT,
+    SERVE_API_RESPONSES, /* OpenAI's /v1/responses */
+    SERVE_API_MESSAGES,  /* Anthropic's /v1/messages */
+    SERVE_API_EMBEDDINGS /* OpenAI's; of conversations or of texts */
+} serve_api;
 
 typedef struct serve_problem {
     int status;       /* HTTP; 0 = no problem */
@@ -24,6 +33,6 @@ bool serve_refuse(serve_problem *p, int status, const char *param, const char *c
 bool serve_refuse_status(serve_problem *p, sac_status status, const sac_error *err);
 
 /* The JSON text, owned by the caller; NULL without memory. */
-char *serve_problem_json(const serve_problem *p);
+char *serve_problem_json(const serve_problem *p, serve_api api);
 
 #endif

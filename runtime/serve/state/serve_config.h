@@ -59,6 +59,7 @@ typedef struct serve_config {
     double max_duration_s;    /* of a video */
     double decode_s;          /* for decoding one picture or video */
     size_t max_decoded_bytes; /* of all media in flight and kept, as the model takes them */
+    const char *request_log; /* a file that gets a line a request; NULL = none */
     bool quiet;
 } serve_config;
 

@@ -42,6 +42,8 @@ struct serve_server {
     serve_uploads *uploads; /* NULL = none are taken */
     serve_media_store *media;
     serve_metrics *metrics;
+    int request_log;         /* a descriptor; -1 = none is written; of the front's thread, with the next */
+    bool request_log_failed; /* which was said */
     serve_slot *slots; /* [config->n_slots], of the scheduler */
     sac_beginnings *beginnings; /* that their sessions share; NULL = none */
     serve_rounds *rounds;

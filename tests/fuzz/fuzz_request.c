@@ -1,0 +1,36 @@
+/* A request of each of the server's APIs: the first byte says of which (a serve_api, modulo their number), its bit 6 that unknown fields are
+ * taken, the rest is the body. It is taken, or refused with a status and one line that says why. */
+#include "fuzz.h"
+
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { VOCAB = 1000, N_APIS = SERVE_API_EMBEDDINGS + 1 };
+
+static void check_refusal(const serve_problem *p) {
+    bool known = p->status == 400 || p->status == 403 || p->status == 404 || p->status == 413;
+    if (!known || !p->message[0] || strlen(p->message) >= sizeof p->message) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    serve_config c;
+    serve_request r;
+    serve_problem p = {0};
+    size_t n_tree;
+    if (size == 0) return 0;
+    serve_api api = (serve_api)(data[0] % N_APIS);
+    serve_config_default(&c);
+    c.lenient_fields = data[0] & 0x40;
+    if (!serve_request_size(&n_tree, api, (const char *)data + 1, size - 1, &p)) {
+        check_refusal(&p);
+        return 0;
+    }
+    if (!serve_request_parse(&r, &c, VOCAB, api, (const char *)data + 1, size - 1, &p))
+        check_refusal(&p);
+    else if (p.status || (r.is_chat ? r.n_messages == 0 : !r.prompts))
+        abort();
+    serve_request_free(&r);
+    return 0;
+}

@@ -1,0 +1,121 @@
+"""Log probabilities of a prompt: 'echo' with 'logprobs' of a text completion, as lm-eval's client asks for them."""
+import math
+
+from server import Case, Server, main, read_events
+
+PROMPTS = ["Is the star red? The star is not", "How many circles are in the picture and what colour have they?"]
+
+
+class PromptLogprobs(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--slots", "2")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+
+    def complete(self, **more):
+        reply = self.server.post("/v1/completions", {"temperature": 0, "ignore_eos": True, **more})
+        self.assertEqual(reply.status, 200, reply.text)
+        return reply.json
+
+    def ids(self, text):
+        return self.server.post("/tokenize", {"prompt": text}).json["tokens"]
+
+    def test_they_are_those_of_steps(self):
+        """Each token's is the one that the model gives it behind the tokens before it, asked one by one."""
+        ids = self.ids(PROMPTS[0])
+        lists = self.complete(prompt=ids, echo=True, logprobs=5, max_tokens=1)["choices"][0]["logprobs"]
+        self.assertEqual([len(lists[k]) for k in ("tokens", "token_logprobs", "top_logprobs", "text_offset")], [len(ids) + 1] * 4)
+        self.assertEqual((lists["token_logprobs"][0], lists["top_logprobs"][0]), (None, None))
+        names = self.server.post("/tokenize", {"prompt": PROMPTS[0], "return_token_strs": True}).json["token_strs"]
+        self.assertEqual(lists["tokens"][:-1], names)
+        for i in range(1, len(ids)):
+            alone = self.complete(prompt=ids[:i], logprobs=20, max_tokens=1)["choices"][0]["logprobs"]
+            likeliest = alone["tokens"][0]
+            top = lists["top_logprobs"][i]
+            self.assertAlmostEqual(top[likeliest], alone["token_logprobs"][0], delta=2e-3)
+            self.assertEqual(max(top.values()), top[likeliest])
+            self.assertTrue(5 <= len(top) <= 6 and lists["tokens"][i] in top, top)
+            self.assertEqual(top[lists["tokens"][i]], lists["token_logprobs"][i])
+            if lists["tokens"][i] in alone["top_logprobs"][0]:
+                self.assertAlmostEqual(lists["token_logprobs"][i], alone["top_logprobs"][0][lists["tokens"][i]], delta=2e-3)
+            self.assertLessEqual(sum(map(math.exp, top.values())), 1.001)
+
+    def test_as_lm_eval_asks(self):
+        """The sum over the tokens behind the context, and whether each is the likeliest; without the answer's one token."""
+        context, whole = self.ids("Is the star"), self.ids(PROMPTS[0])
+        reply = self.complete(prompt=[whole, context], echo=True, logprobs=1, max_tokens=1, seed=1234)
+        choices = sorted(reply["choices"], key=lambda c: c["index"])
+        self.assertEqual(len(choices), 2)
+        lists = choices[0]["logprobs"]
+        values, tops = lists["token_logprobs"][len(context):-1], lists["top_logprobs"][len(context):-1]
+        self.assertEqual(len(values), len(whole) - len(context))
+        self.assertTrue(all(v <= max(t.values()) <= 0 for v, t in zip(values, tops)))
+        self.assertLess(sum(values), 0)
+        self.assertEqual(reply["usage"]["prompt_tokens"], len(whole) + len(context))
+
+    def test_without_an_answer(self):
+        for prompt in PROMPTS[0], self.ids(PROMPTS[0]), PROMPTS:
+            whole = self.complete(prompt=prompt, echo=True, logprobs=2, max_tokens=1)["choices"]
+            alone = self.complete(prompt=prompt, echo=True, logprobs=2, max_tokens=0, n=2)
+            self.assertEqual(alone["usage"]["completion_tokens"], 0)
+            self.assertEqual(len(alone["choices"]), 2 * len(whole))
+            for i, choice in enumerate(alone["choices"]):
+                self.assertEqual((choice["finish_reason"], choice["index"]), ("length", i))
+                full = whole[i // 2]["logprobs"]
+                self.assertEqual(choice["logprobs"], {k: v[:-1] for k, v in full.items()})
+                self.assertTrue(whole[i // 2]["text"].startswith(choice["text"]))
+        self.assertEqual(self.complete(prompt=PROMPTS[0], echo=True, max_tokens=0)["choices"][0]["text"], PROMPTS[0])
+
+    def test_the_answer_is_the_same(self):
+        for sampled in {}, {"temperature": 1.5, "seed": 4, "n": 3}:
+            plain = self.complete(prompt=PROMPTS[1], max_tokens=8, logprobs=1, **sampled)
+            scored = self.complete(prompt=PROMPTS[1], max_tokens=8, logprobs=1, echo=True, **sampled)
+            for a, b in zip(plain["choices"], scored["choices"]):
+                self.assertEqual(PROMPTS[1] + a["text"], b["text"])
+                n = len(a["logprobs"]["tokens"])
+                self.assertEqual(a["logprobs"]["tokens"], b["logprobs"]["tokens"][-n:])
+            self.assertEqual(plain["usage"]["total_tokens"], scored["usage"]["total_tokens"])
+            self.assertEqual(scored["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_stream(self):
+        body = {"prompt": PROMPTS, "echo": True, "logprobs": 1, "max_tokens": 3, "temperature": 0}
+        whole = self.complete(**body)["choices"]
+        events, done = read_events(self.server.post("/v1/completions", {**body, "ignore_eos": True, "stream": True}).text)
+        self.assertTrue(done)
+        texts, tokens, offsets = ["", ""], [[], []], [[], []]
+        for choice in (c for e in events for c in e["choices"]):
+            texts[choice["index"]] += choice["text"]
+            tokens[choice["index"]] += (choice["logprobs"] or {}).get("token_logprobs", [])
+            offsets[choice["index"]] += (choice["logprobs"] or {}).get("text_offset", [])
+        self.assertEqual(texts, [c["text"] for c in whole])
+        self.assertEqual(tokens, [c["logprobs"]["token_logprobs"] for c in whole])
+        self.assertEqual(offsets, [c["logprobs"]["text_offset"] for c in whole])
+
+    def test_offsets_are_of_characters(self):
+        text = "é ä star ü"
+        choice = self.complete(prompt=text, echo=True, logprobs=0, max_tokens=0)["choices"][0]
+        lists = choice["logprobs"]
+        self.assertTrue(all(0 <= o <= len(text) + 1 for o in lists["text_offset"]), lists)
+        for token, at in zip(lists["tokens"], lists["text_offset"]):
+            if token.isascii() and token.strip() and "<" not in token:
+                self.assertIn(token.strip(), text[max(at - 1, 0):at + len(token) + 1])
+
+    def test_what_is_refused(self):
+        for body, param in (({"max_tokens": 0}, "max_tokens"), ({"max_tokens": -1, "echo": True}, "max_tokens"),
+                            ({"echo": "yes"}, "echo"), ({"echo": True, "logprobs": 99}, "logprobs"),
+                            ({"echo": True, "suffix": "x"}, "suffix")):
+            reply = self.server.post("/v1/completions", {"prompt": "a", **body})
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), body)
+        reply = self.server.post("/v1/completions", {"prompt": [5] * 9000, "echo": True, "logprobs": 1})
+        self.assertEqual((reply.status, reply.json["error"]["code"]), (400, "context_length_exceeded"))
+        self.assertEqual(self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 0}).status, 400)
+        with Server("--slots", "1", "--prefill", "fastv") as packed:
+            reply = packed.post("/v1/completions", {"prompt": [5] * 600, "echo": True, "logprobs": 1, "max_tokens": 1})
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (400, "unsupported"))
+
+
+if __name__ == "__main__":
+    main()

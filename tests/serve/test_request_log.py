@@ -1,0 +1,106 @@
+"""--request-log: a line of JSON for each request, with what it took and none of its text; and the metrics that count the same."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from server import SACCADE, Case, Server, ask, main, sample
+
+
+class RequestLog(Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "requests.jsonl")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def lines(self):
+        with open(self.path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+
+    def test_lines(self):
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write('{"id": "of another run"}\n')
+        row = sample(video=False)
+        with Server("--slots", "1", "--api-key", "secret", "--request-log", self.path) as server:
+            key = {"Authorization": "Bearer secret"}
+            body = {"messages": [{"role": "user", "content": ask(row)}], "temperature": 0}
+            whole = server.post("/v1/chat/completions", body, headers=key).json
+            server.post("/v1/chat/completions", {**body, "stream": True, "max_tokens": 1}, headers=key)
+            server.post("/v1/completions", {"prompt": ["a b c", "d"], "n": 2, "max_tokens": 2, "ignore_eos": True}, headers=key)
+            server.post("/v1/chat/completions", {**body, "top_p": 7}, headers=key)
+            server.post("/v1/messages", {"messages": [], "max_tokens": 1}, headers=key)
+            server.post("/v1/chat/completions", body)
+            server.get("/nowhere/%22%0a%ff", headers=key)
+            server.get("/v1/models", headers=key)
+            server.request("OPTIONS", "/v1/models")
+            server.post("/tokenize", {"prompt": "a b"}, headers=key)
+        lines = self.lines()
+        self.assertEqual(lines[0], {"id": "of another run"})
+        first, stream, several, wrong, empty, stranger, nowhere, models, options, tokens = lines[1:]
+        usage = whole["usage"]
+        self.assertEqual((first["id"], first["model"], first["stream"], first["status"], first["media"]), (whole["id"], "demo", False, 200, 1))
+        self.assertEqual((first["prompt_tokens"], first["completion_tokens"]), (usage["prompt_tokens"], usage["completion_tokens"]))
+        self.assertEqual((first["method"], first["path"], first["client"], first["finish_reason"]),
+                         ("POST", "/v1/chat/completions", "127.0.0.1", "stop"))
+        self.assertTrue(0 <= first["queue_s"] < first["first_token_s"] <= first["total_s"], first)
+        self.assertRegex(first["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual((stream["stream"], stream["finish_reason"], stream["completion_tokens"]), (True, "length", 1))
+        self.assertGreater(stream["cached_tokens"], 0)
+        self.assertEqual((several["completion_tokens"], several["id"][:5]), (8, "cmpl-"))
+        self.assertEqual((wrong["status"], "top_p" in wrong["error"]), (400, True))
+        self.assertEqual((empty["status"], empty["path"]), (400, "/v1/messages"))
+        self.assertEqual((stranger["status"], stranger["error"]), (401, "invalid_api_key"))
+        self.assertEqual((nowhere["status"], nowhere["path"]), (404, None))
+        self.assertEqual((models["status"], models["method"], options["status"], tokens["status"]), (200, "GET", 405, 200))
+        with open(self.path, encoding="utf-8") as f:
+            text = f.read()
+        self.assertFalse(any(secret in text for secret in ("secret", row["question"], "base64", "a b c")))
+
+    def test_a_client_that_leaves(self):
+        with Server("--slots", "1", "--request-log", self.path) as server:
+            line = server.connect()
+            body = json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5000, "ignore_eos": True, "stream": True})
+            line.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            line.recv(100)
+            line.close()
+            server.wait_for(lambda: server.n_requests() == 0 and os.path.getsize(self.path) > 0, "the request does not end")
+        self.assertEqual([(x["status"], x["left"]) for x in self.lines()], [(200, True)])
+
+    def test_files_that_cannot_be_written(self):
+        command = [SACCADE, "serve", "--port", "0", "--request-log", os.path.join(self.folder.name, "no", "file")]
+        end = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        self.assertNotEqual(end.returncode, 0)
+        self.assertIn("--request-log", end.stderr)
+        server = Server("--slots", "1", "--request-log", "/dev/full", check=False)
+        for _ in range(3):
+            self.assertEqual(server.chat("x", max_tokens=1).status, 200)
+        code, errors = server.stop()
+        self.assertEqual((code, errors.count("--request-log")), (0, 1), errors)
+
+    def test_metrics(self):
+        with Server("--slots", "1", "--queue", "0") as server:
+            row = sample(video=False)
+            for _ in range(2):
+                server.answer(ask(row), max_tokens=3)
+            for old, new in (("gpu_prefix_cache_queries_total", "prefix_cache_queries_total"), ("gpu_prefix_cache_hits_total", "prefix_cache_hits_total"),
+                             ("gpu_cache_usage_perc", "kv_cache_usage_perc")):
+                self.assertEqual(server.metric("vllm:" + old), server.metric("vllm:" + new))
+            self.assertEqual((server.metric("vllm:mm_cache_queries_total"), server.metric("vllm:mm_cache_hits_total")), (2, 1))
+            self.assertEqual(server.metric("vllm:prompt_tokens_cached_total"), server.metric("vllm:prefix_cache_hits_total"))
+            self.assertGreater(server.metric("vllm:prompt_tokens_cached_total"), 0)
+            self.assertEqual(server.metric("vllm:request_time_per_output_token_seconds_count"), 2)
+            held = server.connect()
+            body = json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": 4000, "ignore_eos": True, "stream": True})
+            held.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            held.recv(100)
+            self.assertEqual(server.chat("x", max_tokens=1).status, 429)
+            held.close()
+            text = server.get("/metrics").text
+            self.assertTrue(re.search(r'^vllm:admission_rejections_total\{engine="0",model_name="demo",reason="queue_full"\} 1$', text, re.M), text)
+
+
+if __name__ == "__main__":
+    main()
