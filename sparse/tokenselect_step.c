@@ -7,6 +7,8 @@
 
 #include "attend.h"
 
+#include <string.h>
+
 #define MOST_GATHERED_BYTES ((int64_t)1 << 30)
 
 static int64_t layer_bytes(const sac_tokenselect *s, const sac_attention_shape *shape) {
@@ -31,7 +33,10 @@ void sac_tokenselect_take_steps(void *state, const double *p, const sac_attentio
                                 const sac_memory *memory) {
     sac_tokenselect *s = state;
     size_t n_layers = (size_t)shape->n_layers, query = (size_t)(shape->n_heads * shape->head_dim);
-    sac_tokenselect_take(state, p, shape, memory);
+    double of_step[sizeof s->p / sizeof *s->p];
+    memcpy(of_step, p, sizeof of_step);
+    of_step[TS_MEANS] = 1; /* a step has one query */
+    sac_tokenselect_take(state, of_step, shape, memory);
     s->n_layers = shape->n_layers;
     s->cached_query = sac_take_device(memory, n_layers * query * sizeof *s->cached_query);
     s->cached = sac_take_device(memory, n_layers * (size_t)s->capacity * sizeof *s->cached);
@@ -72,7 +77,8 @@ static sac_status gather_rows(sac_tokenselect *s, const sac_layer_attention *a, 
                               const int32_t *chosen, int64_t n_chosen, sac_choice *choice) {
     int64_t init = (int64_t)s->p[TS_INIT], local = (int64_t)s->p[TS_LOCAL], n = init + n_chosen + local,
             d = a->shape->head_dim, bytes = layer_bytes(s, a->shape);
-    bool keeps = !stays_never(s) && s->n_gathered == a->shape->n_layers, *is_gathered = &s->is_gathered[a->layer];
+    bool keeps = !stays_never(s) && s->n_gathered == a->shape->n_layers,
+         *is_gathered = &s->is_gathered[a->layer];
     if (a->shape->measure_mass) return SAC_UNSUPPORTED;
     sac_kv_view view = {.k = s->gathered_k + (keeps ? a->layer * bytes : 0),
                         .v = s->gathered_v + (keeps ? a->layer * bytes : 0),

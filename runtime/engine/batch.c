@@ -194,7 +194,7 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
         if (items[i].status != SAC_OK || !s->reply.pending || sac_step_take_ahead(s)) continue;
-        if (sac_renew_is_due(s))
+        if (sac_renew_is_due(s) || sac_decoder_step_rows(&s->decoder) > b->rows.capacity)
             run_alone(b, &items[i]);
         else
             b->places[n_together++] = i;

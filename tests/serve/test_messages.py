@@ -163,6 +163,10 @@ class Messages(Case):
         self.assertEqual(n, chat.json["usage"]["prompt_tokens"])
         counted = self.post(self.tools, {"messages": messages, "tools": [LOOK]}, "/v1/messages/count_tokens")
         self.assertEqual(counted.json, {"input_tokens": n})
+        pieces = [{"type": "thinking", "thinking": part, "signature": ""} for part in ("h", "", "m")]
+        split = [messages[0], turn([*pieces, *messages[1]["content"][1:]], "assistant"), messages[2]]
+        counted = self.post(self.tools, {"messages": split, "tools": [LOOK]}, "/v1/messages/count_tokens")
+        self.assertEqual(counted.json, {"input_tokens": n})
         for content in "", None, []:
             result = {"type": "tool_result", "tool_use_id": "toolu_1"}
             if content is not None:

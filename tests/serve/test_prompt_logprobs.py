@@ -111,6 +111,9 @@ class PromptLogprobs(Case):
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), body)
         reply = self.server.post("/v1/completions", {"prompt": [5] * 9000, "echo": True, "logprobs": 1})
         self.assertEqual((reply.status, reply.json["error"]["code"]), (400, "context_length_exceeded"))
+        several = {"prompt": [[5] * 100, [6] * 3100], "echo": True, "logprobs": 20, "n": 16, "max_tokens": 0}
+        reply = self.server.post("/v1/completions", several)
+        self.assertEqual((reply.status, "a request" in reply.json["error"]["message"]), (400, True), reply.text[:300])
         self.assertEqual(self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 0}).status, 400)
         with Server("--slots", "1", "--prefill", "fastv") as packed:
             reply = packed.post("/v1/completions", {"prompt": [5] * 600, "echo": True, "logprobs": 1, "max_tokens": 1})

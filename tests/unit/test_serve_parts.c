@@ -483,6 +483,14 @@ static void priorities(void **state) {
         for (int i = 0; i < 4; i++) assert_int_equal(take_weighed(q), wanted[shared][i]);
         free(q);
     }
+    serve_queue *q = calloc(1, sizeof *q); /* a client that shares the bucket is another one */
+    serve_job strangers[2] = {{.client = 1}, {.client = 1 + SERVE_CLIENT_BUCKETS, .priority = -5}};
+    weighed = strangers;
+    weights[0] = 1;
+    weights[1] = 2;
+    for (int i = 0; i < 2; i++) serve_queue_add(q, &strangers[i]);
+    for (int i = 0; i < 2; i++) assert_int_equal(take_weighed(q), i);
+    free(q);
     assert_true(serve_precedes(false, 1, -1, 1, 0) && !serve_precedes(false, 1, -1, 2, 0));
     assert_true(serve_precedes(true, 1, -1, 2, 0) && !serve_precedes(true, 1, 0, 2, 0));
 }

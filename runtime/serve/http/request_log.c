@@ -47,17 +47,20 @@ static double seconds(int64_t from, int64_t to) {
     return from && to > from ? (double)(to - from) * 1e-9 : 0;
 }
 
+/* A message may repeat what was asked, so it is not logged. */
+static void add_error(json_t *line, const serve_problem *p) {
+    const char *kind = p->status < 500 ? "invalid_request" : "server_error";
+    if (p->status) json_object_set_new(line, "error", text_of(p->code ? p->code : kind));
+}
+
 static void add_job(json_t *line, serve_job *j) {
     pthread_mutex_lock(&j->lock);
     serve_tally t = j->tally;
-    serve_problem problem = j->problem;
     bool stream = j->stream;
     pthread_mutex_unlock(&j->lock);
     json_object_set_new(line, "id", json_string(j->id));
     json_object_set_new(line, "model", text_of(j->model));
     json_object_set_new(line, "stream", json_boolean(stream));
-    if (problem.status)
-        json_object_set_new(line, "error", text_of(problem.code ? problem.code : problem.message));
     if (!t.started_ns) return;
     json_object_set_new(line, "queue_s", json_real(seconds(j->arrived_ns, t.started_ns)));
     if (!t.n_prompt) return;
@@ -72,15 +75,19 @@ static void add_job(json_t *line, serve_job *j) {
 static json_t *line_of(const serve_exchange *x, bool left) {
     char address[64];
     serve_connection_write_address(x->connection, address, sizeof address);
-    json_t *line = json_pack("{s:o, s:s, s:s, s:o, s:i, s:f}", "time", time_now(), "client", address,
-                             "method", x->method, "path", text_of(x->path), "status", x->status, "total_s",
-                             seconds(x->arrived_ns, sac_now_ns()));
+    json_t *line = json_pack("{s:o, s:s, s:o, s:o, s:i, s:f}", "time", time_now(), "client", address,
+                             "method", text_of(x->method), "path", text_of(x->path), "status", x->status,
+                             "total_s", seconds(x->arrived_ns, sac_now_ns()));
     if (!line) return NULL;
     if (left) json_object_set_new(line, "left", json_true());
-    if (x->job)
-        add_job(line, x->job);
-    else if (x->problem.status)
-        json_object_set_new(line, "error", text_of(x->problem.code ? x->problem.code : x->problem.message));
+    serve_problem problem = x->problem;
+    if (x->job) {
+        pthread_mutex_lock(&x->job->lock);
+        if (x->job->problem.status) problem = x->job->problem;
+        pthread_mutex_unlock(&x->job->lock);
+    }
+    add_error(line, &problem);
+    if (x->job) add_job(line, x->job);
     return line;
 }
 

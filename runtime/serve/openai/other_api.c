@@ -1,7 +1,10 @@
 #include "other_api.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+static const char reasoning_key[] = "reasoning_content";
 
 bool serve_other_no_memory(serve_problem *p) {
     return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
@@ -35,11 +38,38 @@ static bool read_fields(other_request *o, const json_t *body, const other_field 
     return true;
 }
 
+/* Pieces side by side, as one text. */
+static json_t *joined(const json_t *pieces) {
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < json_array_size(pieces); i++) n += json_string_length(json_array_get(pieces, i));
+    char *text = malloc(n + 1);
+    if (!text) return NULL;
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        const json_t *piece = json_array_get(pieces, i);
+        memcpy(text + at, json_string_value(piece), json_string_length(piece));
+        at += json_string_length(piece);
+    }
+    json_t *whole = json_stringn(text, n);
+    free(text);
+    return whole;
+}
+
+/* Reasoning comes in blocks, as many as somebody likes to send: they are put together once, at the end. */
+static bool join_reasoning(other_request *o) {
+    for (size_t i = 0; i < json_array_size(o->messages); i++) {
+        json_t *message = json_array_get(o->messages, i), *pieces = json_object_get(message, reasoning_key);
+        if (json_is_array(pieces) && !serve_other_set(message, reasoning_key, joined(pieces), o->p))
+            return false;
+    }
+    return true;
+}
+
 bool serve_other_read(json_t **body, json_t **said, const other_field *fields, other_check_fn *finish,
                       serve_problem *p) {
     other_request o = {.chat = json_object(), .messages = json_array(), .said = json_object(), .p = p};
-    bool ok = o.chat && o.messages && o.said ? read_fields(&o, *body, fields) && finish(&o, *body)
-                                             : serve_other_no_memory(p);
+    bool ok = o.chat && o.messages && o.said
+                  ? read_fields(&o, *body, fields) && finish(&o, *body) && join_reasoning(&o)
+                  : serve_other_no_memory(p);
     if (ok) ok = json_object_set(o.chat, "messages", o.messages) == 0 || serve_other_no_memory(p);
     json_decref(o.messages);
     json_decref(ok ? *body : o.chat);
@@ -72,8 +102,6 @@ json_t *serve_other_media(const char *kind, const char *url, serve_problem *p) {
 }
 
 /* ---------------------------------------------------------------- messages */
-
-static const char reasoning_key[] = "reasoning_content";
 
 /* A message of the model that holds nothing but its reasoning waits for what it said. */
 static json_t *last_of_model(const other_request *o, bool silent) {
@@ -116,8 +144,9 @@ bool serve_other_call(other_request *o, const char *id, const char *name, json_t
 
 bool serve_other_reasoning(other_request *o, const char *text) {
     json_t *thought = last_of_model(o, true);
-    const char *had = json_string_value(json_object_get(thought, reasoning_key));
     if (!thought) thought = append(o, json_pack("{s:s}", "role", "assistant"));
-    return thought &&
-           serve_other_set(thought, reasoning_key, json_sprintf("%s%s", had ? had : "", text), o->p);
+    if (thought && !json_object_get(thought, reasoning_key))
+        json_object_set_new(thought, reasoning_key, json_array());
+    json_t *pieces = json_object_get(thought, reasoning_key);
+    return pieces && (json_array_append_new(pieces, json_string(text)) == 0 || serve_other_no_memory(o->p));
 }

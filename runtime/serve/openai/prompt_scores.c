@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits of a chunk, and log probabilities of a prompt: about 100 bytes each. */
+/* Logits of a chunk, and log probabilities of a request: 100 bytes each, and some 200 a token. */
 enum { CHUNK_LOGITS = 1 << 22, MIN_CHUNK = 16, MAX_CHUNK = 256, MAX_ENTRIES = 1 << 20 };
 
 struct serve_prompt_scores {
@@ -39,16 +39,20 @@ static sac_status read_ids(serve_prompt_scores *p, const serve_prompt *prompt, s
     return SAC_OK;
 }
 
-static sac_status check_size(const serve_prompt_scores *p, int64_t n_ctx, sac_error *err) {
+static sac_status check_size(const serve_prompt_scores *p, int64_t n_copies, int64_t *n_given, int64_t n_ctx,
+                             sac_error *err) {
     if (p->n == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "the prompt has no tokens");
     if (p->n >= n_ctx)
         return sac_fail(err, SAC_TOO_LONG, "the prompt has %lld tokens, and the context has %lld",
                         (long long)p->n, (long long)n_ctx);
-    if (p->n_top < 0 || p->n * (p->n_top + 1) <= MAX_ENTRIES) return SAC_OK;
-    return sac_fail(
-        err, SAC_TOO_LONG,
-        "'echo' with 'logprobs': %lld tokens with %d log probabilities each; at most %d are given",
-        (long long)p->n, p->n_top + 1, MAX_ENTRIES);
+    if (p->n_top < 0) return SAC_OK;
+    *n_given += p->n * (p->n_top + 1) * n_copies;
+    if (*n_given <= MAX_ENTRIES) return SAC_OK;
+    return sac_fail(err, SAC_TOO_LONG,
+                    "'echo' with 'logprobs': %d log probabilities of %lld tokens in %lld choices, with the "
+                    "prompts before "
+                    "%lld; at most %d a request are given",
+                    p->n_top + 1, (long long)p->n, (long long)n_copies, (long long)*n_given, MAX_ENTRIES);
 }
 
 /* No chunk of a long prompt is much shorter than the others: few rows go another way through the processor's kernels, and one
@@ -61,9 +65,10 @@ static int64_t choose_chunk(int64_t n, int n_vocab) {
     return (n + n_chunks - 1) / n_chunks;
 }
 
-static sac_status begin(serve_prompt_scores *p, const serve_prompt *prompt, int64_t n_ctx, sac_error *err) {
+static sac_status begin(serve_prompt_scores *p, const serve_prompt *prompt, int64_t n_copies,
+                        int64_t *n_given, int64_t n_ctx, sac_error *err) {
     SAC_TRY(read_ids(p, prompt, err));
-    SAC_TRY(check_size(p, n_ctx, err));
+    SAC_TRY(check_size(p, n_copies, n_given, n_ctx, err));
     p->chunk = choose_chunk(p->n, p->n_vocab);
     p->entries = json_array();
     if (p->n_top >= 0) p->logits = malloc((size_t)p->chunk * (size_t)p->n_vocab * sizeof *p->logits);
@@ -74,12 +79,13 @@ static sac_status begin(serve_prompt_scores *p, const serve_prompt *prompt, int6
 }
 
 sac_status serve_prompt_scores_open(serve_prompt_scores **out, sac_session *s, const serve_tokens *tokens,
-                                    const serve_prompt *prompt, int n_top, int64_t n_ctx, sac_error *err) {
+                                    const serve_prompt *prompt, int n_top, int64_t n_copies, int64_t *n_given,
+                                    int64_t n_ctx, sac_error *err) {
     serve_prompt_scores *p = calloc(1, sizeof *p);
     *out = NULL;
     if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for the request");
     *p = (serve_prompt_scores){.session = s, .tokens = tokens, .n_top = n_top, .n_vocab = tokens->n};
-    sac_status st = begin(p, prompt, n_ctx, err);
+    sac_status st = begin(p, prompt, n_copies, n_given, n_ctx, err);
     if (st == SAC_OK) *out = p;
     if (st != SAC_OK) serve_prompt_scores_free(p);
     return st;

@@ -9,9 +9,11 @@
 typedef struct serve_prompt_scores serve_prompt_scores;
 
 /* The session is begun anew; it, the tokens and the prompt must outlive it. n_top < 0: no log probabilities are wanted, the prompt is
- * run alone. TOO_LONG: the prompt does not fit the session, or so many entries are not given. */
+ * run alone. n_copies: choices that repeat the entries; *n_given: entries of the request so far, which this adds to. TOO_LONG: the
+ * prompt does not fit the session, or so many entries are not given. */
 sac_status serve_prompt_scores_open(serve_prompt_scores **out, sac_session *s, const serve_tokens *tokens,
-                                    const serve_prompt *prompt, int n_top, int64_t n_ctx, sac_error *err);
+                                    const serve_prompt *prompt, int n_top, int64_t n_copies, int64_t *n_given,
+                                    int64_t n_ctx, sac_error *err);
 void serve_prompt_scores_free(serve_prompt_scores *p); /* NULL is fine */
 
 /* Runs the next chunk; *done: that was the last. UNSUPPORTED for a prefill method that drops tokens. */

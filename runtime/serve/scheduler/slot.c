@@ -9,6 +9,7 @@
 #include "status.h"
 #include "tokens.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,12 +103,23 @@ static sac_status begin_scores(serve_slot *slot, sac_error *err) {
     const serve_request *r = slot->job->request;
     return serve_prompt_scores_open(&slot->scores, slot->session, slot->server->tokens,
                                     &r->prompts[slot->choice / r->n_choices],
-                                    r->score_prompt ? r->sampling.top_logprobs : -1, slot->server->n_ctx, err);
+                                    r->score_prompt ? r->sampling.top_logprobs : -1, r->n_choices,
+                                    &slot->n_entries, slot->server->n_ctx, err);
+}
+
+/* Of a text, the tokens are not counted yet: four bytes each. */
+static double count_behind(const serve_slot *slot) {
+    const serve_request *r = slot->job->request;
+    double n = 0;
+    for (size_t i = (size_t)(slot->choice / r->n_choices) + 1; !r->is_chat && i < r->n_prompts; i++)
+        n += (double)r->prompts[i].n / (r->prompts[i].ids ? 1 : 4);
+    return n;
 }
 
 static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
     const serve_request *r = slot->job->request;
-    bool scores = (r->score_prompt || r->no_answer) && slot->choice % r->n_choices == 0;
+    bool is_first = slot->choice % r->n_choices == 0, scores = (r->score_prompt || r->no_answer) && is_first;
+    if (is_first) slot->n_behind = count_behind(slot);
     sac_error err = {0};
     slot->n_tokens = 0;
     slot->decoding = false;
@@ -116,7 +128,7 @@ static void begin_choice(serve_slot *slot, uint64_t ticket, double n_left) {
     slot->turn = (serve_turn){.ticket = ticket,
                               .group = slot->server->config->shared_priorities ? 0 : j->client,
                               .priority = j->priority,
-                              .n_left = n_left};
+                              .n_left = n_left + slot->n_behind};
     if (slot->constraint) serve_constraint_restart(slot->constraint);
     sac_status st = set_up(slot, &err);
     if (st == SAC_OK) st = scores ? begin_scores(slot, &err) : begin_work(slot, &err);
@@ -127,7 +139,8 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
     const serve_request *r = slot->job->request;
     serve_answer_begin(&slot->answer, slot->job);
     if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
-    if (r->embed) slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
+    if (r->embed)
+        slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
     if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden))
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open();
@@ -140,6 +153,7 @@ static void take(serve_slot *slot, serve_job *j) {
     slot->job = j;
     slot->choice = 0;
     slot->n_all = 0;
+    slot->n_entries = 0;
     j->started_ns = slot->first_ns = slot->last_ns = sac_now_ns();
     serve_metrics_observe(slot->server->metrics, SERVE_TIME_queue,
                           (double)(j->started_ns - j->arrived_ns) * 1e-9);
@@ -173,7 +187,7 @@ static void run_scores(serve_slot *slot) {
     bool done = false;
     int64_t n = serve_prompt_scores_n(slot->scores), n_characters;
     sac_status st = serve_prompt_scores_next(slot->scores, &done, &err);
-    slot->turn.n_left = (double)serve_prompt_scores_left(slot->scores);
+    slot->turn.n_left = (double)serve_prompt_scores_left(slot->scores) + slot->n_behind;
     if (done) {
         json_t *entries = serve_prompt_scores_take(slot->scores, &n_characters);
         serve_answer_prompt(&slot->answer, entries, n_characters);
@@ -188,6 +202,12 @@ static void run_scores(serve_slot *slot) {
     if (st != SAC_OK) fail(slot, st, &err);
 }
 
+static bool is_finite(const float *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i])) return false;
+    return true;
+}
+
 void serve_slot_run_piece(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done;
@@ -200,7 +220,13 @@ void serve_slot_run_piece(serve_slot *slot, double seconds) {
         fail(slot, st, &err);
         return;
     }
-    slot->turn.n_left = sac_session_work_left(slot->session);
+    slot->turn.n_left = sac_session_work_left(slot->session) + slot->n_behind;
+    if (done && slot->hidden && !is_finite(slot->hidden, (size_t)slot->server->info.hidden)) {
+        st =
+            sac_fail(&err, SAC_BAD_FILE, "the model's hidden state is not a number; its file may be damaged");
+        fail(slot, st, &err);
+        return;
+    }
     if (done && slot->hidden) {
         finish_choice(slot); /* what is wanted of the prompt is there */
         return;

@@ -21,9 +21,12 @@ struct serve_slot {
     serve_answer answer;
     serve_constraint *constraint; /* NULL = any text */
     serve_places *places;         /* NULL = not asked for */
-    struct serve_prompt_scores *scores; /* while the prompt's log probabilities are made; NULL = they are not */
-    float *hidden;                /* [hidden] that each prompt leaves; NULL = nothing is kept of them */
-    bool scored;                  /* the prompt's rows are from there */
+    struct serve_prompt_scores
+        *scores;       /* while the prompt's log probabilities are made; NULL = they are not */
+    int64_t n_entries; /* log probabilities of prompts that the request was given */
+    double n_behind;   /* about how many tokens the request's later prompts have */
+    float *hidden;     /* [hidden] that each prompt leaves; NULL = nothing is kept of them */
+    bool scored;       /* the prompt's rows are from there */
     sac_events events;
     serve_trace *trace; /* of what the session holds; NULL = nothing is known of it */
     int64_t n_tokens;   /* of the choice */

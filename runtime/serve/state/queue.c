@@ -51,22 +51,30 @@ typedef struct candidate {
     double weight;
 } candidate;
 
+/* Below 0: `j` goes before `other` by its priority. Clients that share a bucket do not share their priorities. */
+static int compare_priorities(const serve_queue *q, const serve_job *j, const serve_job *other) {
+    if (!q->shared_priorities && j->client != other->client) return 0;
+    return (j->priority > other->priority) - (j->priority < other->priority);
+}
+
 /* One a bucket; those of earlier arrival where the others are alike. */
-static void find_candidates(const serve_queue *q, const serve_judge *judge, candidate best[SERVE_CLIENT_BUCKETS]) {
+static void find_candidates(const serve_queue *q, const serve_judge *judge,
+                            candidate best[SERVE_CLIENT_BUCKETS]) {
     for (serve_job *j = q->first; j; j = j->queue_next) {
         candidate *b = &best[bucket_of(j)];
-        if ((b->job && j->priority > b->job->priority) || !may_be_taken(judge, j)) continue;
+        const int order = b->job ? compare_priorities(q, j, b->job) : -1;
+        if (order > 0 || !may_be_taken(judge, j)) continue;
         const double weight = weight_of(judge, j);
-        if (!b->job || j->priority < b->job->priority || weight < b->weight) *b = (candidate){j, weight};
+        if (order < 0 || weight < b->weight) *b = (candidate){j, weight};
     }
 }
 
 /* The job that has waited longest, if none of its client's comes first by its priority. */
-static serve_job *find_oldest(const serve_queue *q, const serve_judge *judge, const candidate best[SERVE_CLIENT_BUCKETS],
-                              int64_t priority) {
+static serve_job *find_oldest(const serve_queue *q, const serve_judge *judge,
+                              const candidate best[SERVE_CLIENT_BUCKETS], int64_t priority) {
     for (serve_job *j = q->first; j; j = j->queue_next) {
         const serve_job *own = best[bucket_of(j)].job;
-        if (own && j->priority == own->priority && (!q->shared_priorities || j->priority == priority) &&
+        if (own && compare_priorities(q, own, j) >= 0 && (!q->shared_priorities || j->priority == priority) &&
             may_be_taken(judge, j))
             return j;
     }
@@ -81,7 +89,8 @@ static int64_t first_priority(const candidate best[SERVE_CLIENT_BUCKETS]) {
     return first;
 }
 
-static serve_job *find_lightest(const serve_queue *q, const candidate best[SERVE_CLIENT_BUCKETS], int64_t priority) {
+static serve_job *find_lightest(const serve_queue *q, const candidate best[SERVE_CLIENT_BUCKETS],
+                                int64_t priority) {
     serve_job *found = NULL;
     double least = 0;
     for (size_t i = 0; i < SERVE_CLIENT_BUCKETS; i++) {
@@ -104,7 +113,8 @@ static serve_job *find_next(const serve_queue *q, const serve_judge *judge) {
     candidate best[SERVE_CLIENT_BUCKETS] = {{0}};
     find_candidates(q, judge, best);
     const int64_t priority = first_priority(best);
-    return is_turn_of_oldest(q, judge) ? find_oldest(q, judge, best, priority) : find_lightest(q, best, priority);
+    return is_turn_of_oldest(q, judge) ? find_oldest(q, judge, best, priority)
+                                       : find_lightest(q, best, priority);
 }
 
 serve_job *serve_queue_next(const serve_queue *q, const serve_judge *judge) {
