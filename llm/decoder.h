@@ -74,7 +74,7 @@ typedef struct sac_decoder {
     sac_decoder_layer *layers;               /* [n_layers] */
     const struct sac_controller *controller; /* what came with the model for ADORE (sparse/controller.h), or
                                                 NULL */
-    const float *head_losses;                /* and for DuoAttention: [n_layers][n_kv_heads], or NULL */
+    const float *head_losses;                /* for DuoAttention: [attending layers][n_kv_heads], or NULL */
     int n_adapters;                          /* that are kept apart, in every layer */
     int64_t most_rank;                       /* of theirs */
 } sac_decoder;

@@ -22,7 +22,9 @@
 #include "clock.h"
 
 enum { BLOCK = 128 };
-enum { LISTS_BYTES = 128 << 20 }; /* room for lists, and enough blocks of queries to fill a card */
+enum {
+    LISTS_BYTES = 128 << 20
+}; /* room for lists, as much for scores, and enough blocks of queries to fill a card */
 enum { TAU, STRIDE, SINK, LOCAL, DENSE_LAYERS, MIN };
 
 static const sac_method_param params[] = {
@@ -100,13 +102,14 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                  .local = (int64_t)p[LOCAL],
                  .n_ctx = shape->n_ctx,
                  .n_columns = n_blocks_of(shape->n_ctx)};
-    int64_t fit = LISTS_BYTES / (x->n_heads * x->n_ctx * (int64_t)sizeof(int32_t));
+    int64_t n_scores =
+        BLOCK / x->stride * ((x->n_ctx + x->stride - 1) / x->stride); /* of a block of queries */
+    int64_t fit = LISTS_BYTES / (x->n_heads * max_i64(x->n_ctx, n_scores) * (int64_t)sizeof(int32_t));
     int64_t most = max_i64(1, 2 * sac_queries_at_once(shape) / BLOCK);
     x->at_once = min_i64(max_i64(fit, 1), min_i64(most, x->n_columns));
     size_t lists = (size_t)(x->at_once * x->n_heads), n_columns = (size_t)x->n_columns;
-    size_t units = (size_t)(BLOCK / x->stride), n_units = (size_t)((x->n_ctx + x->stride - 1) / x->stride);
     x->sums = sac_take_device(memory, lists * n_columns * sizeof(float));
-    x->scores = sac_take_device(memory, lists * units * n_units * sizeof(float));
+    x->scores = sac_take_device(memory, lists * (size_t)n_scores * sizeof(float));
     x->columns = sac_take_device(memory, lists * n_columns * sizeof(int32_t));
     x->rows = sac_take_device(memory, lists * (size_t)x->n_ctx * sizeof(int32_t));
     x->start = sac_take_device(memory, (lists + 1) * sizeof(int64_t));

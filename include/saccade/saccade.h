@@ -317,7 +317,7 @@ typedef struct sac_video_options {
     double
         skip_s; /* of a video longer than max_frames at fps and twice this, so many seconds at both ends are left
                            out, and fps counts frames to the nearest number (SmolVLM); 0 = none */
-    int pace;      /* 1: frames at fps stand at whole steps of time (GLM-4.1V), 2: so many as the video's length asks for, whatever
+    int pace; /* 1: frames at fps stand at whole steps of time (GLM-4.1V), 2: so many as the video's length asks for, whatever
                       fps is, if it is not 0 (GLM-4.6V); 0: they are spread evenly */
     double most_s; /* of pace 1: a longer video gets no more frames than one of so many seconds */
 } sac_video_options;
@@ -718,9 +718,10 @@ SAC_API void sac_beginnings_get_report(sac_beginnings *b, sac_beginnings_report 
 /* Where beginnings are kept that no session holds any more. */
 typedef struct sac_store_options {
     size_t memory_bytes; /* of the host, at most, beside one block of 64 rows for each thread that copies */
-    const char *dir;     /* NULL: nothing outlives the process. Otherwise a folder for files of rows, made where there is none;
+    const char *
+        dir; /* NULL: nothing outlives the process. Otherwise a folder for files of rows, made where there is none;
                             several processes may have it. Who can write to it decides what the model answers. */
-    size_t disk_bytes;   /* of files there, at most (docs/server.md: of several processes about) */
+    size_t disk_bytes; /* of files there, at most (docs/server.md: of several processes about) */
     /* A line about files that are damaged or cannot be written, from any thread; or NULL. */
     void (*say)(void *ctx, const char *line);
     void *say_ctx;
@@ -746,7 +747,8 @@ SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error
 /* ---- steps of several sessions together: every linear layer runs once for all of them, which on a machine
  * bound by memory costs little more than for one. Rotation, keys and values, attention and sampling stay each
  * session's own, so sessions may differ in length, methods, formats and sampling. All must be of the batch's
- * model. Answers are those of lone steps: docs/architecture.md says where bit for
+ * model. A step takes one of the max_sessions rows, one that rebuilds tokens (ADORE) as many more as it rebuilds;
+ * what does not fit goes in another pass. Answers are those of lone steps: docs/architecture.md says where bit for
  * bit. */
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 

@@ -32,6 +32,7 @@ SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, s
 #pragma GCC unroll 8
         for (int j = 0; j < n_w; j++) {
             vf wv = vf_load_as(t, w + (size_t)j * w_row_bytes, p);
+            /* the next step's; behind the last one there is nothing, which a prefetch may ask for */
             if (n_w > 1) __builtin_prefetch(w + (size_t)(j + n_w) * w_row_bytes + p * weight_bytes);
 #pragma GCC unroll 6
             for (int i = 0; i < n_x; i++) acc[j][i] = vf_fma(wv, xv[i], acc[j][i]);

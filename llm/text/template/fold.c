@@ -61,7 +61,7 @@ static const sac_tmpl_node *bad_dict(sac_tmpl_run *r, const sac_tmpl_node *n, bo
     case SAC_NODE_LIST:
     case SAC_NODE_TUPLE:
     case SAC_NODE_DICT: break;
-    default: is_folded = n->kind < SAC_NODE_DATA;
+    default: is_folded = n->kind < SAC_NODE_DATA; /* an expression; syntax.h has the statements behind them */
     }
     const sac_tmpl_node *bad = bad_dict(r, n->a, is_folded);
     if (!bad) bad = bad_dict(r, n->b, is_folded);
