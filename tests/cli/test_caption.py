@@ -593,18 +593,18 @@ class Report(CaptionCase):
 
     def test_files_of_a_folder_that_are_left_out(self):
         folder, out = self.fill(n=1), self.path("out")
-        for name in "a.tiff", "b.HEIC", "c.heic", "README", ".hidden.heic", "d.\u00fc":
+        for name in "a.dng", "b.CR2", "c.cr2", "README", ".hidden.cr2", "d.\u00fc":
             self.path("in/" + name, "x")
         run = self.caption(folder, "--out", out)
         self.assertIn("skipped    5 files: no pictures or videos that can be read ",
                       run.stdout)
         report = json.loads(read(os.path.dirname(self.journal(out)), "report.json"))
-        self.assertEqual(report["skipped"], {"tiff": 1, "heic": 2, "no ending": 1, "other": 1})
-        self.assertEqual(report["skipped_files"], ["README", "a.tiff", "b.HEIC", "c.heic", "d.\u00fc"])
-        self.assertIn("\n           README, a.tiff, b.HEIC, c.heic, d.\u00fc\n", run.stdout)
+        self.assertEqual(report["skipped"], {"dng": 1, "cr2": 2, "no ending": 1, "other": 1})
+        self.assertEqual(report["skipped_files"], ["README", "a.dng", "b.CR2", "c.cr2", "d.\u00fc"])
+        self.assertIn("\n           README, a.dng, b.CR2, c.cr2, d.\u00fc\n", run.stdout)
         os.remove(os.path.join(folder, "p000.png"))
         run = self.caption(folder, "--out", self.path("none"), code=65)
-        self.assert_refused(run, 65, "2 of its 5 files are .heic; convert them to PNG, JPEG or WebP")
+        self.assert_refused(run, 65, "2 of its 5 files are .cr2; convert them to PNG, JPEG or WebP")
 
 
 def children(pid):
@@ -636,6 +636,31 @@ class Decoding(CaptionCase):
             self.assertEqual(*(read(out, "captions.jsonl") for out in outs))
             self.assertEqual([os.path.basename(r["id"]) for r in lines(outs[0], "captions.jsonl") if "error" in r],
                              ["broken.jpg"])
+
+    def test_formats_of_other_libraries(self):
+        """The filter lets them work: the same captions as in one process; a damaged file is one line."""
+        goldens = "tests/golden/vision/formats"
+        built = subprocess.run([SACCADE, "--version"], capture_output=True, text=True, check=True).stdout
+        kinds = dict(tif="TIFF", jp2="JPEG 2000", j2k="JPEG 2000", jxl="JPEG XL", heic="HEIC", avif="AVIF")
+        os.makedirs(self.path("in"))
+        for name in os.listdir(goldens):
+            if not name.endswith(".png"):
+                shutil.copy(os.path.join(goldens, name), self.path("in"))
+        shutil.copy(PICTURES[0], self.path("in"))
+        readable = [n for n in sorted(os.listdir(self.path("in"))) if kinds.get(n.rsplit(".", 1)[1], "PNG") in built]
+        damaged = [n for n in readable if n.startswith("bad_")]
+        outs = [self.path(name) for name in ("child", "here")]
+        code = 75 if damaged else 0
+        self.caption(self.path("in"), "--out", outs[0], code=code)
+        self.caption(self.path("in"), "--out", outs[1], "--trust-media", code=code)
+        self.assertEqual(*(read(out, "captions.jsonl") for out in outs))
+        rows = lines(outs[0], "captions.jsonl")
+        self.assertEqual([r["id"] for r in rows], readable)
+        self.assertEqual([r["id"] for r in rows if "error" in r], damaged)
+        for r in rows:
+            if "error" in r:
+                self.assertEqual((r["error"]["status"], "\n" in r["error"]["text"]), ("BAD_FILE", False))
+                self.assertIn(kinds[r["id"].rsplit(".", 1)[1]] + " picture: ", r["error"]["text"])
 
     def test_limits_that_the_job_was_started_under_stay(self):
         """Nobody may raise a hard limit, so the child's own must not be above it."""

@@ -335,8 +335,8 @@ static sac_status caption_command(const settings *s, char **words, int n_words, 
 const command command_caption = {
     .name = "caption",
     .mask = COMMAND_CAPTION,
-    .brief = "describe a folder, a list, a table or tar shards of pictures and videos",
-    .synopsis = "[options] FOLDER|LIST|TABLE.csv|SHARD.tar...|PICTURE... --out DIR\n"
+    .brief = "describe a folder, list or tar shards of pictures and videos",
+    .synopsis = "[options] FOLDER|LIST|SHARD.tar...|PICTURE... --out DIR\n"
                 "       saccade caption merge DIR [INPUT]",
     .summary =
         "Describes the pictures and videos of a folder, a manifest ({\"image\": FILE} a line), a CSV file,\n"

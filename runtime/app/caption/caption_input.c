@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "caption_input.h"
 #include "hash.h"
+#include "intake_media.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -17,9 +18,16 @@ const char *caption_kind_name(caption_kind kind) {
 
 caption_media caption_media_of(const char *ending) {
     static const char *const images[] = {"jpg", "jpeg", "png", "webp", "bmp", "gif"};
+    static const struct {
+        const char *ending, *format;
+    } others[] = {{"tif", "TIFF"},      {"tiff", "TIFF"},     {"heic", "HEIC"},     {"heif", "HEIC"},
+                  {"hif", "HEIC"},      {"avif", "AVIF"},     {"jp2", "JPEG 2000"}, {"j2k", "JPEG 2000"},
+                  {"jpf", "JPEG 2000"}, {"jpx", "JPEG 2000"}, {"jxl", "JPEG XL"}};
     static const char *const videos[] = {"mp4", "mkv", "webm", "mov", "avi", "m4v"};
     for (size_t i = 0; i < SAC_COUNT(images); i++)
         if (!strcasecmp(ending, images[i])) return CAPTION_IMAGE;
+    for (size_t i = 0; i < SAC_COUNT(others); i++) /* of libraries that a build may be without */
+        if (!strcasecmp(ending, others[i].ending) && intake_can_read(others[i].format)) return CAPTION_IMAGE;
     for (size_t i = 0; i < SAC_COUNT(videos); i++)
         if (!strcasecmp(ending, videos[i])) return CAPTION_VIDEO;
     return CAPTION_NO_MEDIA;
