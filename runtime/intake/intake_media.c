@@ -1,5 +1,6 @@
 #include "intake_media.h"
 #include "clock.h"
+#include "image.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -9,6 +10,10 @@ typedef struct preparation {
     const intake_use *use;
     bool is_frame;
 } preparation;
+
+bool intake_can_read(const char *format) {
+    return sac_image_can_read(format);
+}
 
 void intake_media_free(intake_media *m) {
     for (int64_t i = 0; i < m->info.n_frames; i++) sac_prepared_free(m->frames[i]);

@@ -15,6 +15,9 @@ typedef struct intake_media {
     double prepare_s;      /* spent on resizing and hashing, beside the decoding */
 } intake_media;
 
+/* Does the child read pictures of this format ("TIFF", "HEIC", ...; image.h)? */
+bool intake_can_read(const char *format);
+
 /* What becomes of the decoded frames. */
 typedef struct intake_use {
     const sac_model *model;

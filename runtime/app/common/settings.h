@@ -95,7 +95,7 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
-    char *ask, *shard;
+    char *ask, *column, *shard;
     text_list format;
     int64_t shards, batch;
     bool trust_media;

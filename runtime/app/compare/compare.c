@@ -6,6 +6,7 @@
 #include "compare_plot.h"
 #include "compare_report.h"
 #include "exit_code.h"
+#include "interrupt.h"
 #include "method_list_read.h"
 #include "output.h"
 #include "report.h"
@@ -109,6 +110,7 @@ static void note_refused(const comparison *c) {
 static sac_status open_journals(state *a, sac_error *err) {
     comparison *c = &a->c;
     if (!c->s->out) return SAC_OK;
+    interrupt_goes_on();
     char *folder = run_files_path(c->s->out, "journals");
     sac_status st = folder ? run_files_make_folder(c->s->out, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_files_make_folder(folder, err);
