@@ -101,6 +101,7 @@ typedef struct output {
     int fd; /* the child's end of the socket */
     const intake_task *task;
     intake_info *reply;
+    int64_t n_chosen; /* frames that come; 0 = not known yet */
 } output;
 
 static sac_status fail(sac_error *err, sac_status s, const char *text) {
@@ -135,8 +136,11 @@ static sac_status put_picture(output *o, double time_s, const sac_image *image, 
     o->reply->width = image->width;
     o->reply->height = image->height;
     o->reply->n_frames++;
-    intake_head head = {
-        .says = INTAKE_SAYS_FRAME, .width = image->width, .height = image->height, .time_s = time_s};
+    intake_head head = {.says = INTAKE_SAYS_FRAME,
+                        .width = image->width,
+                        .height = image->height,
+                        .n_chosen = (int32_t)o->n_chosen,
+                        .time_s = time_s};
     say(o->fd, &head, sizeof head);
     say(o->fd, image->rgb, n_bytes);
     return SAC_OK;
@@ -148,6 +152,7 @@ static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_
     if (o->task->max_pixels) limits.max_pixels = o->task->max_pixels;
     sac_image image = {0};
     sac_status st = sac_image_decode(&image, bytes, n, &limits, err);
+    o->n_chosen = 1;
     if (st == SAC_OK) st = put_picture(o, 0, &image, err);
     sac_image_free(&image);
     o->reply->source_frames = 1;
@@ -196,6 +201,7 @@ static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, sac_er
     if (st == SAC_OK) st = sac_video_plan(video, &request, &plan, err);
     if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > INTAKE_MAX_FRAMES))
         st = fail(err, SAC_TOO_LONG, "more frames than are allowed");
+    o->n_chosen = st == SAC_OK ? plan.n_frames : 0;
     if (st == SAC_OK)
         st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, o,
                             NULL, err);

@@ -47,6 +47,7 @@ static sac_status take(void *ctx, const intake_frame *f, sac_error *err) {
     m->info.n_frames = f->index + 1;
     m->n_bytes += sac_prepared_bytes(m->frames[f->index]);
     m->prepare_s += sac_seconds_since(start_ns);
+    if (p->use->progress) p->use->progress(p->use->ctx, m->info.n_frames, f->n_chosen);
     if (m->n_bytes <= p->use->max_bytes) return SAC_OK;
     return sac_fail(err, SAC_TOO_LONG, "the decoded frames take more memory than is allowed");
 }

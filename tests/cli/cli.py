@@ -59,13 +59,18 @@ def sample(video):
 
 def write_png(path, width=40, height=30, colour=(200, 30, 30), claim=None):
     """A picture of one colour; claim: the size that its header states instead."""
+    return write_pixels(path, width, height, bytes(colour) * width * height, claim)
+
+
+def write_pixels(path, width, height, rgb, claim=None):
+    """A picture of height rows of width pixels, three bytes each."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = (b"\0" + bytes(colour) * width) * height
+    rows = b"".join(b"\0" + rgb[3 * width * y:3 * width * (y + 1)] for y in range(height))
     size = claim or (width, height)
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
-                + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+                + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
     return path
 
 
