@@ -126,14 +126,24 @@ static unsigned char on_tab(EditLine *line, wint_t key) {
 
 static void bind_keys(EditLine *line) {
     static const char *const keys[][2] = {
-        {"^C", "chat-interrupt"},     {"^Z", "chat-stop"},
-        {"\\e[200~", "chat-paste"},   {"^I", "chat-complete"},
-        {"^R", "em-inc-search-prev"}, {"\\e[H", "ed-move-to-beg"},
-        {"\\eOH", "ed-move-to-beg"},  {"\\e[1~", "ed-move-to-beg"},
-        {"\\e[7~", "ed-move-to-beg"}, {"\\e[F", "ed-move-to-end"},
-        {"\\eOF", "ed-move-to-end"},  {"\\e[4~", "ed-move-to-end"},
-        {"\\e[8~", "ed-move-to-end"}, {"\\e[3~", "ed-delete-next-char"},
-        {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
+        {"^C", "chat-interrupt"},
+        {"^Z", "chat-stop"},
+        {"\\e[200~", "chat-paste"},
+        {"^I", "chat-complete"},
+        {"^R", "em-inc-search-prev"},
+        {"^U", "vi-kill-line-prev"}, /* as a shell: what is before the cursor */
+        {"^W", "ed-delete-prev-word"},
+        {"\\e[H", "ed-move-to-beg"},
+        {"\\eOH", "ed-move-to-beg"},
+        {"\\e[1~", "ed-move-to-beg"},
+        {"\\e[7~", "ed-move-to-beg"},
+        {"\\e[F", "ed-move-to-end"},
+        {"\\eOF", "ed-move-to-end"},
+        {"\\e[4~", "ed-move-to-end"},
+        {"\\e[8~", "ed-move-to-end"},
+        {"\\e[3~", "ed-delete-next-char"},
+        {"\\e[1;5D", "ed-prev-word"},
+        {"\\e[1;5C", "em-next-word"},
     };
     /* el_set would copy the names and never free them. */
     el_wset(line, EL_ADDFN, L"chat-interrupt", L"Drops the line", on_interrupt);
@@ -155,6 +165,12 @@ static bool has_terminal(void) {
 void chat_edit_remember(chat_edit *e, const char *text) {
     HistEvent event;
     history(e->history, &event, H_ENTER, text);
+}
+
+void chat_edit_push(chat_edit *e, const char *keys) {
+    locale_t had = uselocale(e->utf8);
+    el_push(e->line, keys);
+    uselocale(had);
 }
 
 static bool start(chat_edit *e, const chat_history *past) {
@@ -240,6 +256,10 @@ sac_status chat_edit_read(chat_edit *e, const char *prompt, char **text, bool *i
 
 void chat_edit_remember(chat_edit *e, const char *text) {
     (void)e, (void)text;
+}
+
+void chat_edit_push(chat_edit *e, const char *keys) {
+    (void)e, (void)keys;
 }
 
 void chat_edit_close(chat_edit *e) {
