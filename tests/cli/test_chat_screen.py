@@ -61,7 +61,7 @@ class Chat(Terminal):
         self.type(keys)
         for text in seen:
             at = self.wait_for(text, at)
-        self.wait_for("\n" + prompt, at)
+        self.wait_for("\n" + prompt, at - 1)
 
     def leave(self):
         self.type("\x05\x15\x04")

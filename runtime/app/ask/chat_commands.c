@@ -131,7 +131,7 @@ static const struct slash {
     {"/undo", NULL, "take the last question and its answer back", NOTHING, slash_undo},
     {"/reset", NULL, "forget the conversation", NOTHING, slash_reset},
     {"/clear", NULL, NULL, NOTHING, slash_reset},
-    {"/set", "NAME VALUE", "change a setting, as /set temperature 0.7; alone: list them", A_SETTING,
+    {"/set", "NAME VALUE", "change a setting, as temperature 0.7; or list them", A_SETTING,
      chat_set},
     {"/methods", "NAME=...", "attention methods: list them, or take others", METHODS, chat_methods},
     {"/stats", NULL, "tokens, speed and memory", NOTHING, slash_stats},

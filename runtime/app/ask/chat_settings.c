@@ -122,8 +122,8 @@ static void print_settings(const chat *h) {
         print_text_list(&h->own.set);
         fputc('\n', stderr);
     }
-    fputs("/set NAME VALUE changes one (*: given), /set NAME takes the change back. Names of\n"
-          "generation_config.json and llama.cpp can be set, too: /set dry_multiplier 0.8\n",
+    fputs("/set NAME VALUE changes one (*: given), /set NAME takes the change back. Further\n"
+          "names: those of generation_config.json and llama.cpp, as dry_multiplier 0.8\n",
           stderr);
 }
 
