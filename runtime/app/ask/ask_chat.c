@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static sac_status run_line(chat *h, char *line, sac_error *err) {
     bool known = true, dropped;
@@ -21,6 +22,8 @@ static sac_status run_line(chat *h, char *line, sac_error *err) {
     }
     SAC_TRY(chat_attach_dropped(h, line, &dropped, err));
     if (dropped) return SAC_OK;
+    if (!strcmp(line, "quit") || !strcmp(line, "exit"))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "/%s ends the chat, and so does Ctrl-D", line);
     if (line[0] != '/') return chat_ask(h, line, err);
     *err = why;
     return st;

@@ -62,6 +62,7 @@ sac_status chat_ask(chat *h, const char *question, sac_error *err) {
     sac_session_reset_stats(h->r->session);
     if (st == SAC_OK) st = run_answer(h->r, &h->c, &a, &result, err);
     if (st == SAC_OK) count(&h->count, &result);
+    if (st == SAC_OK && !a.n_bytes) fputs("[the model ended its answer at once: it is empty]\n", stderr);
     if (st == SAC_OK && h->r->progress.on) report_print_summary(h->r, &result);
     if (st == SAC_OK || (st == SAC_CANCELLED && a.n_bytes)) {
         sac_status kept = conversation_add_message(&h->c, "assistant", a.text, err);

@@ -327,7 +327,7 @@ void report_print_summary(const run *r, const sac_result *result) {
     }
     char rate[40] = "";
     if (result->n_tokens > 1 && result->seconds.decode > 0)
-        snprintf(rate, sizeof rate, ", %s", report_rate((double)result->n_tokens / result->seconds.decode));
+        snprintf(rate, sizeof rate, " at %.1f/s", (double)result->n_tokens / result->seconds.decode);
     fprintf(stderr, "%s[%s (%s visual, %s reused), %s%s, %.2f s%s]%s\n", dim,
             report_counted(result->n_prompt_tokens, "prompt token"), report_count(result->n_visual_tokens),
             report_count(result->n_reused_tokens), report_counted(result->n_tokens, "answer token"), rate,
