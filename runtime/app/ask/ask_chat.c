@@ -24,6 +24,8 @@ static sac_status run_line(chat *h, char *line, sac_error *err) {
     if (dropped) return SAC_OK;
     if (!strcmp(line, "quit") || !strcmp(line, "exit"))
         return sac_fail(err, SAC_BAD_ARGUMENT, "/%s ends the chat, and so does Ctrl-D", line);
+    if (!strcmp(line, "help") || !strcmp(line, "?"))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "/help lists the commands");
     if (line[0] != '/') return chat_ask(h, line, err);
     *err = why;
     return st;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -97,9 +98,26 @@ static unsigned char on_paste(EditLine *line, wint_t key) {
     return put ? CC_REFRESH : CC_ERROR;
 }
 
+static size_t columns_of(const char *name) {
+    wchar_t wide[256];
+    size_t n = mbstowcs(wide, name, 255);
+    int width = n < 255 ? wcswidth(wide, n) : -1;
+    return width < 0 ? strlen(name) : (size_t)width;
+}
+
 static void show_names(const chat_completion *c) {
+    struct winsize w;
+    size_t room = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80, at = 0;
     fputc('\n', stderr);
-    for (size_t i = 0; i < c->n_names && i < SHOWN_MAX; i++) fprintf(stderr, "%s  ", c->names[i]);
+    for (size_t i = 0; i < c->n_names && i < SHOWN_MAX; i++) {
+        size_t n = columns_of(c->names[i]);
+        if (at && at + n >= room) {
+            fputc('\n', stderr);
+            at = 0;
+        }
+        fprintf(stderr, "%s  ", c->names[i]);
+        at += n + 2;
+    }
     if (c->n_names > SHOWN_MAX) fprintf(stderr, "and %zu more", c->n_names - SHOWN_MAX);
     fputc('\n', stderr);
 }

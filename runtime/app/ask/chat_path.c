@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define LINE_MAX_BYTES ((size_t)1 << 16) /* of a line that may be nothing but paths */
 
 static const char blanks[] = " \t\r\n";
 
@@ -192,17 +195,31 @@ bool chat_paths_read(chat_paths *out, const char *typed) {
     return ok;
 }
 
-static bool all_absolute(const chat_paths *paths) {
-    for (size_t i = 0; i < paths->n; i++)
-        if (paths->items[i][0] != '/') return false;
-    return true;
+/* A file of that name, or a folder whose path has a '/': a question of one word is none. */
+static bool is_meant(const char *path) {
+    struct stat st;
+    if (stat(path, &st)) return false;
+    return S_ISDIR(st.st_mode) ? strchr(path, '/') != NULL : strpbrk(path, "./") != NULL;
 }
 
 bool chat_paths_find(chat_paths *out, const char *line) {
+    size_t n = strlen(line);
+    char *word = n <= LINE_MAX_BYTES ? malloc(n + 1) : NULL, quote;
     *out = (chat_paths){0};
-    if (!strchr("/~'\"$", line[0]) && strncasecmp(line, "file:", 5)) return true;
-    bool ok = chat_paths_read(out, line);
-    if (!ok || !all_absolute(out) || count_there(out) < out->n) chat_paths_free(out);
+    if (!word) return n > LINE_MAX_BYTES;
+    bool ok = true, all = strpbrk(line, "./") && add_whole(out, line, false);
+    if (all && !is_meant(out->items[0])) {
+        chat_paths_free(out);
+        for (const char *p = line + strspn(line, blanks); ok && all && *p; p += strspn(p, blanks)) {
+            const char *end = read_word(p, word, false, &quote);
+            all = strpbrk(word, "./") != NULL;
+            if (all) ok = add(out, find_word(p, word));
+            all = all && ok && is_meant(out->items[out->n - 1]);
+            p = end;
+        }
+    }
+    if (!ok || !all) chat_paths_free(out);
+    free(word);
     return ok;
 }
 

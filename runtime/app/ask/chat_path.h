@@ -16,7 +16,7 @@ typedef struct chat_paths {
  * none is there are one path, as typed. False without memory; freed by the caller in either case. */
 bool chat_paths_read(chat_paths *out, const char *typed);
 
-/* Likewise where `line` is nothing but absolute paths (or such below "~/") of files that are there; otherwise out->n is 0. */
+/* Likewise where `line` is nothing but paths that are there, with a '/' or a '.' in each; otherwise out->n is 0. */
 bool chat_paths_find(chat_paths *out, const char *line);
 void chat_paths_free(chat_paths *paths);
 

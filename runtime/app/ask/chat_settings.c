@@ -245,9 +245,13 @@ static const setting *part_row(const char *word, size_t n, sac_error *err) {
         if (!strcmp(name, parts[i])) return settings_find(name);
         suggest_offer(&near, parts[i]);
     }
+    suggest_offer(&near, "dense");
     sac_fail(err, SAC_BAD_ARGUMENT,
-             "/methods %s: expected prefill=, decode=, kv=, rope=, reduce= or draft=%s%s%s", name,
-             near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "=?" : "");
+             "/methods %s: expected prefill=, decode=, kv=, rope=, reduce=, draft= or dense%s%s%s", name,
+             near.best ? "; did you mean " : "", near.best ? near.best : "",
+             !near.best                   ? ""
+             : strcmp(near.best, "dense") ? "=?"
+                                          : "?");
     return NULL;
 }
 
@@ -317,12 +321,12 @@ void chat_stats(const chat *h) {
     int64_t n_read = n->last_prompt - n->last_reused;
     fprintf(stderr, "  last      %s in %.2f s", report_counted(n->last_tokens, "answer token"),
             n->last_total);
-    if (n->last_decode > 0)
+    if (n->last_decode > 0 && n->last_tokens > 0)
         fprintf(stderr, ", written at %s", report_rate((double)n->last_tokens / n->last_decode));
     fprintf(stderr, "\n            %s", report_counted(n->last_prompt, "prompt token"));
     fprintf(stderr, " (%s visual, %s reused)", report_count(n->last_visual), report_count(n->last_reused));
     if (n->last_prefill > 0) fprintf(stderr, ", read at %s", report_rate((double)n_read / n->last_prefill));
-    if (n->last_vision > 0) fprintf(stderr, ", looked at in %.2f s", n->last_vision);
+    if (n->last_visual > 0) fprintf(stderr, ", looked at in %.2f s", n->last_vision);
     fprintf(stderr, "\n  answers   %s, %s, ", report_counted(n->n_answers, "answer"),
             report_counted(n->n_tokens, "token"));
     fprintf(stderr, "%.2f s\n", n->seconds);

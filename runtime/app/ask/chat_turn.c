@@ -163,6 +163,11 @@ static void tell_attached(const chat *h, const media_item *item) {
     fprintf(stderr, ", %s]%s\n", report_counted(m->n_tokens, "token"), progress_plain(&r->progress));
 }
 
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static sac_status attach(chat *h, const media_item *item, bool or_video, sac_error *err) {
     SAC_TRY(media_list_add_copy(&h->pending, item, err));
     media_item *added = &h->pending.items[h->pending.n - 1];
@@ -182,13 +187,10 @@ static sac_status attach(chat *h, const media_item *item, bool or_video, sac_err
         }
         st = sac_fail(err, st, "%s: a video: /video shows it", item->path);
     }
+    if (item->kind != MEDIA_FRAMES && is_folder(item->path))
+        st = sac_fail(err, st, "%s: a folder: /frames shows the pictures in it as a video", item->path);
     media_list_drop(&h->pending, h->pending.n - 1);
     return st;
-}
-
-static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 sac_status chat_attach(chat *h, const media_item *item, sac_error *err) {
