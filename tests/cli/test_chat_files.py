@@ -341,7 +341,7 @@ class Pictures(Case):
         self.assertEqual(self.attach("\033[?1;2c", typed="what"), ([], True))  # typed ahead: it is not lost
 
     def test_where_none_are_shown(self):
-        for environment in {"TERM": "xterm-kitty", "SACCADE_PICTURES": "none"}, {"TERM": "linux"}, {"STY": "1", "TERM": "screen"}, {"STY": "1", "TERM_PROGRAM": "iTerm.app"}:
+        for environment in {"TERM": "xterm-kitty", "SACCADE_PICTURES": "none"}, {"TERM": "linux"}, {"TERM_PROGRAM": "Apple_Terminal"}, {"STY": "1", "TERM": "screen"}, {"STY": "1", "TERM_PROGRAM": "iTerm.app"}:
             self.assertEqual(self.attach(**environment), ([], False))
         for options in ("--no-pictures",), ("-q",):
             self.assertEqual(self.attach(options=options, TERM="xterm-kitty"), ([], False))

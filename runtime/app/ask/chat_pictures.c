@@ -33,7 +33,8 @@ static bool is_set(const char *name) {
 }
 
 static chat_graphics guess(void) {
-    if (!is_set("TERM") || begins("TERM", "dumb") || begins("TERM", "linux") || is_set("STY"))
+    if (!is_set("TERM") || begins("TERM", "dumb") || begins("TERM", "linux") || is_set("STY") ||
+        begins("TERM_PROGRAM", "Apple_Terminal"))
         return GRAPHICS_NONE;
     if (is_set("TMUX") || begins("TERM", "tmux") || begins("TERM", "screen")) return GRAPHICS_UNKNOWN;
     if (begins("TERM", "xterm-kitty") || begins("TERM", "xterm-ghostty") || begins("TERM_PROGRAM", "ghostty"))

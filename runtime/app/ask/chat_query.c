@@ -57,6 +57,7 @@ static bool read_answers(char *text, chat_query_answer *a, char *typed) {
 
 bool chat_query(chat_query_answer *a, char *typed) {
     static const char query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\\033[c";
+    static const char clean[] = "\r\033[K"; /* of one that shows what it does not know */
     struct termios before, raw;
     *a = (chat_query_answer){0};
     *typed = 0;
@@ -81,6 +82,7 @@ bool chat_query(chat_query_answer *a, char *typed) {
         done = read_answers(text, a, typed);
     }
     tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    if (write(STDERR_FILENO, clean, sizeof clean - 1) < 0) done = true;
     if (!done) read_answers(text, a, typed);
     return true;
 }
