@@ -94,7 +94,7 @@ class Errors(Case):
         chat.ask(row["question"] + "\r", "lost.png", "/retry asks it again", prompt="[2 attached] > ")
         write_png(lost)
         chat.ask("word " * 600 + "\r", "saccade: ", "/retry asks it again", prompt="[2 attached] > ")  # longer than the context
-        for line, seen in [("/save /dev/full", "cannot be written: No space left"), ("/save /no/where.json", "cannot be written"), ("/load /no/where.json", "No such file"),
+        for line, seen in [("/save /dev/full", "cannot be written: No space left"), ("/save /no/where.json", "cannot be written"), ("/save ~", "Is a directory"), ("/load /no/where.json", "No such file"),
                            (f"/save {good}", "is no saved conversation"), ("/load " + good, "saccade: "), ("/set temperature warm", "expected a number"),
                            ("/methods decode=quset", "did you mean quest?"), ("/methods decod=quest", "did you mean decode=?"), ("/set tempratur 1", "did you mean temperature?"),
                            ("/imgae x", "did you mean /image?"), ("/methods kv=mixed:7/3", "saccade: "), ("/set kv nosuch", "is not known"), ("/stats x", "takes nothing"), ("quit", "/quit ends the chat"), ("help", "/help lists"), ("/methods dence", "did you mean dense?"),

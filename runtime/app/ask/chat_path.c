@@ -80,7 +80,7 @@ char chat_path_unquote(char *path) {
 char *chat_path_from_home(const char *path) {
     const char *home = getenv("HOME");
     char *full;
-    if (path[0] != '~' || path[1] != '/' || !home) return strdup(path);
+    if (path[0] != '~' || (path[1] && path[1] != '/') || !home) return strdup(path);
     return asprintf(&full, "%s%s", home, path + 1) < 0 ? NULL : full;
 }
 

@@ -26,7 +26,7 @@ char *chat_path_read(const char *typed);
 /* Takes quotes and backslashes off, in place (it only gets shorter). Returns the quote that is still open, or 0. */
 char chat_path_unquote(char *path);
 
-/* "~/x" below the home folder, otherwise a copy; the caller's, NULL without memory. */
+/* "~" and "~/x" are the home folder and below, otherwise a copy; the caller's, NULL without memory. */
 char *chat_path_from_home(const char *path);
 
 #endif

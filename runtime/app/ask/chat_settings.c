@@ -326,7 +326,7 @@ void chat_stats(const chat *h) {
     fprintf(stderr, "\n            %s", report_counted(n->last_prompt, "prompt token"));
     fprintf(stderr, " (%s visual, %s reused)", report_count(n->last_visual), report_count(n->last_reused));
     if (n->last_prefill > 0) fprintf(stderr, ", read at %s", report_rate((double)n_read / n->last_prefill));
-    if (n->last_visual > 0) fprintf(stderr, ", looked at in %.2f s", n->last_vision);
+    if (n->last_visual > 0) fprintf(stderr, "\n            looked at in %.2f s", n->last_vision);
     fprintf(stderr, "\n  answers   %s, %s, ", report_counted(n->n_answers, "answer"),
             report_counted(n->n_tokens, "token"));
     fprintf(stderr, "%.2f s\n", n->seconds);

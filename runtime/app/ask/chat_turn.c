@@ -37,7 +37,7 @@ static sac_status keep_question(chat *h, const char *question, sac_error *err) {
 static void tell_kept(const chat *h) {
     fprintf(stderr, "The question is kept: /retry asks it again%s.%s\n",
             chat_line_has_history(h->lines) ? ", Up brings it back to be changed" : "",
-            h->pending.n ? " What is attached stays, too (/detach drops it)." : "");
+            h->pending.n ? "\nWhat is attached stays, too (/detach drops it)." : "");
 }
 
 static void count(chat_count *n, const sac_result *r) {
