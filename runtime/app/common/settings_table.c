@@ -90,6 +90,8 @@ const setting settings_table[] = {
      "write one JSON object"},
     {"quiet", 'q', NULL, false, SETTING_FLAG, offsetof(settings, quiet), ANY, 0, 0, NULL,
      "no progress on the terminal"},
+    {"no-pictures", 0, NULL, false, SETTING_FLAG, offsetof(settings, no_pictures), COMMAND_ASK, 0, 0, NULL,
+     "a chat shows no pictures on the terminal ($SACCADE_PICTURES names a protocol: kitty, iterm2, sixel, none)"},
     {"help", 'h', NULL, true, SETTING_FLAG, offsetof(settings, help), ANY, 0, 0, NULL, "this text"},
     {"plan", 0, NULL, true, SETTING_FLAG, offsetof(settings, plan), COMMAND_BENCH, 0, 0, NULL,
      "print the memory plan and stop"},

@@ -56,9 +56,9 @@ static sac_status check_name(const char *line, const char *part, const char *con
         suggest_offer(&near, names[i]);
     }
     return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "method line with %s=%.80s: \"%s\" is not known%s%s%s; see 'saccade help ask'", part,
+                    "method line with %s=%.80s: \"%s\" is not known%s%s%s 'saccade help ask'", part,
                     line, typed, near.best ? "; did you mean " : "", near.best ? near.best : "",
-                    near.best ? "?" : "");
+                    near.best ? "? See" : "; see");
 }
 
 static sac_status check_names(const method_list *list, sac_error *err) {
