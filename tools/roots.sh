@@ -1,5 +1,5 @@
 # Bare systems (roots) for tools/try_*.sh, which source this file: made by mmdebstrap or debootstrap, kept in $roots as archives,
-# entered by chroot. What a tool mounts is mounted in a namespace of its own, so nothing stays mounted however the tool ends.
+# entered by chroot.
 
 roots=$PWD/build/roots
 
@@ -17,12 +17,14 @@ skip() { # 77: for tests, which say so
   exit 77
 }
 
-# Goes on as root in a mount namespace of its own, or skips. Given the tool's own arguments.
+# Goes on as root in namespaces of its own, or skips: nothing stays mounted and nothing goes on running however the tool ends.
+# Given the tool's own arguments.
 enter_namespace() {
   [ -z "${SACCADE_NAMESPACE:-}" ] || return 0
+  local own=(unshare --mount-proc --pid --fork --kill-child --propagation private)
   [ "$(id -u)" -eq 0 ] || skip "it needs root's rights"
-  unshare --mount --propagation private true 2>/dev/null || skip "nothing may be mounted here"
-  SACCADE_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"
+  "${own[@]}" true 2>/dev/null || skip "nothing may be mounted here"
+  SACCADE_NAMESPACE=1 exec "${own[@]}" "$0" "$@"
 }
 
 # The archive that this machine's apt has packages of Debian (or of Ubuntu, for its suites) from.
@@ -39,28 +41,29 @@ make_root() { # suite mirror [mmdebstrap option...]: these name another kind of 
   shift 2
   kept=$roots/$suite${kind:-}
   mkdir -p "$kept.archives/partial"
-  exec {lock}>"$kept.lock"
-  flock "$lock"
+  if [ -z "${lock:-}" ]; then
+    exec {lock}>"$kept.lock"
+    flock -w 300 "$lock" || skip "another of these tools is at work with $kept"
+    rm -rf --one-file-system "$kept.new."* # of a tool that was killed
+  fi
+  log=$kept.log
+  new_folder
+  root=$folder
   if [ ! -e "$kept.tar" ]; then
     if command -v mmdebstrap >/dev/null; then
-      maker=(mmdebstrap --quiet --variant=minbase "$@" "$suite" "$kept.tar.new" "$mirror" --format=tar)
+      maker=(mmdebstrap --quiet --variant=minbase "$@" "$suite" "$kept.new.tar" "$mirror" --format=tar)
     elif [ $# -eq 0 ] && command -v debootstrap >/dev/null; then
-      maker=(by_debootstrap "$suite" "$kept.tar.new" "$mirror")
+      maker=(by_debootstrap "$suite" "$kept.new.tar" "$mirror")
     else
       skip "mmdebstrap is missing: apt-get install mmdebstrap"
     fi
-    if ! "${maker[@]}" >"$kept.log" 2>&1; then
-      rm -f "$kept.tar.new"
-      echo "no $suite from $mirror: $(grep -E -m 1 '^(E|W):' "$kept.log" || tail -n 1 "$kept.log")"
+    if ! TMPDIR=$root "${maker[@]}" >"$log" 2>&1; then
+      rm -f "$kept.new.tar"
+      echo "no $suite from $mirror: $(grep -E -m 1 '^(E|W):' "$log" || tail -n 1 "$log")"
       exit 69
     fi
-    mv "$kept.tar.new" "$kept.tar"
+    mv "$kept.new.tar" "$kept.tar"
   fi
-  root=$(mktemp -d "$kept.XXXXXX")
-  made+=("$root")
-  log=$kept.log
-  # in memory where there is plenty: apt waits for the disk at every step
-  [ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 8 ] || mount -t tmpfs -o size=4g,mode=755 root "$root"
   tar -xf "$kept.tar" -C "$root" --numeric-owner
   cp --remove-destination "$(realpath /etc/resolv.conf)" "$root/etc/resolv.conf"
   mkdir -p "$root/saccade" "$root/packages"
@@ -76,10 +79,15 @@ mount_for_building() {
   mount --bind "$(ccache_of || echo "$kept.ccache")" "$root/ccache"
 }
 
-by_debootstrap() { # suite tar mirror
-  local folder
-  folder=$(mktemp -d "$roots/debootstrap.XXXXXX")
+# In memory where there is plenty: apt waits for the disk at every step.
+new_folder() {
+  folder=$(mktemp -d "$kept.new.XXXXXX")
   made+=("$folder")
+  [ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 8 ] || mount -t tmpfs -o size=4g,mode=755 root "$folder"
+}
+
+by_debootstrap() { # suite tar mirror
+  new_folder
   debootstrap --variant=minbase "$1" "$folder" "$3" && tar -cf "$2" -C "$folder" --numeric-owner .
 }
 
@@ -98,8 +106,10 @@ remove_roots() {
     ! mountpoint -q "$folder" || umount "$folder"
     rm -rf --one-file-system "$folder"
   done
+  made=()
 }
 trap remove_roots EXIT
+trap 'exit 130' INT TERM
 
 inside() { # command in the root
   chroot "$root" env -i ${http_proxy:+http_proxy="$http_proxy"} PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \

@@ -6,7 +6,7 @@
 #   --mirror URL    the archive; default: the one that this machine's apt uses
 #   --roots FOLDER  where the base is kept for the next time (build/roots), some hundred MB
 #   --clean         removes it and does nothing else
-# As root; needs buildah, mmdebstrap or debootstrap, and the network. Compiles everything, without ccache: ten minutes on two cores.
+# As root; needs buildah, mmdebstrap or debootstrap, and the network. Compiles the command without ccache: minutes.
 # Exit codes: 0 all is well, 1 something is not, 69 no base could be made, 77 it cannot be tried here (one line says why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,9 +46,11 @@ make_root "$suite" "$mirror"
 base=$(buildah from scratch)
 buildah add -q "$base" "$kept.tar" / >/dev/null
 buildah commit -q "$base" localhost/bare >/dev/null
+remove_roots
+flock -u "$lock" # others may go on
 step "$suite: a base image"
 buildah build -q --format docker --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
-  -f packaging/docker/Dockerfile -t localhost/saccade . >"$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
+  -f packaging/docker/Dockerfile -t localhost/saccade . >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
 step "built by the Dockerfile"
 
 made_from=$(buildah from --pull-never localhost/saccade)

@@ -54,9 +54,9 @@ if [ -z "$packages" ]; then
   make_root "$suite" "$mirror"
 fi
 
-files() { # in the root, less caches and logs
+files() { # in the root, less caches, logs and what netbase makes
   (cd "$root" && find . -xdev \( -path ./proc -o -path ./saccade -o -path ./packages -o -path ./var/cache -o -path ./var/log -o -path ./tmp \
-    -o -path ./var/lib/apt/lists \) -prune -o -print | sort)
+    -o -path ./var/lib/apt/lists -o -path ./etc/hosts \) -prune -o -print | sort)
 }
 cp "$packages"/*.deb "$root/packages"
 quietly apt-get update -qq
@@ -76,6 +76,6 @@ inside bash -euo pipefail /saccade/tools/roots_inside.sh || exit 1
 step "the examples and the wheel answer"
 
 apt_inside purge $(for package in "$packages"/*.deb; do dpkg-deb -f "$package" Package; done)
-apt_inside autoremove --purge -o APT::AutoRemove::RecommendsImportant=false $tools # apt itself recommends some
+apt_inside autoremove --purge -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false $tools # apt itself has some
 diff <(echo "$bare") <(files) >"$log" || { echo "not as before, when all is removed (<: missing, >: left):"; grep '^[<>]' "$log"; exit 1; }
 step "removed, and nothing is left"
