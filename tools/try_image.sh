@@ -59,6 +59,6 @@ same "a question" gray "$(buildah run "$made_from" -- saccade ask --image /pictu
 same "the user" 10001 "$(buildah run "$made_from" -- id -u)"
 health=$(buildah inspect --format '{{range .Docker.Config.Healthcheck.Test}}{{.}}{{"\n"}}{{end}}' localhost/saccade | sed 1d)
 mapfile -t check <<<"$health"
-buildah run "$made_from" -- bash -c 'saccade serve --host 0.0.0.0 --port 8000 & for i in $(seq 60); do "$@" && break; sleep 1; done
+buildah run "$made_from" -- bash -c 'saccade serve --host 0.0.0.0 --port 8000 & for i in $(seq 60); do "$@" 2>/dev/null && break; sleep 1; done
   "$@" && kill %1 && wait %1 && ! "$@" 2>/dev/null' bash "${check[@]}"
 step "it answers, and so does its server; the health check sees when that has ended"
