@@ -4,7 +4,7 @@
 #   tools/try_aarch64.sh [--suite NAME] [--smoke] [--tests REGEX] [--mirror URL] [--roots FOLDER] [--clean]
 #   --suite NAME    bookworm (default), trixie
 #   --smoke         the question alone: no test is built
-#   --tests REGEX   the unit tests that ctest's -R finds by it; default: all, which takes hours
+#   --tests REGEX   the unit tests that ctest's -R finds by it; default: all, which takes long
 #   --mirror URL    the archive; default: the one that this machine's apt uses
 #   --roots FOLDER  where the root is kept for the next time (build/roots), some hundred MB
 #   --clean         removes it and does nothing else
