@@ -168,6 +168,17 @@ class Recipes(Case):
         only_parts = {"libmicrohttpd", "libcurl", "libarchive", "libseccomp"}  # left out in it
         self.assertEqual({conda.get(name, name) for name in needed - only_parts} - set(re.findall(r"- (\S+)", host)), set())
 
+    def test_packages_of_ubuntu(self):
+        """Of every package of tools/packages.sh a name that Ubuntu 24.04 has; its apt is asked where this is such a system."""
+        wanted = re.findall(r'^(?:build|test)="([^"]*)"', text_of("tools/packages.sh"), re.M)
+        self.assertEqual(len(wanted), 2)
+        known = set(text_of("tests/golden/ubuntu-24.04.packages").split())
+        for names in " ".join(wanted).replace("$build", "").split():
+            self.assertTrue(known & set(names.split("|")), names)
+        if 'VERSION_CODENAME=noble' in text_of("/etc/os-release"):
+            done = run("tools/packages.sh", "check", "test")
+            self.assertEqual(done.returncode, 0, done.stdout)
+
     @unittest.skipUnless(shutil.which("ruby"), "needs ruby")
     def test_homebrew(self):
         self.assertIn("Syntax OK", run("ruby", "-c", FORMULA).stdout)

@@ -6,15 +6,20 @@ import shutil
 import subprocess
 import unittest
 
-from cli import SACCADE, TIMEOUT_S, Case, main, saccade
+from cli import SACCADE, TIMEOUT_S, Case, main, saccade, sample
 
 BUILD = os.path.dirname(SACCADE)
 LIBRARY = os.path.join(BUILD, "libsaccade.so")
-EXAMPLES = "ask", "describe", "batch"
+EXAMPLES = "ask", "describe", "batch", "choose", "pixels"
+LIBAV = "libavformat", "libavcodec", "libswscale", "libavutil"
 
 
 def output(*command, **options):
     return subprocess.run(command, text=True, timeout=TIMEOUT_S, check=True, stdout=subprocess.PIPE, **options).stdout
+
+
+def has_libav():
+    return subprocess.run(["pkg-config", "--exists", *LIBAV], timeout=TIMEOUT_S, check=False).returncode == 0
 
 
 def declared():
@@ -49,6 +54,12 @@ class Shared(Case):
         for name in EXAMPLES:
             output(os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", os.path.join(source, name + ".c"), "-o",
                    self.path(name), *flags)
+        output(os.environ.get("CXX", "c++"), "-std=c++17", "-Wall", "-Wextra", "-Werror", os.path.join(source, "ask.cpp"), "-o",
+               self.path("ask_cpp"), *flags)
+        if has_libav():
+            flags += output("pkg-config", "--cflags", "--libs", *LIBAV).split()
+            output(os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", os.path.join(source, "frames.c"), "-o",
+                   self.path("frames"), *flags)
         self.check(lambda name: [self.path(name)], {"LD_LIBRARY_PATH": os.path.dirname(where)})
 
     def check(self, program, environment):
@@ -64,6 +75,32 @@ class Shared(Case):
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         self.assertEqual((run.returncode, run.stdout), (66, ""))
         self.assertRegex(run.stderr, r"\Abatch: nosuch.png: [^\n]+\n\Z")
+        self.check_others(program, options, pictures, question, answers)
+
+    def check_others(self, program, options, pictures, question, answers):
+        # a conversation, in C++
+        described = saccade("ask", "--image", pictures[0], "Describe the image.").stdout
+        self.assertEqual(output(*program("ask_cpp"), "models/demo", pictures[0], "Describe the image.", question, **options),
+                         described + answers[0])
+        run = subprocess.run([*program("ask_cpp"), "nosuch", pictures[0], question], text=True, timeout=TIMEOUT_S,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.assertEqual((run.returncode, run.stdout), (66, ""))
+        self.assertRegex(run.stderr, r"\Aask_cpp: nosuch: [^\n]+\n\Z")
+        # a sampler of one's own: what the model would say where it may, else one of the others, and never more than a choice
+        answer = answers[0].strip()
+        choose = [*program("choose"), "models/demo", pictures[0], question]
+        self.assertEqual(output(*choose, "red", answer, "a red thing", **options), answers[0])
+        for choices in ["red"], ["red", "blue"], ["Describe", "a red thing"]:
+            self.assertIn(output(*choose, *choices, **options).strip(), choices)
+        # pixels from memory
+        for ground, name in (0, "black"), (128, "gray"), (255, "white"):
+            self.assertEqual(output(*program("pixels"), "models/demo", question, *[str(ground)] * 3, **options), name + "\n")
+        self.assertEqual(output(*program("pixels"), "models/demo", "What shape is blue?", **options), "square\n")
+        # frames of another decoder
+        if has_libav():
+            row = sample(video=True)
+            self.assertEqual(output(*program("frames"), "models/demo", row["file"], row["question"], stderr=subprocess.DEVNULL, **options),
+                             row["answer"] + "\n")
 
 
 if __name__ == "__main__":

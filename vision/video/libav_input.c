@@ -3,6 +3,8 @@
 
 #include "libav_input.h"
 
+#include "libav_versions.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -328,7 +330,7 @@ bool sac_libav_input_is_cut(const sac_libav_input *in) {
 static sac_turn stated_turn(const AVStream *s) {
     int32_t matrix[9];
     size_t n_bytes = 0;
-    const uint8_t *stored = av_stream_get_side_data(s, AV_PKT_DATA_DISPLAYMATRIX, &n_bytes);
+    const uint8_t *stored = sac_libav_display_matrix(s, &n_bytes);
     if (!stored || n_bytes < sizeof matrix) return (sac_turn){false, false, false};
     memcpy(matrix, stored, sizeof matrix);
     return sac_turn_from_matrix(matrix);

@@ -4,6 +4,7 @@
 
 #include "frame_pixels.h"
 #include "libav_input.h"
+#include "libav_versions.h"
 #include "webp.h"
 
 #include <inttypes.h>
@@ -72,7 +73,7 @@ static struct SwsContext *new_sws(const setting *settings, size_t n) {
 static void chroma_position(const AVFrame *f, sac_field field, int *x, int *y) {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format);
     *x = *y = CHROMA_IN_THE_MIDDLE;
-    if (f->chroma_location != AVCHROMA_LOC_UNSPECIFIED) avcodec_enum_to_chroma_pos(x, y, f->chroma_location);
+    if (f->chroma_location != AVCHROMA_LOC_UNSPECIFIED) sac_libav_chroma_place(x, y, f->chroma_location);
     if (!d->log2_chroma_w) *x = CHROMA_IN_THE_MIDDLE;
     if (!d->log2_chroma_h) *y = CHROMA_IN_THE_MIDDLE;
     if (!d->log2_chroma_h || field == WHOLE) return;
@@ -198,7 +199,7 @@ static sac_status convert_fields(sac_libav_rgb *c, const AVFrame *f, uint8_t *rg
 
 static bool has_fields(const AVFrame *f) {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format);
-    return f->interlaced_frame && d && d->log2_chroma_h > 0 && f->height > 3;
+    return sac_libav_is_interlaced(f) && d && d->log2_chroma_h > 0 && f->height > 3;
 }
 
 /* Rows are converted at a padded stride and moved together afterwards: libswscale leaves the last columns

@@ -49,8 +49,9 @@ static sac_status tokenize(text_eval *e, const char *text, size_t n_bytes, bool 
 static double surprise(const text_eval *e, int32_t id, bool *best) {
     const float *logits = sac_session_logits(e->r->session);
     int vocab = e->r->info.vocab;
-    double max = (double)logits[0], sum = 0;
-    for (int i = 1; i < vocab; i++) max = fmax(max, (double)logits[i]);
+    float likeliest = logits[0];
+    for (int i = 1; i < vocab; i++) likeliest = fmaxf(likeliest, logits[i]); /* as doubles gcc 12 fails for aarch64 */
+    double max = (double)likeliest, sum = 0;
     for (int i = 0; i < vocab; i++) sum += exp((double)logits[i] - max);
     *best = (double)logits[id] == max;
     return log(sum) + max - (double)logits[id];

@@ -1,0 +1,52 @@
+"""The Debian packages, the wheel and the examples in a bare Debian: tools/try_roots.sh with packages of this build."""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from cli import SACCADE, Case, main
+
+BUILD = os.path.dirname(SACCADE)
+NEEDED = "cpack", "dpkg-shlibdeps", "file", "apt-get"
+TRY = "tools/try_roots.sh"
+
+
+def codename():
+    with open("/etc/os-release", encoding="utf-8") as f:
+        found = re.search(r"^VERSION_CODENAME=(\w+)", f.read(), re.M)
+    return found.group(1) if found else ""
+
+
+def run(*command, **options):
+    return subprocess.run(command, text=True, timeout=800, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+
+
+@unittest.skipUnless(all(map(shutil.which, NEEDED)), "needs " + ", ".join(NEEDED))
+@unittest.skipUnless(os.path.exists(os.path.join(BUILD, "libsaccade.so")), "built without -DSAC_SHARED=ON")
+class Roots(Case):
+    def test_install_ask_build_remove(self):
+        made = run("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", self.path("made"))
+        self.assertEqual(made.returncode, 0, made.stdout)
+        tried = run(TRY, "--suite", codename(), "--packages", self.path("made"))
+        if tried.returncode in (69, 77):  # no network, no root's rights
+            self.skipTest(tried.stdout.strip().splitlines()[-1])
+        print(re.sub("^", "  ", tried.stdout.strip(), flags=re.M))
+        self.assertEqual(tried.returncode, 0, tried.stdout)
+        self.assertIn("removed, and nothing is left", tried.stdout)
+
+
+class Tools(Case):
+    def test_help_and_what_they_refuse(self):
+        for tool in "tools/try_roots.sh", "tools/try_image.sh", "tools/try_aarch64.sh":
+            told = run(os.path.abspath(tool), "--help", cwd="/")
+            self.assertEqual(told.returncode, 0, told.stdout)
+            self.assertIn(tool + " [", told.stdout)
+            self.assertNotIn("set -e", told.stdout)
+            refused = run(tool, "--nosuch")
+            self.assertEqual(refused.returncode, 64, refused.stdout)
+            self.assertIn("--nosuch", refused.stdout)
+
+
+if __name__ == "__main__":
+    main()

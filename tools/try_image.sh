@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds packaging/docker/Dockerfile on a bare Debian, without a registry of images, and asks the image about a picture; then its server,
+# by the image's own health check.
+#   tools/try_image.sh [--suite NAME] [--mirror URL] [--roots FOLDER] [--clean]
+#   --suite NAME    of the base image: bookworm (default), trixie
+#   --mirror URL    the archive; default: the one that this machine's apt uses
+#   --roots FOLDER  where the base is kept for the next time (build/roots), some hundred MB
+#   --clean         removes it and does nothing else
+# As root; needs buildah, mmdebstrap or debootstrap, and the network. Compiles the command without ccache: minutes.
+# Exit codes: 0 all is well, 1 something is not, 69 no base could be made, 77 it cannot be tried here (one line says why).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/roots.sh
+
+arguments=("$@") suite=bookworm mirror="" clean=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit ;;
+    --clean) clean=1; shift; continue ;;
+    --suite | --mirror | --roots) [ $# -ge 2 ] || misused "$1 wants a value" ;;
+    *) misused "unknown option '$1'" ;;
+  esac
+  case $1 in
+    --suite) suite=$2 ;;
+    --mirror) mirror=$2 ;;
+    --roots) roots=$(realpath -m "$2") ;;
+  esac
+  shift 2
+done
+[[ $suite =~ ^[a-z]+$ ]] || misused "'$suite' is no name of a suite"
+if [ -n "$clean" ]; then
+  rm -rf --one-file-system "$roots/$suite".*
+  exit
+fi
+command -v buildah >/dev/null || skip "buildah is missing: apt-get install buildah"
+enter_namespace "${arguments[@]}"
+mirror=${mirror:-$(find_mirror "$suite")}
+[ -n "$mirror" ] || skip "this machine's apt has no archive with $suite (--mirror URL names one)"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/saccade-image.XXXXXX")
+export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+buildah() { command buildah --root "$work/store" --runroot "$work/run" "$@"; }
+trap 'buildah umount --all >/dev/null 2>&1 || true; remove_roots; rm -rf --one-file-system "$work"' EXIT
+
+make_root "$suite" "$mirror"
+base=$(buildah from scratch)
+buildah add -q "$base" "$kept.tar" / >/dev/null
+buildah commit -q "$base" localhost/bare >/dev/null
+remove_roots
+flock -u "$lock" # others may go on
+step "$suite: a base image"
+buildah build -q --format docker --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
+  -f packaging/docker/Dockerfile -t localhost/saccade . >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
+step "built by the Dockerfile"
+
+made_from=$(buildah from --pull-never localhost/saccade)
+buildah copy -q "$made_from" samples/picture0000.png /picture.png >/dev/null
+same "a question" gray "$(buildah run "$made_from" -- saccade ask --image /picture.png "What color is the background?")"
+same "the user" 10001 "$(buildah run "$made_from" -- id -u)"
+health=$(buildah inspect --format '{{range .Docker.Config.Healthcheck.Test}}{{.}}{{"\n"}}{{end}}' localhost/saccade | sed 1d)
+mapfile -t check <<<"$health"
+buildah run "$made_from" -- bash -c 'saccade serve --host 0.0.0.0 --port 8000 & for i in $(seq 60); do "$@" 2>/dev/null && break; sleep 1; done
+  "$@" && kill %1 && wait %1 && ! "$@" 2>/dev/null' bash "${check[@]}"
+step "it answers, and so does its server; the health check sees when that has ended"
