@@ -137,6 +137,7 @@ const char *options_heading(const setting *row) {
            : !strcmp(row->group, "session")  ? "Context and attention ('session:')"
            : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
            : !strcmp(row->group, "compare")  ? "Methods ('compare:')"
+           : !strcmp(row->group, "tune")     ? "The search ('tune:')"
            : !strcmp(row->group, "caption")  ? "Captions ('caption:')"
            : !strcmp(row->group, "serve")    ? "Requests ('serve:')"
                                              : "Question sets and jobs ('eval:')";

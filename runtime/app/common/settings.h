@@ -21,8 +21,9 @@ enum {
     COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
     COMMAND_CALIBRATE = 128,
-    COMMAND_ALL = 255, /* that load a model to run it */
-    COMMAND_QUANTIZE = 256
+    COMMAND_QUANTIZE = 256,
+    COMMAND_TUNE = 512,
+    COMMAND_ALL = 255 | COMMAND_TUNE /* that load a model to run it */
 };
 
 typedef enum setting_kind {
@@ -95,6 +96,9 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
+    char *want, *by;
+    double lose, minutes, test_share;
+    int64_t tries;
     char *ask, *shard;
     text_list format;
     int64_t shards, batch;

@@ -8,10 +8,11 @@
 enum {
     ANY = COMMAND_ALL | COMMAND_QUANTIZE,
     SHOW_MEDIA = COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT,
-    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION,
+    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION | COMMAND_TUNE,
     GIVE_ANSWERS = ASK_QUESTIONS | COMMAND_SERVE,
-    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE, /* compare takes its methods from --method */
-    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE,
+    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE & ~COMMAND_TUNE, /* these take methods from --method */
+    COMPARE_METHODS = COMMAND_COMPARE | COMMAND_TUNE,
+    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE,
     RUN_SETS = TAKE_SETS | COMMAND_CALIBRATE,
     KEEP_RESULTS = TAKE_SETS | COMMAND_CAPTION,
     MEASURE = TAKE_SETS | COMMAND_BENCH,
@@ -205,11 +206,24 @@ const setting settings_table[] = {
      "decode in this process, video frame by frame, instead of in a child that may do nothing else: for "
      "files of one's own"},
 
-    {"method", 0, "compare", false, SETTING_TEXTS, offsetof(settings, method), COMMAND_COMPARE, 0, 0, "LINE",
+    {"method", 0, "compare", false, SETTING_TEXTS, offsetof(settings, method), COMPARE_METHODS, 0, 0, "LINE",
      "a method line, \"prefill=zipvl:tau=0.975 kv=mixed decode=dense\"; repeat for more; dense is always "
      "there"},
-    {"methods", 0, "compare", false, SETTING_TEXT, offsetof(settings, methods), COMMAND_COMPARE, 0, 0,
+    {"methods", 0, "compare", false, SETTING_TEXT, offsetof(settings, methods), COMPARE_METHODS, 0, 0,
      "FILE.yaml", "method lines and sweeps from a file"},
+
+    {"want", 0, "tune", false, SETTING_TEXT, offsetof(settings, want), COMMAND_TUNE, 0, 0, "WHAT",
+     "what shall become less: prefill (the default), memory or decode"},
+    {"lose", 0, "tune", false, SETTING_REAL, offsetof(settings, lose), COMMAND_TUNE, 0, 100, "POINTS",
+     "right answers in a hundred that may be lost for it (0.5)"},
+    {"by", 0, "tune", false, SETTING_TEXT, offsetof(settings, by), COMMAND_TUNE, 0, 0, "WHAT",
+     "what prefill and decode are judged by: work (pairs met, bytes read; the default, the same on every machine) or time"},
+    {"minutes", 0, "tune", false, SETTING_REAL, offsetof(settings, minutes), COMMAND_TUNE, 0, 1e6, "M",
+     "time that asking may take in all; 0 = as long as all questions need (20)"},
+    {"tries", 0, "tune", false, SETTING_INT, offsetof(settings, tries), COMMAND_TUNE, 0, 400, "N",
+     "settings to begin with, at most; 0 = as many as the time allows (0)"},
+    {"test-share", 0, "tune", false, SETTING_REAL, offsetof(settings, test_share), COMMAND_TUNE, 0.05, 0.95, "S",
+     "share of the questions that are kept for the report (0.5)"},
 
     {"host", 0, "serve", false, SETTING_TEXT, offsetof(settings, host), COMMAND_SERVE, 0, 0, "ADDRESS",
      "address to listen on (127.0.0.1); 0.0.0.0 = everywhere"},

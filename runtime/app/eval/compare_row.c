@@ -72,7 +72,7 @@ void compare_row_free(compare_row *row, size_t n_questions) {
 
 /* ---------------------------------------------------------------- afterwards */
 
-static bool is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at) {
+bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at) {
     return eval_prompt_letter(prompt, q, eval_record_response(row->records[at])) == q->answer;
 }
 
@@ -82,8 +82,8 @@ static void count_pairs(compare_row *row, const compare_row *dense, const eval_t
         for (size_t k = 0; k < v->n_questions; k++) {
             size_t at = v->first + k;
             if (eval_record_error(row->records[at]) || eval_record_error(dense->records[at])) continue;
-            bool now = is_right(row, t->prompt, &v->questions[k], at);
-            bool then = is_right(dense, t->prompt, &v->questions[k], at);
+            bool now = compare_row_is_right(row, t->prompt, &v->questions[k], at);
+            bool then = compare_row_is_right(dense, t->prompt, &v->questions[k], at);
             row->pairs.n++;
             row->pairs.gained += now && !then;
             row->pairs.lost += then && !now;

@@ -40,6 +40,9 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
 /* Scores and sums; `dense` is the first row, counted before. */
 sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, sac_error *err);
 
+/* Is the record's answer to question `at` of the set right? False without a record. */
+bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at);
+
 /* Frees all but the journal, which eval_journal_close ends. */
 void compare_row_free(compare_row *row, size_t n_questions);
 
