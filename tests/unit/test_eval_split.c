@@ -16,8 +16,10 @@ static void make(eval_set *set, int from, int n) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 3; k++)
             fprintf(f,
-                    "{\"video_id\": \"v%d\", \"duration\": \"short\", \"domain\": \"d\", \"sub_category\": \"s\", \"question_id\": "
-                    "\"v%d-%d\", \"task_type\": \"t\", \"question\": \"q\", \"options\": [\"A. a\", \"B. b\", \"C. c\", \"D. d\"], "
+                    "{\"video_id\": \"v%d\", \"duration\": \"short\", \"domain\": \"d\", \"sub_category\": "
+                    "\"s\", \"question_id\": "
+                    "\"v%d-%d\", \"task_type\": \"t\", \"question\": \"q\", \"options\": [\"A. a\", \"B. "
+                    "b\", \"C. c\", \"D. d\"], "
                     "\"answer\": \"A\"}\n",
                     from + i, from + i, k);
     fclose(f);

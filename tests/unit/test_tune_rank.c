@@ -71,7 +71,8 @@ static double answers(const tune_plan *p) {
 static void a_plan_fits_the_time(void **state) {
     (void)state;
     for (double time = 300; time < 1e6; time *= 1.3) {
-        const tune_bounds b = {.settings = 100, .tuning_questions = 168, .test_questions = 168, .answers = time};
+        const tune_bounds b = {
+            .settings = 100, .tuning_questions = 168, .test_questions = 168, .answers = time};
         tune_plan p = tune_make_plan(&b);
         assert_true(answers(&p) <= time);
         assert_true(p.n_rungs >= 1 && p.n_rungs <= TUNE_MAX_RUNGS);
@@ -89,7 +90,8 @@ static void a_family_is_all_its_lines(void **state) {
     (void)state;
     const char *text = "prefill=a:x={1|2|3},k={@/4|9} kv={b|c:d=1}";
     assert_int_equal(tune_family_count(text), 12);
-    char *line = tune_family_line(text, 0, 1000), *last = tune_family_line(text, 11, 1000), *small = tune_family_line(text, 0, 10);
+    char *line = tune_family_line(text, 0, 1000), *last = tune_family_line(text, 11, 1000),
+         *small = tune_family_line(text, 0, 10);
     assert_string_equal(line, "prefill=a:x=1,k=240 kv=b");
     assert_string_equal(last, "prefill=a:x=3,k=9 kv=c:d=1");
     assert_string_equal(small, "prefill=a:x=1,k=64 kv=b");

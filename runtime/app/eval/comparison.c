@@ -119,7 +119,8 @@ static bool takes_question(const comparison_choice *choice, size_t question) {
     return !choice || !choice->questions || choice->questions[question];
 }
 
-static int64_t missing_of_video(const compare_row *row, const eval_video *v, const comparison_choice *choice) {
+static int64_t missing_of_video(const compare_row *row, const eval_video *v,
+                                const comparison_choice *choice) {
     int64_t n = 0;
     for (size_t i = v->first; i < v->first + v->n_questions; i++)
         n += !row->records[i] && takes_question(choice, i);
@@ -156,7 +157,8 @@ static void hide(compare_row *row, const eval_video *v, const comparison_choice 
     }
 }
 
-static sac_status ask_row(comparison *c, size_t at, size_t video, const comparison_choice *choice, sac_error *err) {
+static sac_status ask_row(comparison *c, size_t at, size_t video, const comparison_choice *choice,
+                          sac_error *err) {
     asking k = {.c = c, .row = &c->rows[at]};
     snprintf(c->line.label, sizeof c->line.label, "method %zu of %zu", at + 1, c->n_rows);
     snprintf(c->line.note, sizeof c->line.note, "%s", k.row->line->name);
@@ -165,11 +167,13 @@ static sac_status ask_row(comparison *c, size_t at, size_t video, const comparis
     sac_status st = run_create_session(c->r, err);
     hide(k.row, &c->set.videos[video], choice, true);
     if (st == SAC_OK)
-        st = eval_run(c->r, &c->task, &(eval_part){.first = video, .n = 1}, k.row->records, keep_record, &k, err);
+        st = eval_run(c->r, &c->task, &(eval_part){.first = video, .n = 1}, k.row->records, keep_record, &k,
+                      err);
     hide(k.row, &c->set.videos[video], choice, false);
     run_free_session(c->r);
-    return st == SAC_OK || st == SAC_CANCELLED ? st
-                                               : sac_fail_prefix(err, err->status, "%.60s", k.row->line->name);
+    return st == SAC_OK || st == SAC_CANCELLED
+               ? st
+               : sac_fail_prefix(err, err->status, "%.60s", k.row->line->name);
 }
 
 sac_status comparison_ask(comparison *c, const comparison_choice *choice, sac_error *err) {
@@ -178,7 +182,8 @@ sac_status comparison_ask(comparison *c, const comparison_choice *choice, sac_er
     progress_update(&c->line, "questions", c->done, c->todo);
     for (size_t v = 0; v < c->set.n_videos && !stopped; v++)
         for (size_t i = 0; i < c->n_rows && st == SAC_OK && !stopped; i++) {
-            if (!takes_row(c, choice, i) || !missing_of_video(&c->rows[i], &c->set.videos[v], choice)) continue;
+            if (!takes_row(c, choice, i) || !missing_of_video(&c->rows[i], &c->set.videos[v], choice))
+                continue;
             stopped = choice && choice->stop && choice->stop(choice->ctx);
             if (!stopped) st = ask_row(c, i, v, choice, err);
         }
@@ -207,7 +212,8 @@ sac_status comparison_keep(comparison *c, const bool *keep, sac_error *err) {
 }
 
 sac_status comparison_count(comparison *c, sac_error *err) {
-    for (size_t i = 0; i < c->n_rows; i++) SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
+    for (size_t i = 0; i < c->n_rows; i++)
+        SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
     return SAC_OK;
 }
 

@@ -103,7 +103,8 @@ static sac_status number_kept(eval_set *set, const bool *keep, sac_error *err) {
     for (size_t i = 0; i < set->n_videos; i++) {
         const eval_video *v = &set->videos[i];
         for (size_t k = 0; k < v->n_questions; k++)
-            if (json_object_set_new(set->question_index, v->questions[k].id, json_integer(keep[v->first + k] ? n++ : -1)))
+            if (json_object_set_new(set->question_index, v->questions[k].id,
+                                    json_integer(keep[v->first + k] ? n++ : -1)))
                 return sac_fail_no_memory(err);
     }
     return SAC_OK;

@@ -18,7 +18,8 @@ static sac_status read_aim(const settings *s, tune_aim *aim, sac_error *err) {
     int found = -1;
     for (int i = 0; i < TUNE_WANTS; i++)
         if (!strcmp(want, tune_want_names[i])) found = i;
-    if (found < 0) return sac_fail(err, SAC_BAD_ARGUMENT, "--want %.40s: prefill, memory or decode is expected", want);
+    if (found < 0)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--want %.40s: prefill, memory or decode is expected", want);
     if (strcmp(by, "work") && strcmp(by, "time"))
         return sac_fail(err, SAC_BAD_ARGUMENT, "--by %.40s: work or time is expected", by);
     *aim = (tune_aim){(tune_want)found, !strcmp(by, "time")};
@@ -27,8 +28,8 @@ static sac_status read_aim(const settings *s, tune_aim *aim, sac_error *err) {
 
 static sac_status check(const settings *s, int n_words, sac_error *err) {
     if (n_words != 1)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "one question set is expected, found %d words; see 'saccade tune --help'",
-                        n_words);
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "one question set is expected, found %d words; see 'saccade tune --help'", n_words);
     if (!s->out) return sac_fail(err, SAC_BAD_ARGUMENT, "--out DIR is missing: what is found is kept there");
     return comparison_check_settings(s, err);
 }
@@ -37,7 +38,8 @@ static sac_status check(const settings *s, int n_words, sac_error *err) {
 
 /* Takes the text over. */
 static sac_status write_text(const char *folder, const char *name, char *text, sac_error *err) {
-    if (text && *text && text[strlen(text) - 1] == '\n') text[strlen(text) - 1] = 0; /* the writer ends the line */
+    if (text && *text && text[strlen(text) - 1] == '\n')
+        text[strlen(text) - 1] = 0; /* the writer ends the line */
     sac_status st = text ? run_files_write_text(folder, name, text, err) : sac_fail_no_memory(err);
     free(text);
     return st;
@@ -96,18 +98,22 @@ const command command_tune = {
     .mask = COMMAND_TUNE,
     .brief = "find the attention methods that suit a model and your questions",
     .synopsis = "[options] SET.json --out DIR",
-    .summary = "Tries the settings of all methods that the model takes on one part of a question set (see 'saccade eval "
-               "--help'),\n"
-               "the better half of them on ever more questions, and judges the best on the other part, which shares no "
-               "video with\n"
-               "the first. DIR then has methods.yaml (for compare --methods), run.yaml (for --config of ask and serve), "
-               "report.md,\n"
-               "tune.json and front.svg. A search that was stopped or killed goes on there, with the same result.",
-    .examples = "  saccade tune -m MODEL questions.json --videos data --want prefill --out runs/tune\n"
-                "  saccade tune samples/drawn/set.json --prompt open --want memory --lose 1 --minutes 20 \\\n"
-                "    --out runs/memory\n"
-                "  saccade tune samples/drawn/set.json --prompt open --want decode --by time --tries 24 \\\n"
+    .summary =
+        "Tries the settings of all methods that the model takes on one part of a question set (see 'saccade "
+        "eval "
+        "--help'),\n"
+        "the better half of them on ever more questions, and judges the best on the other part, which shares "
+        "no "
+        "video with\n"
+        "the first. DIR then has methods.yaml (for compare --methods), run.yaml (for --config of ask and "
+        "serve), "
+        "report.md,\n"
+        "tune.json and front.svg. A search that was stopped or killed goes on there, with the same result.",
+    .examples = "  saccade tune -m MODEL questions.json --videos data --out runs/prefill\n"
+                "  saccade tune samples/drawn/set.json --prompt open --want memory \\\n"
+                "    --lose 1 --minutes 20 --out runs/memory\n"
+                "  saccade tune samples/drawn/set.json --prompt open --want decode --by time \\\n"
                 "    --methods samples/drawn/methods_steps.yaml --out runs/decode\n"
-                "  saccade ask --config runs/tune/run.yaml -m MODEL --video clip.mp4 \"What happens?\"\n",
+                "  saccade ask --config runs/memory/run.yaml --video clip.mp4 \"What happens?\"\n",
     .run = tune_command_run,
 };

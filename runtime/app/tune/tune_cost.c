@@ -25,7 +25,8 @@ static bool drops_rows(const method_line *line) {
 
 static double cost_of(const method_line *line, const json_t *record, tune_aim aim) {
     double prompt = number(record, NULL, "prompt_tokens");
-    double bytes = number(record, "methods", "kv_bytes_per_token"), read = number(record, "methods", "decode_rows_read");
+    double bytes = number(record, "methods", "kv_bytes_per_token"),
+           read = number(record, "methods", "decode_rows_read");
     switch (aim.want) {
     case TUNE_PREFILL:
         return aim.by_time ? number(record, "seconds", "prefill")
@@ -50,7 +51,8 @@ tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune
             if (eval_record_error(row->records[q]) || eval_record_error(dense->records[q])) continue;
             p.lost += compare_row_is_right(dense, c->task.prompt, &v->questions[k], q);
             p.lost -= compare_row_is_right(row, c->task.prompt, &v->questions[k], q);
-            double a = cost_of(row->line, row->records[q], aim), b = cost_of(dense->line, dense->records[q], aim);
+            double a = cost_of(row->line, row->records[q], aim),
+                   b = cost_of(dense->line, dense->records[q], aim);
             if (isnan(a) || isnan(b)) continue;
             mine += a;
             theirs += b;
@@ -64,7 +66,8 @@ double tune_cache_bytes(const comparison *c, size_t at) {
     double sum = 0, n = 0;
     for (size_t i = 0; i < c->set.n_questions; i++) {
         const json_t *record = c->rows[at].records[i];
-        double bytes = number(record, NULL, "prompt_tokens") * number(record, "methods", "kv_bytes_per_token");
+        double bytes =
+            number(record, NULL, "prompt_tokens") * number(record, "methods", "kv_bytes_per_token");
         if (!isnan(bytes)) sum += bytes, n++;
     }
     return n > 0 ? sum / n : (double)NAN;

@@ -10,13 +10,14 @@
 static sac_status on_line(void *ctx, const journal_line *line, sac_error *err) {
     tune_log *log = ctx;
     char what[200];
-    if (line->number > 1)
-        return json_array_append(log->lines, line->json) ? sac_fail_no_memory(err) : SAC_OK;
+    if (line->number > 1) return json_array_append(log->lines, line->json) ? sac_fail_no_memory(err) : SAC_OK;
     if (!json_is_integer(json_object_get(line->json, "saccade_tune")))
-        return sac_fail(err, SAC_BAD_FILE, "%s:1: not the header of a search; give another --out", log->file.path);
-    if (!journal_header_differs(line->json, log->header, (const char *const[]){NULL}, what, sizeof what)) return SAC_OK;
-    return sac_fail(err, SAC_BAD_CONFIG, "%s: begun with other settings: %s; give these, or another --out", log->file.path,
-                    what);
+        return sac_fail(err, SAC_BAD_FILE, "%s:1: not the header of a search; give another --out",
+                        log->file.path);
+    if (!journal_header_differs(line->json, log->header, (const char *const[]){NULL}, what, sizeof what))
+        return SAC_OK;
+    return sac_fail(err, SAC_BAD_CONFIG, "%s: begun with other settings: %s; give these, or another --out",
+                    log->file.path, what);
 }
 
 sac_status tune_log_open(tune_log *log, const char *out, json_t *header, sac_error *err) {
@@ -62,7 +63,8 @@ bool tune_log_plan(const tune_log *log, tune_plan *plan, int64_t *prompt_tokens)
     const json_t *counts = json_object_get(p, "settings"), *questions = json_object_get(p, "questions");
     size_t n = json_array_size(counts);
     if (n == 0 || n > TUNE_MAX_RUNGS || json_array_size(questions) != n) return false;
-    *plan = (tune_plan){.n_rungs = n, .finalists = count_of(p, "finalists"), .test_questions = count_of(p, "test_questions")};
+    *plan = (tune_plan){
+        .n_rungs = n, .finalists = count_of(p, "finalists"), .test_questions = count_of(p, "test_questions")};
     for (size_t i = 0; i < n; i++) {
         plan->settings[i] = (size_t)json_integer_value(json_array_get(counts, i));
         plan->questions[i] = (size_t)json_integer_value(json_array_get(questions, i));
@@ -78,8 +80,8 @@ bool tune_log_rung(const tune_log *log, size_t k, const comparison *c, bool *row
         size_t at;
         const json_t *name;
         rows[i] = false;
-        json_array_foreach(names, at, name) rows[i] = rows[i] || (json_is_string(name) &&
-                                                                  !strcmp(json_string_value(name), c->rows[i].line->name));
+        json_array_foreach(names, at, name) rows[i] =
+            rows[i] || (json_is_string(name) && !strcmp(json_string_value(name), c->rows[i].line->name));
     }
     return true;
 }
@@ -109,14 +111,14 @@ sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t pro
         return sac_fail_no_memory(err);
     }
     return write_line(log,
-                      json_pack("{s:{s:o, s:o, s:I, s:I, s:I}}", "plan", "settings", counts, "questions", questions,
-                                "finalists", (json_int_t)plan->finalists, "test_questions",
+                      json_pack("{s:{s:o, s:o, s:I, s:I, s:I}}", "plan", "settings", counts, "questions",
+                                questions, "finalists", (json_int_t)plan->finalists, "test_questions",
                                 (json_int_t)plan->test_questions, "prompt_tokens", (json_int_t)prompt_tokens),
                       err);
 }
 
-sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept, size_t n_questions, bool cut,
-                               sac_error *err) {
+sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept,
+                               size_t n_questions, bool cut, sac_error *err) {
     json_t *names = json_array();
     for (size_t i = 0; names && i < c->n_rows; i++) {
         if (!kept[i] || !json_array_append_new(names, json_string(c->rows[i].line->name))) continue;
@@ -124,6 +126,8 @@ sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, con
         names = NULL;
     }
     if (!names) return sac_fail_no_memory(err);
-    return write_line(log, json_pack("{s:I, s:I, s:b, s:o}", "rung", (json_int_t)k, "questions", (json_int_t)n_questions, "cut", cut,
-                                     "kept", names), err);
+    return write_line(log,
+                      json_pack("{s:I, s:I, s:b, s:o}", "rung", (json_int_t)k, "questions",
+                                (json_int_t)n_questions, "cut", cut, "kept", names),
+                      err);
 }

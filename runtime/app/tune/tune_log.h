@@ -25,8 +25,8 @@ bool tune_log_rung(const tune_log *log, size_t k, const comparison *c, bool *row
 
 sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t prompt_tokens, sac_error *err);
 /* n_questions: that all settings of the rung answered. cut: for lack of time. */
-sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept, size_t n_questions, bool cut,
-                               sac_error *err);
+sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept,
+                               size_t n_questions, bool cut, sac_error *err);
 
 /* Was rung k cut short? */
 bool tune_log_was_cut(const tune_log *log, size_t k);

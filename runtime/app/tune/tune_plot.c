@@ -59,8 +59,9 @@ static void draw_legend(const svg *s, const tune_result *r, size_t n) {
     for (size_t i = 0; i < n; i++, y += LINE) {
         char number[16], line[200];
         snprintf(number, sizeof number, "%zu", i);
-        snprintf(line, sizeof line, "%.120s: cost %.1f %%, %.2f %% right%s%s", r[i].row->line->name, 100 * r[i].point.cost,
-                 100 * eval_strict(&r[i].row->tally), r[i].front ? ", front" : "", r[i].chosen ? ", chosen" : "");
+        snprintf(line, sizeof line, "%.120s: cost %.1f %%, %.2f %% right%s%s", r[i].row->line->name,
+                 100 * r[i].point.cost, 100 * eval_strict(&r[i].row->tally), r[i].front ? ", front" : "",
+                 r[i].chosen ? ", chosen" : "");
         svg_text(s, LEFT, y, 12, SVG_END, number);
         svg_text(s, LEFT + 10, y, 12, SVG_START, line);
     }
@@ -83,14 +84,16 @@ static void draw(const svg *s, const tune_search *t, const tune_result *r, doubl
     draw_legend(s, r, t->test.n_rows);
 }
 
-sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path, sac_error *err) {
+sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path,
+                           sac_error *err) {
     double *xy = calloc(2 * t->test.n_rows, sizeof *xy);
     svg s;
     if (!xy) return sac_fail_no_memory(err);
     sac_status st = svg_open(&s, path, WIDTH, TOP + HEIGHT + FOOT + LINE * (double)t->test.n_rows, err);
     if (st == SAC_OK) {
         char title[80];
-        snprintf(title, sizeof title, "saccade tune --want %s --lose %g", tune_want_names[t->aim.want], t->s->lose);
+        snprintf(title, sizeof title, "saccade tune --want %s --lose %g", tune_want_names[t->aim.want],
+                 t->s->lose);
         svg_text(&s, LEFT, 24, 16, SVG_START, title);
         draw(&s, t, results, xy);
         st = svg_close(&s, err);

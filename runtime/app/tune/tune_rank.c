@@ -73,8 +73,8 @@ static void find_layers(const tune_point *points, entry *e, size_t n) {
             if (e[i].layer < layer) continue;
             bool beaten = false;
             for (size_t k = 0; k < n && !beaten; k++)
-                beaten = e[k].layer >= layer && (tune_beats(&points[k], &points[i]) ||
-                                                 (k < i && equal(&points[k], &points[i])));
+                beaten = e[k].layer >= layer &&
+                         (tune_beats(&points[k], &points[i]) || (k < i && equal(&points[k], &points[i])));
             e[i].layer = beaten ? layer + 1 : layer;
             found += !beaten;
         }
@@ -101,7 +101,10 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
     entry *e = calloc(n, sizeof *e);
     if (!e) return false;
     for (size_t i = 0; i < n; i++)
-        e[i] = (entry){.at = i, .excess = fmax(0, (double)points[i].lost - tolerated), .cost = cost_of(&points[i]), .lost = points[i].lost};
+        e[i] = (entry){.at = i,
+                       .excess = fmax(0, (double)points[i].lost - tolerated),
+                       .cost = cost_of(&points[i]),
+                       .lost = points[i].lost};
     find_layers(points, e, n);
     qsort(e, n, sizeof *e, by_excess);
     size_t taken = 0;
@@ -109,7 +112,8 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
     n = drop_kept(e, n, keep);
     qsort(e, n, sizeof *e, by_layer);
     for (size_t from = 0, to; from < n && taken < n_keep; from = to) {
-        for (to = from; to < n && e[to].layer == e[from].layer; to++) {}
+        for (to = from; to < n && e[to].layer == e[from].layer; to++) {
+        }
         size_t want = to - from < n_keep - taken ? to - from : n_keep - taken;
         spread(e + from, to - from, want, keep);
         taken += want;

@@ -31,8 +31,9 @@ size_t tune_choose(const tune_point *points, size_t n, double tolerated);
 #define TUNE_MAX_RUNGS 16
 typedef struct tune_plan {
     size_t n_rungs;
-    size_t settings[TUNE_MAX_RUNGS], questions[TUNE_MAX_RUNGS]; /* questions: in all, those of the rungs before counted */
-    size_t finalists;                                           /* that are asked the test questions */
+    size_t settings[TUNE_MAX_RUNGS],
+        questions[TUNE_MAX_RUNGS]; /* questions: in all, those of the rungs before counted */
+    size_t finalists;              /* that are asked the test questions */
     size_t test_questions;
 } tune_plan;
 

@@ -27,6 +27,7 @@ char *tune_report_methods(const tune_search *t, const tune_result *results);
 char *tune_report_config(const tune_search *t, const tune_result *results);
 
 /* Cost against accuracy, with the front as a line. */
-sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path, sac_error *err);
+sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path,
+                           sac_error *err);
 
 #endif

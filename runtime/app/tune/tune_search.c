@@ -35,7 +35,8 @@ static sac_status read_parts(tune_search *t, sac_error *err) {
         comparison *c = parts[i];
         st = eval_set_read(&c->set, c->set_path, err);
         if (st == SAC_OK) eval_set_cut(&c->set, (size_t)t->s->limit);
-        if (st == SAC_OK && !is_test && !(is_test = calloc(c->set.n_questions, sizeof *is_test))) st = sac_fail_no_memory(err);
+        if (st == SAC_OK && !is_test && !(is_test = calloc(c->set.n_questions, sizeof *is_test)))
+            st = sac_fail_no_memory(err);
         if (st == SAC_OK && i == 0) st = eval_split(&c->set, t->s->seed, t->s->test_share, is_test, err);
         if (st == SAC_OK) st = keep_part(&c->set, is_test, i == 1, err);
         if (st == SAC_OK) st = eval_task_open(&c->task, t->s, &c->set, c->set_path, err);
@@ -62,9 +63,10 @@ static json_t *make_header(const tune_search *t) {
     snprintf(lines, sizeof lines, "%016" PRIx64, hash_lines(&t->tuning.list));
     snprintf(set, sizeof set, "%016" PRIx64, t->tuning.set.fingerprint);
     snprintf(seed, sizeof seed, "%" PRIu64, t->s->seed);
-    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 1, "set", set, "want",
-                     tune_want_names[t->aim.want], "lose", t->s->lose, "by", t->aim.by_time ? "time" : "work", "minutes",
-                     t->s->minutes, "tries", (json_int_t)t->s->tries, "limit", (json_int_t)t->s->limit, "test_share",
+    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 1, "set", set,
+                     "want", tune_want_names[t->aim.want], "lose", t->s->lose, "by",
+                     t->aim.by_time ? "time" : "work", "minutes", t->s->minutes, "tries",
+                     (json_int_t)t->s->tries, "limit", (json_int_t)t->s->limit, "test_share",
                      t->s->test_share, "seed", seed, "own_lines", lines);
 }
 
@@ -74,7 +76,8 @@ static double seconds_asked(const comparison *c) {
     double sum = 0;
     for (size_t i = 0; i < c->n_rows; i++)
         for (size_t k = 0; k < c->set.n_questions && c->rows[i].records; k++)
-            sum += json_number_value(json_object_get(json_object_get(c->rows[i].records[k], "seconds"), "total"));
+            sum += json_number_value(
+                json_object_get(json_object_get(c->rows[i].records[k], "seconds"), "total"));
     return sum;
 }
 
@@ -115,7 +118,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Median prompt and mean seconds of an answer whose video is encoded already. */
-static sac_status measure(const comparison *c, const bool *questions, double *prompt, double *seconds, sac_error *err) {
+static sac_status measure(const comparison *c, const bool *questions, double *prompt, double *seconds,
+                          sac_error *err) {
     double *tokens = calloc(c->set.n_questions, sizeof *tokens), sum = 0;
     size_t n = 0;
     const char *first_error = NULL;
@@ -126,10 +130,12 @@ static sac_status measure(const comparison *c, const bool *questions, double *pr
         if (eval_record_error(r)) first_error = first_error ? first_error : eval_record_error(r);
         if (eval_record_error(r)) continue;
         tokens[n++] = json_number_value(json_object_get(r, "prompt_tokens"));
-        sum += json_number_value(json_object_get(s, "total")) - json_number_value(json_object_get(s, "vision"));
+        sum +=
+            json_number_value(json_object_get(s, "total")) - json_number_value(json_object_get(s, "vision"));
     }
-    sac_status st = n ? SAC_OK : sac_fail(err, SAC_NOT_FOUND, "none of the first questions could be asked: %s",
-                                          first_error ? first_error : "the set is empty");
+    sac_status st = n ? SAC_OK
+                      : sac_fail(err, SAC_NOT_FOUND, "none of the first questions could be asked: %s",
+                                 first_error ? first_error : "the set is empty");
     if (n) qsort(tokens, n, sizeof *tokens, by_value);
     *prompt = n ? tokens[n / 2] : 0;
     *seconds = n ? sum / (double)n : 0;
@@ -143,7 +149,8 @@ static void choose_first(const size_t *order, size_t n, size_t n_all, bool *ques
 }
 
 /* Dense is asked the first questions before any setting is made up, for budgets are shares of a prompt. */
-static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions, double *seconds, sac_error *err) {
+static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions, double *seconds,
+                            sac_error *err) {
     comparison dense = t->tuning; /* borrows all but the rows */
     dense.list.n = 1;
     dense.rows = NULL;
@@ -178,8 +185,9 @@ static sac_status open_settings(tune_search *t, sac_error *err) {
         t->n_tried += t->alive[i];
         t->n_refused += !t->alive[i];
     }
-    return t->n_tried ? SAC_OK : sac_fail(err, SAC_UNSUPPORTED, "%s: takes no method for --want %s", c->r->model_path,
-                                          tune_want_names[t->aim.want]);
+    return t->n_tried ? SAC_OK
+                      : sac_fail(err, SAC_UNSUPPORTED, "%s: takes no method for --want %s", c->r->model_path,
+                                 tune_want_names[t->aim.want]);
 }
 
 static sac_status make_plan(tune_search *t, double seconds, sac_error *err) {
@@ -219,7 +227,8 @@ typedef struct ranking {
 
 static bool rank_rows(const tune_search *t, const bool *questions, ranking *k) {
     const comparison *c = &t->tuning;
-    *k = (ranking){calloc(c->n_rows, sizeof *k->points), calloc(c->n_rows, sizeof *k->row), calloc(c->n_rows, sizeof *k->keep), 0};
+    *k = (ranking){calloc(c->n_rows, sizeof *k->points), calloc(c->n_rows, sizeof *k->row),
+                   calloc(c->n_rows, sizeof *k->keep), 0};
     if (!k->points || !k->row || !k->keep) return false;
     for (size_t i = 1; i < c->n_rows; i++) {
         if (!t->alive[i]) continue;
@@ -240,9 +249,11 @@ static double tolerated(const tune_search *t, size_t n_questions, bool last) {
     return t->s->lose / 100 * (double)n_questions + (last ? 0 : 1);
 }
 
-static sac_status keep_best(tune_search *t, const bool *questions, size_t n_questions, size_t n_keep, sac_error *err) {
+static sac_status keep_best(tune_search *t, const bool *questions, size_t n_questions, size_t n_keep,
+                            sac_error *err) {
     ranking k;
-    bool ok = rank_rows(t, questions, &k) && tune_keep(k.points, k.n, n_keep, tolerated(t, n_questions, false), k.keep);
+    bool ok = rank_rows(t, questions, &k) &&
+              tune_keep(k.points, k.n, n_keep, tolerated(t, n_questions, false), k.keep);
     for (size_t i = 0; i < k.n && ok; i++) t->alive[k.row[i]] = k.keep[i];
     free_ranking(&k);
     return ok ? SAC_OK : sac_fail_no_memory(err);
@@ -252,7 +263,8 @@ static sac_status choose(tune_search *t, const bool *questions, size_t n_questio
     ranking k;
     bool ok = rank_rows(t, questions, &k);
     size_t best = ok ? tune_choose(k.points, k.n, tolerated(t, n_questions, true)) : SIZE_MAX;
-    if (best < k.n && k.points[best].cost < 1) ok = (t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)) != NULL;
+    if (best < k.n && k.points[best].cost < 1)
+        ok = (t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)) != NULL;
     free_ranking(&k);
     return ok ? SAC_OK : sac_fail_no_memory(err);
 }
@@ -270,7 +282,9 @@ static sac_status climb(tune_search *t, const size_t *order, bool *questions, bo
         t->cut = decided ? tune_log_was_cut(&t->log, k) : comparison_missing(c, &choice) > 0;
         t->n_tuned = answered_by_all(c, rows, questions);
         if (!t->n_tuned)
-            return sac_fail(err, SAC_BAD_ARGUMENT, "--minutes %g is too short: no question was asked of all settings; give more, or fewer --tries",
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "--minutes %g is too short: no question was asked of all settings; give more, or "
+                            "fewer --tries",
                             t->s->minutes);
         size_t n_keep = k + 1 < p->n_rungs && !t->cut ? p->settings[k + 1] : p->finalists;
         if (!decided) SAC_TRY(keep_best(t, questions, t->n_tuned, n_keep, err));
@@ -316,7 +330,9 @@ static sac_status judge(tune_search *t, bool *questions, bool *rows, sac_error *
     n = answered_by_all(c, rows, questions);
     t->cut = t->cut || n < want;
     if (!n)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "--minutes %g is too short: no test question was asked of all settings; give more, or fewer --tries",
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--minutes %g is too short: no test question was asked of all settings; give more, "
+                        "or fewer --tries",
                         t->s->minutes);
     SAC_TRY(comparison_keep(c, questions, err));
     return comparison_count(c, err);
@@ -353,7 +369,8 @@ sac_status tune_search_run(tune_search *t, sac_error *err) {
     size_t n = t->tuning.set.n_questions + t->test.set.n_questions;
     size_t *order = calloc(n, sizeof *order);
     bool *questions = calloc(n, sizeof *questions), *rows = calloc(METHOD_LIST_MAX_LINES + 1, sizeof *rows);
-    sac_status st = order && questions && rows ? tune(t, order, questions, rows, err) : sac_fail_no_memory(err);
+    sac_status st =
+        order && questions && rows ? tune(t, order, questions, rows, err) : sac_fail_no_memory(err);
     free(order);
     free(questions);
     free(rows);

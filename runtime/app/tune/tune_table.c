@@ -21,7 +21,9 @@ const tune_family tune_families[] = {
     {"prefill=xattn:min=0,tau={0.7|0.8|0.9|0.95},stride={8|16},dense_layers={0|2}", P},
     {"prefill=fastv:layer={2|3|4},ratio={0.5|0.75|0.9}", P | M | D},
     {"prefill=fastv:mode=attn,layer={2|3},ratio={0.5|0.75|0.9}", P},
-    {"prefill=tokenselect:init=64,local=256,chunk=256,k={@/8|@/4|@/2},pos=orig,vote=true,scale=rsqrt_d,means={1|8}", P},
+    {"prefill=tokenselect:init=64,local=256,chunk=256,k={@/8|@/4|@/"
+     "2},pos=orig,vote=true,scale=rsqrt_d,means={1|8}",
+     P},
     {"prefill=infllm:init=64,local={@/8|@/4},block=64,topk={4|8},chunk=256,probe=4", P},
     {"prefill=streaming:start=64,recent={@/4|@/2}", P},
     {"reduce=hired:rate={0.2|0.4|0.6}", P | M | D},
@@ -111,7 +113,8 @@ static sac_status split_line(char *text, method_line *out, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status add_line(method_list *list, const char *family, size_t i, int64_t prompt_tokens, sac_error *err) {
+static sac_status add_line(method_list *list, const char *family, size_t i, int64_t prompt_tokens,
+                           sac_error *err) {
     char *text = tune_family_line(family, i, prompt_tokens);
     method_line line;
     size_t at;
