@@ -87,7 +87,7 @@ typedef struct settings {
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce, *draft;
     int64_t prompt_tokens, gen_tokens, repeat;
-    bool plan, tensors, keys;
+    bool plan, tensors, keys, count_tokens;
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;

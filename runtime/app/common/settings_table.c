@@ -102,6 +102,8 @@ const setting settings_table[] = {
      "list the tensors"},
     {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,
      "list the keys of the model's files and whether they are honoured"},
+    {"count-tokens", 0, NULL, true, SETTING_FLAG, offsetof(settings, count_tokens), COMMAND_INSPECT, 0, 0, NULL,
+     "read texts from standard input, a JSON string a line, and write how many tokens each is"},
 
     {"fps", 0, "video", false, SETTING_REAL, offsetof(settings, fps), COMMAND_ALL, 0.001, 1000, "F",
      "frames for each second of the video"},

@@ -3,6 +3,7 @@
 #include "compare_plot.h"
 #include "compare_report.h"
 #include "method_list_read.h"
+#include "needle_table.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
@@ -71,6 +72,7 @@ static sac_status compare(comparison *c, sac_error *err) {
     SAC_TRY(check_settings(c->s, err));
     SAC_TRY(method_list_read(&c->list, c->s->methods, &c->s->method, err));
     SAC_TRY(comparison_check_names(&c->list, err));
+    if (needle_set_is(c->set_path)) return needle_table_command(c->s, c->set_path, &c->list, err);
     SAC_TRY(eval_set_read(&c->set, c->set_path, err));
     eval_set_cut(&c->set, (size_t)c->s->limit);
     SAC_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));

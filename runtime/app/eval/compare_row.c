@@ -25,19 +25,22 @@ static sac_status make_header(compare_row *row, const run *r, const eval_task *t
     return sac_fail_no_memory(err);
 }
 
+void compare_row_config(const method_line *line, const run *r, sac_session_config *out) {
+    *out = run_session_config(r->s);
+    out->guidance = r->session_config.guidance;
+    const char **const parts[METHOD_PARTS] = {
+        [METHOD_PREFILL] = &out->prefill, [METHOD_KV] = &out->kv,         [METHOD_DECODE] = &out->decode,
+        [METHOD_ROPE] = &out->rope,       [METHOD_REDUCE] = &out->reduce,
+    };
+    for (int i = 0; i < METHOD_PARTS; i++)
+        *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
+}
+
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,
                             const json_t *like, sac_error *err) {
     const method_line *line = row->line;
     row->journal = (eval_journal){0};
-    row->config = run_session_config(r->s);
-    row->config.guidance = r->session_config.guidance;
-    const char **const parts[METHOD_PARTS] = {
-        [METHOD_PREFILL] = &row->config.prefill, [METHOD_KV] = &row->config.kv,
-        [METHOD_DECODE] = &row->config.decode,   [METHOD_ROPE] = &row->config.rope,
-        [METHOD_REDUCE] = &row->config.reduce,
-    };
-    for (int i = 0; i < METHOD_PARTS; i++)
-        *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
+    compare_row_config(line, r, &row->config);
     row->records = calloc(t->set->n_questions, sizeof(json_t *));
     row->file = method_line_file(line);
     if (!row->records || !row->file) return sac_fail_no_memory(err);

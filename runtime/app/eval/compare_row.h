@@ -28,6 +28,9 @@ typedef struct compare_row {
     } seconds; /* of all answered questions */
 } compare_row;
 
+/* The session's settings of a line: the command's, with the line's methods, dense where it names none. */
+void compare_row_config(const method_line *line, const run *r, sac_session_config *out);
+
 /* Tries the line: its methods written out, its header (`like`, with this session's settings; NULL = made of
  * the run's model and task). A session that cannot be had is no failure but `refused`. */
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,

@@ -8,6 +8,7 @@
 #include "eval_text.h"
 #include "exit_code.h"
 #include "method_record.h"
+#include "needle_table.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
@@ -236,6 +237,7 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
     if (n_words != 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
+    if (needle_set_is(words[0])) return needle_table_command(s, words[0], NULL, err);
     evaluation e = {.s = s, .set_path = words[0]};
     sac_status st = eval_set_read(&e.set, words[0], err);
     if (st == SAC_OK) st = s->score ? score_result(&e, err) : ask_set(&e, err);

@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_QUESTIONS = 8 }; /* by which dense tells how long prompts are and how long an answer takes */
+enum {
+    FIRST_QUESTIONS = 8, /* by which dense tells how long prompts are and how long an answer takes */
+    TEST_PARTS = 4
+};
 
 /* ---------------------------------------------------------------- the two parts */
 
@@ -306,7 +309,8 @@ static sac_status copy_line(method_list *list, const method_line *line, sac_erro
     return sac_fail_no_memory(err);
 }
 
-static sac_status ask_test(tune_search *t, bool *questions, sac_error *err) {
+/* In parts, each about as many videos as can be: when time is up, what all were asked is about more than the first few. */
+static sac_status ask_test(tune_search *t, const size_t *order, bool *questions, sac_error *err) {
     comparison *c = &t->test;
     for (size_t i = 0; i < t->tuning.n_rows; i++)
         if (i == 0 || t->alive[i]) SAC_TRY(copy_line(&c->list, t->tuning.rows[i].line, err));
@@ -316,8 +320,13 @@ static sac_status ask_test(tune_search *t, bool *questions, sac_error *err) {
     c->line = t->tuning.line;
     c->done = t->tuning.done;
     comparison_choice choice = {NULL, questions, time_is_up, t};
+    choose_first(order, t->plan.test_questions, c->set.n_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
-    SAC_TRY(comparison_ask(c, &choice, err));
+    for (size_t part = 1; part <= TEST_PARTS; part++) {
+        choose_first(order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS, c->set.n_questions,
+                     questions);
+        SAC_TRY(comparison_ask(c, &choice, err));
+    }
     return SAC_OK;
 }
 
@@ -353,8 +362,7 @@ static sac_status tune(tune_search *t, size_t *order, bool *questions, bool *row
     c->todo = (int64_t)(answers_of(&t->plan, false) + answers_of(&t->plan, true));
     SAC_TRY(climb(t, order, questions, rows, err));
     SAC_TRY(eval_spread(&t->test.set, t->s->seed, order, err));
-    choose_first(order, t->plan.test_questions, t->test.set.n_questions, questions);
-    SAC_TRY(ask_test(t, questions, err));
+    SAC_TRY(ask_test(t, order, questions, err));
     return judge(t, questions, rows, err);
 }
 
