@@ -75,6 +75,13 @@ class Smoke(Case):
         self.assert_fine(run)
         self.assertIn("Tried 2 settings", run.stdout)
 
+    def test_reproduce(self):
+        folder = os.path.dirname(self.set_of_one_video())
+        os.rename(os.path.join(folder, "set.json"), os.path.join(folder, "videomme.json"))
+        run = saccade("reproduce", "zipvl:table3", "--data", folder, "--videos", DRAWN, "--num-frames", "4", "--prompt", "open")
+        self.assert_fine(run)
+        self.assertIn("| Fixed ratio |", run.stdout)
+
     def test_caption(self):
         folder, out = self.path("pictures"), self.path("out")
         os.makedirs(folder)

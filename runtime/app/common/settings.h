@@ -23,7 +23,8 @@ enum {
     COMMAND_CALIBRATE = 128,
     COMMAND_QUANTIZE = 256,
     COMMAND_TUNE = 512,
-    COMMAND_ALL = 255 | COMMAND_TUNE /* that load a model to run it */
+    COMMAND_REPRODUCE = 1024,
+    COMMAND_ALL = 255 | COMMAND_TUNE | COMMAND_REPRODUCE /* that load a model to run it */
 };
 
 typedef enum setting_kind {
@@ -96,7 +97,7 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
-    char *want, *by;
+    char *want, *by, *data;
     double lose, minutes, test_share;
     int64_t tries;
     char *ask, *shard;

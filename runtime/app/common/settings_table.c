@@ -8,11 +8,11 @@
 enum {
     ANY = COMMAND_ALL | COMMAND_QUANTIZE,
     SHOW_MEDIA = COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT,
-    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION | COMMAND_TUNE,
+    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION | COMMAND_TUNE | COMMAND_REPRODUCE,
     GIVE_ANSWERS = ASK_QUESTIONS | COMMAND_SERVE,
-    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE & ~COMMAND_TUNE, /* these take methods from --method */
+    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE & ~COMMAND_TUNE & ~COMMAND_REPRODUCE, /* these have lines of methods */
     COMPARE_METHODS = COMMAND_COMPARE | COMMAND_TUNE,
-    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE,
+    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE | COMMAND_REPRODUCE,
     RUN_SETS = TAKE_SETS | COMMAND_CALIBRATE,
     KEEP_RESULTS = TAKE_SETS | COMMAND_CAPTION,
     MEASURE = TAKE_SETS | COMMAND_BENCH,
@@ -213,6 +213,9 @@ const setting settings_table[] = {
      "there"},
     {"methods", 0, "compare", false, SETTING_TEXT, offsetof(settings, methods), COMPARE_METHODS, 0, 0,
      "FILE.yaml", "method lines and sweeps from a file"},
+
+    {"data", 0, "reproduce", false, SETTING_TEXT, offsetof(settings, data), COMMAND_REPRODUCE, 0, 0, "DIR",
+     "where the benchmark's files are, named as the table's `set` and `videos` say"},
 
     {"want", 0, "tune", false, SETTING_TEXT, offsetof(settings, want), COMMAND_TUNE, 0, 0, "WHAT",
      "what shall become less: prefill (the default), memory or decode"},
