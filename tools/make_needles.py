@@ -304,7 +304,8 @@ def kv_retrieval(rng, n, data):
                 json.dumps(dict(pairs)) + f'\n\nKey: "{key}"\nThe value associated with the specified key is: ', outputs=[value])
 
 
-HIDDEN = "There is an important info hidden inside a lot of irrelevant text. Find it{}. I will quiz you about the important information there."
+HIDDEN = ("There is an important info hidden inside a lot of irrelevant text. Find it{}. I will quiz you about the important information "
+          "there.")
 RULER = {
     "niah_single_1": niah("noise"),
     "niah_single_2": niah("essay"),
