@@ -44,8 +44,7 @@ static char last_option(text_pool *p, const eval_item *item, const char *text) {
     const char *last = NULL;
     for (size_t i = 0; i < item->n_options; i++) {
         const char *at = text_last(low, text_lower(p, item->options[i]));
-        if (!at && *item->options[i]) continue;
-        if (!at) at = low + strlen(low); /* an empty text is found at the end */
+        if (!at) continue;
         if (letter && at <= last) continue;
         letter = (char)('A' + i);
         last = at;

@@ -115,7 +115,7 @@ static bool put_split(cutter *c, const char *word, size_t n) {
 }
 
 static void cut_word(cutter *c) {
-    const char *word = c->at, *end = word_end(word, word);
+    const char *word = c->at, *end = word_end(word, word + (*word == '.')); /* .5 */
     size_t n = (size_t)(end - word);
     bool not_ = end[0] == '\'' && end[1] == 't' && n > 1 && end[-1] == 'n' && !is_alnum(end + 2);
     if (not_) {
@@ -149,8 +149,19 @@ static void cut_quote(cutter *c) {
         put(c, p, 4);
         c->at += 4;
     } else {
-        c->at++;
+        size_t k = clitic(p);
+        put(c, p, k);
+        c->at += k ? k : 1;
     }
+}
+
+/* A mark such as <b> or </b> is a word. */
+static bool cut_mark(cutter *c) {
+    size_t n = strcspn(c->at, "> \t");
+    if (*c->at != '<' || c->at[n] != '>' || !is_letter(c->at + 1 + (c->at[1] == '/'))) return false;
+    put(c, c->at, n + 1);
+    c->at += n + 1;
+    return true;
 }
 
 static void cut_dash(cutter *c) {
@@ -173,6 +184,7 @@ static void cut_sign(cutter *c) {
             c->at++;
             return;
         }
+    if (cut_mark(c)) return;
     size_t n = strspn(c->at, "!?");
     if (n) { /* one alone is dropped, several are a word */
         if (n > 1) put(c, c->at, n);

@@ -158,6 +158,7 @@ size_t text_length(const char *s) {
 
 const char *text_last(const char *s, const char *part) {
     const char *last = NULL;
+    if (!*part) return s + strlen(s);
     for (const char *at = s; (at = strstr(at, part)); at++) last = at;
     return last;
 }

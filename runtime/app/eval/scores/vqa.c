@@ -16,9 +16,9 @@ static const char *const before_1[] = {"aint",    "arent",  "cant",    "couldnt"
                                        "hasnt",   "havent", "hed",     "hes",     "howd",   "hows",   "isnt",   "itd",
                                        "mightnt", "mustnt", "neednt",  "oughtnt", "shant",  "shouldnt", "thats", "thered",
                                        "theres",  "theyd",  "wasnt",   "werent",  "whats",  "whens",  "whered", "wheres",
-                                       "whod",    "whos",   "whys",    "wont",    "yall",   "youd",   NULL};
+                                       "whod",    "whos",   "whys",    "wont",    "yall",   "youd",   "wouldnt", NULL};
 static const char *const before_2[] = {"couldve", "howll",  "itll",   "mightve", "mustve", "notve",   "shouldve", "therere",
-                                       "theyll",  "theyre", "theyve", "weve",    "whatll", "whatre",  "whatve",   "wholl",
+                                       "theyll",  "theyre", "theyve", "weve",    "whatll", "whatre",  "whatve",   "wholl",    "whereve",
                                        "whove",   "whyll",  "whyre",  "wouldve", "youll",  "youre",   "youve",    NULL};
 
 /* The others: as found, as it becomes. The table has "somebody'd" and its like the wrong way round; kept. Keys with capital
@@ -45,6 +45,7 @@ static const char *const others[][2] = {
     {"they'dve", "they'd've"},         {"twas", "'twas"},
     {"wed've", "we'd've"},             {"we'dve", "we'd've"},
     {"whod've", "who'd've"},           {"who'dve", "who'd've"},
+    {"wouldnt've", "wouldn't've"},     {"wouldn'tve", "wouldn't've"},
     {"yall'll", "y'all'll"},           {"y'allll", "y'all'll"},
     {"yall'd've", "y'all'd've"},       {"y'alld've", "y'all'd've"},
     {"y'all'dve", "y'all'd've"},       {"youd've", "you'd've"},
