@@ -328,7 +328,7 @@ class Pages(SetsCase):
         text = open(page, encoding="utf-8").read()
         seen = Page(text)
         self.assertEqual(set(seen.tags) & {"script", "link", "iframe", "object", "a", "form"}, set())
-        self.assertEqual(seen.tags.count("img"), 4)          # frames of the one video, once
+        self.assertEqual(seen.tags.count("img"), 3 * 4)      # four frames with each question
         self.assertTrue(all(s.startswith("data:image/jpeg;base64,") for s in seen.sources))
         self.assertIn("<script>alert(1)</script>", seen.text)
         self.assertIn("default-src 'none'", text)

@@ -17,7 +17,8 @@ typedef struct page {
     const char *folder;
     const char *keys[FILTERS_MAX]; /* values of dimensions that can be filtered by */
     size_t n_keys, n_bytes;
-    const eval_medium *shown; /* the medium of the question before: not drawn again */
+    const eval_medium *shown; /* the medium whose thumbnails are in `drawn`: that of the question before is not decoded again */
+    char *drawn;
     size_t n, n_right;
 } page;
 
@@ -135,15 +136,25 @@ static bool same_medium(const eval_medium *a, const eval_medium *b) {
     return a && a->path && b->path && !strcmp(a->path, b->path) && a->start_s == b->start_s && a->end_s == b->end_s;
 }
 
+/* Thumbnails stand with each question: one above may be filtered away. */
 static void write_media(page *p, const entry *e) {
     for (size_t i = 0; i < e->n_media; i++) {
-        if (same_medium(p->shown, &e->media[i]))
-            fputs("<p>the same as above</p>", p->f);
-        else if (p->n_bytes > EVAL_THUMBS_MAX_BYTES)
+        if (p->n_bytes > EVAL_THUMBS_MAX_BYTES) {
             fputs("<p>no more pictures: the page would grow too large</p>", p->f);
-        else
-            eval_thumbs_write(p->f, p->folder, &e->media[i], &p->n_bytes);
-        p->shown = &e->media[i];
+            return;
+        }
+        if (!same_medium(p->shown, &e->media[i])) {
+            size_t n = 0;
+            free(p->drawn);
+            p->drawn = NULL;
+            FILE *f = open_memstream(&p->drawn, &n);
+            if (!f) return;
+            eval_thumbs_write(f, p->folder, &e->media[i]);
+            if (fclose(f)) return;
+            p->shown = &e->media[i];
+        }
+        fputs(p->drawn, p->f);
+        p->n_bytes += strlen(p->drawn);
     }
 }
 
@@ -217,6 +228,7 @@ static sac_status write_page(const char *path, const char *folder, const char *t
         get(from, i, &e);
         write_entry(&p, &e);
     }
+    free(p.drawn);
     return end_file(&p, path, beside, st, err);
 }
 

@@ -20,17 +20,12 @@ void eval_write_base64(FILE *f, const unsigned char *bytes, size_t n) {
     }
 }
 
-typedef struct page_part {
-    FILE *f;
-    size_t *n_bytes;
-} page_part;
-
 static void put_bytes(void *ctx, void *bytes, int n) {
     fwrite(bytes, 1, (size_t)n, ctx);
 }
 
 /* The picture as an <img>; false: not written. */
-static bool write_picture(const page_part *p, const sac_image *image, double time_s) {
+static bool write_picture(FILE *out, const sac_image *image, double time_s) {
     sac_error err;
     int long_side = image->width > image->height ? image->width : image->height;
     int side = long_side < EVAL_THUMB_SIDE ? long_side : EVAL_THUMB_SIDE;
@@ -43,18 +38,17 @@ static bool write_picture(const page_part *p, const sac_image *image, double tim
     FILE *f = small ? open_memstream(&jpeg, &n) : NULL;
     bool ok = f && sac_resize(small, w, h, image->rgb, image->width, image->height, SAC_FILTER_BOX, SAC_RESIZE_PILLOW,
                               &err) == SAC_OK;
-    ok = ok && jpeg_write(put_bytes, f, w, h, small, 70);
+    ok = ok && jpeg_write(put_bytes, f, w, h, small, 60);
     if (f && fclose(f)) ok = false;
     if (ok) {
-        fprintf(p->f, "<img width=%d height=%d alt=\"", w, h);
+        fprintf(out, "<img width=%d height=%d alt=\"", w, h);
         if (time_s >= 0)
-            fprintf(p->f, "frame at %.1f s", time_s);
+            fprintf(out, "frame at %.1f s", time_s);
         else
-            fputs("picture", p->f);
-        fputs("\" src=\"data:image/jpeg;base64,", p->f);
-        eval_write_base64(p->f, (const unsigned char *)jpeg, n);
-        fputs("\">", p->f);
-        *p->n_bytes += 4 * (n / 3 + 1);
+            fputs("picture", out);
+        fputs("\" src=\"data:image/jpeg;base64,", out);
+        eval_write_base64(out, (const unsigned char *)jpeg, n);
+        fputs("\">", out);
     }
     free(jpeg);
     free(small);
@@ -68,7 +62,7 @@ static sac_status on_frame(void *ctx, int64_t i, double time_s, const sac_image 
     return SAC_OK;
 }
 
-static bool write_video(page_part *p, const char *path, double start_s, double end_s, sac_error *err) {
+static bool write_video(FILE *out, const char *path, double start_s, double end_s, sac_error *err) {
     const sac_frame_request request = {.has_num_frames = true, .num_frames = EVAL_THUMB_FRAMES};
     sac_video *video;
     sac_frame_plan plan = {0};
@@ -83,22 +77,21 @@ static bool write_video(page_part *p, const char *path, double start_s, double e
         }
     for (int64_t i = 1; st == SAC_OK && i < plan.n_frames; i++) /* each frame at most once */
         if (plan.index[i] <= plan.index[i - 1]) plan.n_frames = i;
-    if (st == SAC_OK) st = sac_video_read(video, &plan, SAC_ROTATE_AUTO, on_frame, p, NULL, err);
+    if (st == SAC_OK) st = sac_video_read(video, &plan, SAC_ROTATE_AUTO, on_frame, out, NULL, err);
     sac_frame_plan_free(&plan);
     sac_video_free(video);
     return st == SAC_OK;
 }
 
-static bool write_still(page_part *p, const char *path, const uint8_t *bytes, size_t n, sac_error *err) {
+static bool write_still(FILE *out, const char *path, const uint8_t *bytes, size_t n, sac_error *err) {
     sac_image image = {0};
     sac_status st = path ? sac_image_open(&image, path, NULL, err) : sac_image_decode(&image, bytes, n, NULL, err);
-    bool ok = st == SAC_OK && write_picture(p, &image, -1);
+    bool ok = st == SAC_OK && write_picture(out, &image, -1);
     sac_image_free(&image);
     return ok;
 }
 
-void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m, size_t *n_bytes) {
-    page_part p = {f, n_bytes};
+void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m) {
     sac_error err;
     bool ok;
     if (m->base64) {
@@ -106,14 +99,14 @@ void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m, size_t
         size_t n;
         ok = eval_media_bytes(m, &bytes, &n, &err) == SAC_OK;
         if (ok) {
-            ok = write_still(&p, NULL, bytes, n, &err);
+            ok = write_still(f, NULL, bytes, n, &err);
             free(bytes);
         }
     } else {
         char *path;
         ok = folder && eval_media_find(folder, m, &path, &err) == SAC_OK;
         if (ok) {
-            ok = m->is_video ? write_video(&p, path, m->start_s, m->end_s, &err) : write_still(&p, path, NULL, 0, &err);
+            ok = m->is_video ? write_video(f, path, m->start_s, m->end_s, &err) : write_still(f, path, NULL, 0, &err);
             free(path);
         }
     }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { EVAL_THUMB_SIDE = 160, EVAL_THUMB_FRAMES = 4 };
+enum { EVAL_THUMB_SIDE = 128, EVAL_THUMB_FRAMES = 4 };
 
 /* Thumbnails of a page together take no more than this; media after that get none. */
 #define EVAL_THUMBS_MAX_BYTES ((size_t)48 << 20)
@@ -14,8 +14,7 @@ enum { EVAL_THUMB_SIDE = 160, EVAL_THUMB_FRAMES = 4 };
 /* Base64 of bytes, without line ends. */
 void eval_write_base64(FILE *f, const unsigned char *bytes, size_t n);
 
-/* Writes an <img> for a picture, EVAL_THUMB_FRAMES of them for a video, and adds their bytes to *n_bytes. What cannot be
- * decoded becomes a short note. */
-void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m, size_t *n_bytes);
+/* Writes an <img> for a picture, EVAL_THUMB_FRAMES of them for a video. What cannot be decoded becomes a short note. */
+void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m);
 
 #endif
