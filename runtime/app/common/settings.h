@@ -92,6 +92,7 @@ typedef struct settings {
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;
+    char *benchmark, *answers, *html;
     char *text, *attention;
     int64_t length, samples, pairs, tail;
     bool measure_mass;

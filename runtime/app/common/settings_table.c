@@ -163,12 +163,19 @@ const setting settings_table[] = {
      "repeats; the median is reported (3)"},
 
     {"videos", 0, "eval", false, SETTING_TEXT, offsetof(settings, videos), RUN_SETS, 0, 0, "DIR",
-     "where the videos are, named by videoID (.mp4, .mkv, .webm); otherwise beside the set"},
+     "where the videos or pictures are, under the names in the set; otherwise beside the set"},
     {"subtitles", 0, "eval", false, SETTING_TEXT, offsetof(settings, subtitles), RUN_SETS, 0, 0, "DIR",
      "subtitles of the same names (.srt): those at the times of the frames go into the prompt"},
     {"prompt", 0, "eval", false, SETTING_TEXT, offsetof(settings, prompt), RUN_SETS, 0, 0, "NAME",
-     "official (Video-MME's, the default), lmms-eval, bare (question and options), or open (the question "
-     "alone; the answer's text is looked up among the options, which is not Video-MME's protocol)"},
+     "official (the benchmark's own, the default), lmms-eval (Video-MME's there), bare (question and options), open (the "
+     "question alone; the answer's text is looked up among the options, which is no benchmark's protocol), or a text with "
+     "{question} and {options} in it"},
+    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL, 0, 0, "NAME",
+     "which benchmark the set is of; otherwise its fields tell"},
+    {"answers", 0, "eval", true, SETTING_TEXT, offsetof(settings, answers), COMMAND_EVAL, 0, 0, "FILE",
+     "score these answers, {question_id, response} a row, and ask nothing"},
+    {"html", 0, "eval", false, SETTING_TEXT, offsetof(settings, html), COMMAND_EVAL, 0, 0, "FILE",
+     "write a page to look through the answers, right and wrong, with their pictures and frames"},
     {"out", 0, "eval", false, SETTING_TEXT, offsetof(settings, out), KEEP_RESULTS, 0, 0, "DIR",
      "keep what is answered there while asking, then the results; a run cut short goes on there"},
     {"limit", 0, "eval", false, SETTING_INT, offsetof(settings, limit), KEEP_RESULTS | COMMAND_CALIBRATE, 0,

@@ -77,7 +77,7 @@ static sac_status compare(comparison *c, sac_error *err) {
     eval_set_cut(&c->set, (size_t)c->s->limit);
     SAC_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));
     c->task.title = NULL;
-    SAC_TRY(eval_open_model(c->r, c->s, c->task.prompt, err));
+    SAC_TRY(eval_open_model(c->r, c->s, &c->task, err));
     SAC_TRY(comparison_open_rows(c, err));
     comparison_note_refused(c);
     SAC_TRY(ask_and_close(c, err));

@@ -117,7 +117,10 @@ sac_status eval_set_keep(eval_set *set, const bool *keep, sac_error *err) {
         eval_video v = set->videos[i];
         size_t kept = 0;
         for (size_t k = 0; k < v.n_questions; k++)
-            if (keep[v.first + k]) v.questions[kept++] = v.questions[k];
+            if (keep[v.first + k])
+                v.questions[kept++] = v.questions[k];
+            else
+                free(v.questions[k].item);
         if (!kept) {
             free(v.questions);
             continue;

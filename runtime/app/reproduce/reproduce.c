@@ -75,7 +75,7 @@ static sac_status ask_videos(reproduction *p, sac_error *err) {
     eval_set_cut(&c->set, (size_t)p->s.limit);
     SAC_TRY(eval_task_open(&c->task, &p->s, &c->set, p->set, err));
     c->task.title = NULL;
-    SAC_TRY(eval_open_model(&p->r, &p->s, c->task.prompt, err));
+    SAC_TRY(eval_open_model(&p->r, &p->s, &c->task, err));
     SAC_TRY(comparison_open_rows(c, err));
     sac_status st = p->s.out ? comparison_open_journals(c, p->s.out, "journals", err) : SAC_OK;
     c->todo = comparison_missing(c, NULL);

@@ -371,7 +371,7 @@ sac_status tune_search_run(tune_search *t, sac_error *err) {
     t->tuning.r = t->test.r = &t->r;
     t->tuning.s = t->test.s = t->s;
     SAC_TRY(read_parts(t, err));
-    SAC_TRY(eval_open_model(&t->r, t->s, t->tuning.task.prompt, err));
+    SAC_TRY(eval_open_model(&t->r, t->s, &t->tuning.task, err));
     t->header = make_header(t);
     SAC_TRY(tune_log_open(&t->log, t->s->out, t->header, err));
     size_t n = t->tuning.set.n_questions + t->test.set.n_questions;
