@@ -109,7 +109,8 @@ def letters(item):
 def mmmu():
     choose = functions(TASKS + "_task_utils/mmmu_mcq_utils.py", "parse_mmmu_multi_choice_response")["parse_mmmu_multi_choice_response"]
     free = functions(TASKS + "mmmu/utils.py", "extract_numbers", "check_is_number", "normalize_str", "parse_open_response", "eval_open")
-    questions = [{"answer": "12"}, {"answer": "3.5"}, {"answers": ["jane doe", "12,000"]}, {"answer": "B"}, {"answer": "$12"}, {"answers": ["0.12", "1/2"]}]
+    questions = [{"answer": "12"}, {"answer": "3.5"}, {"answers": ["jane doe", "12,000"]}, {"answer": "B"}, {"answer": "$12"},
+                 {"answers": ["0.12", "1/2"]}]
 
     def score(item, response):
         if "options" in item:
