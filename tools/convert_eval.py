@@ -8,6 +8,7 @@
 
 Most tables may not be passed on; neither may what this makes of them. Pictures become base64, fields get the names that they
 have in the benchmark's own files. Nothing is repaired: what `saccade eval` would refuse it refuses with file, row and field."""
+
 import argparse
 import ast
 import base64
@@ -26,8 +27,24 @@ RENAMED = {
     "coco": {"answer": "captions"},
     "mlvu": {"video_name": "video", "task_type": "question_type"},
 }
-SETS = ["videomme", "mvbench", "mlvu", "longvideobench", "egoschema", "nextqa", "tempcompass", "streamingbench", "mmmu", "mmbench", "textvqa", "docvqa", "chartqa",
-        "pope", "scienceqa", "coco"]
+SETS = [
+    "videomme",
+    "mvbench",
+    "mlvu",
+    "longvideobench",
+    "egoschema",
+    "nextqa",
+    "tempcompass",
+    "streamingbench",
+    "mmmu",
+    "mmbench",
+    "textvqa",
+    "docvqa",
+    "chartqa",
+    "pope",
+    "scienceqa",
+    "coco",
+]
 
 
 def group(rows):

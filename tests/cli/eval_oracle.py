@@ -14,8 +14,13 @@ def pope(pairs):
     tp, fp = sum(a and b for a, b in said), sum(b and not a for a, b in said)
     tn, fn = sum(not a and not b for a, b in said), sum(a and not b for a, b in said)
     precision, recall = tp / (tp + fp) if tp + fp else 0, tp / (tp + fn) if tp + fn else 0
-    return {"score": (tp + tn) / len(said), "precision": precision, "recall": recall,
-            "F1": 2 * precision * recall / (precision + recall) if precision + recall else 0, "yes ratio": (tp + fp) / len(said)}
+    return {
+        "score": (tp + tn) / len(said),
+        "precision": precision,
+        "recall": recall,
+        "F1": 2 * precision * recall / (precision + recall) if precision + recall else 0,
+        "yes ratio": (tp + fp) / len(said),
+    }
 
 
 def mvbench(letter, response):
@@ -30,7 +35,7 @@ def mlvu(letter, response):
     """The character before the first closing bracket, or the whole response."""
     if ")" in response:
         at = response.index(")")
-        response = response[at - 1:at]
+        response = response[at - 1 : at]
     return response == letter
 
 

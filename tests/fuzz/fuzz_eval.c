@@ -9,15 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const responses[] = {"", "(B)", "A. x", "1,234.5%", "yes, it isn't", "\xe6\x9d\xb1\xe4\xba\xac B."};
+static const char *const responses[] = {"",         "(B)",           "A. x",
+                                        "1,234.5%", "yes, it isn't", "\xe6\x9d\xb1\xe4\xba\xac B."};
 
 static void check_item(const eval_question *q) {
-    if (!q->item || !q->item->prompt || q->item->n_media > EVAL_MEDIA_MAX || q->item->n_options > EVAL_LETTERS_MAX) abort();
+    if (!q->item || !q->item->prompt || q->item->n_media > EVAL_MEDIA_MAX ||
+        q->item->n_options > EVAL_LETTERS_MAX)
+        abort();
     for (size_t i = 0; i < q->item->n_media; i++) { /* no path leaves the folder */
         const char *path = q->item->media[i].path;
         if (path && (*path == '/' || !strncmp(path, "../", 3) || strstr(path, "/../"))) abort();
     }
-    for (eval_prompt p = EVAL_PROMPT_OFFICIAL; p <= EVAL_PROMPT_OWN; p++) free(eval_prompt_text(p, q, NULL, "{question}{options}"));
+    for (eval_prompt p = EVAL_PROMPT_OFFICIAL; p <= EVAL_PROMPT_OWN; p++)
+        free(eval_prompt_text(p, q, NULL, "{question}{options}"));
 }
 
 static void score(const eval_set *set) {

@@ -31,7 +31,8 @@ static eval_item item_of(const json_t *j) {
                       .kind = json_string_value(json_object_get(j, "kind"))};
     const json_t *options = json_object_get(j, "options");
     item.n_options = json_array_size(options);
-    for (size_t i = 0; i < item.n_options; i++) item.options[i] = json_string_value(json_array_get(options, i));
+    for (size_t i = 0; i < item.n_options; i++)
+        item.options[i] = json_string_value(json_array_get(options, i));
     return item;
 }
 
@@ -46,7 +47,8 @@ static eval_mark mark_one(const eval_scorer *s, const eval_item *item, const cha
 
 /* Every response to every item of a scorer; differences are counted, and the first are told. */
 static void check(const char *name, const eval_scorer *s) {
-    const json_t *table = json_object_get(json_object_get(golden, "scorers"), name), *responses = json_object_get(golden, "responses");
+    const json_t *table = json_object_get(json_object_get(golden, "scorers"), name),
+                 *responses = json_object_get(golden, "responses");
     const json_t *items = json_object_get(table, "items"), *rows = json_object_get(table, "scores");
     size_t n_fractions = 0, n_wrong = 0;
     assert_true(json_array_size(items) > 0);
@@ -58,11 +60,13 @@ static void check(const char *name, const eval_scorer *s) {
             const char *response = json_string_value(json_array_get(responses, k));
             eval_mark m = mark_one(s, &item, response);
             double expected = row[k] == '1';
-            if (row[k] == 'f') expected = json_number_value(json_array_get(json_object_get(table, "fractions"), n_fractions++));
+            if (row[k] == 'f')
+                expected =
+                    json_number_value(json_array_get(json_object_get(table, "fractions"), n_fractions++));
             bool same = row[k] == 'd' ? m.drawn : !m.drawn && fabs(m.score - expected) < 1e-9;
             if (!same && n_wrong++ < 8)
-                print_error("%s, item %zu, '%s': %g%s, official %c %g\n", name, i, response, m.score, m.drawn ? " drawn" : "", row[k],
-                            expected);
+                print_error("%s, item %zu, '%s': %g%s, official %c %g\n", name, i, response, m.score,
+                            m.drawn ? " drawn" : "", row[k], expected);
         }
     }
     assert_int_equal(n_fractions, json_array_size(json_object_get(table, "fractions")));
@@ -85,13 +89,17 @@ static void official(void **state) {
 /* Each word of the processor's table becomes what the processor makes of it. */
 static void contractions(void **state) {
     (void)state;
-    const json_t *words = json_object_get(json_object_get(json_object_get(golden, "scorers"), "vqa"), "words");
+    const json_t *words =
+        json_object_get(json_object_get(json_object_get(golden, "scorers"), "vqa"), "words");
     assert_true(json_array_size(words) > 100);
     for (size_t i = 0; i < json_array_size(words); i++) {
-        json_t *answers = json_pack("[O, O, O, O]", json_array_get(json_array_get(words, i), 1), json_array_get(json_array_get(words, i), 1),
-                                    json_array_get(json_array_get(words, i), 1), json_array_get(json_array_get(words, i), 1));
+        json_t *answers = json_pack("[O, O, O, O]", json_array_get(json_array_get(words, i), 1),
+                                    json_array_get(json_array_get(words, i), 1),
+                                    json_array_get(json_array_get(words, i), 1),
+                                    json_array_get(json_array_get(words, i), 1));
         const eval_item item = {.answers = answers};
-        eval_mark m = mark_one(&eval_scorer_vqa, &item, json_string_value(json_array_get(json_array_get(words, i), 0)));
+        eval_mark m =
+            mark_one(&eval_scorer_vqa, &item, json_string_value(json_array_get(json_array_get(words, i), 0)));
         assert_string_equal(m.said, json_string_value(json_array_get(json_array_get(words, i), 1)));
         json_decref(answers);
     }
@@ -135,7 +143,8 @@ static void cider(void **state) {
     const eval_answers a = {pointers, ids, responses, N};
     assert_true(eval_score_all(&eval_scorer_cider, &a, marks));
     for (size_t i = 0; i < N; i++) {
-        assert_true(fabs(marks[i].score - json_number_value(json_array_get(json_object_get(t, "scores"), i))) < 1e-9);
+        assert_true(
+            fabs(marks[i].score - json_number_value(json_array_get(json_object_get(t, "scores"), i))) < 1e-9);
         mean += marks[i].score / N;
     }
     assert_true(fabs(mean - json_number_value(json_object_get(t, "mean"))) < 1e-9);
@@ -171,7 +180,8 @@ static void draws(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(official),     cmocka_unit_test(contractions), cmocka_unit_test(cider),
-                                       cmocka_unit_test(captions_cut), cmocka_unit_test(circles),      cmocka_unit_test(draws)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(official), cmocka_unit_test(contractions),
+                                       cmocka_unit_test(cider),    cmocka_unit_test(captions_cut),
+                                       cmocka_unit_test(circles),  cmocka_unit_test(draws)};
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -174,7 +174,8 @@ static sac_status write_results(const evaluation *e, sac_error *err) {
 
 /* Marks or letters of all records. */
 static sac_status count(evaluation *e, sac_error *err) {
-    if (e->set.bench) return eval_marks_make(&e->marks, &e->set, e->records, eval_prompt_is_open(e->task.prompt), err);
+    if (e->set.bench)
+        return eval_marks_make(&e->marks, &e->set, e->records, eval_prompt_is_open(e->task.prompt), err);
     e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
     return eval_outcome_count(&e->outcome, err);
 }
@@ -202,15 +203,19 @@ static sac_status ask_set(evaluation *e, sac_error *err) {
 /* ---------------------------------------------------------------- answers of others */
 
 /* One row of the file: {"question_id", "response"}, as a record. */
-static sac_status take_answer(evaluation *e, const char *path, size_t number, const json_t *row, sac_error *err) {
+static sac_status take_answer(evaluation *e, const char *path, size_t number, const json_t *row,
+                              sac_error *err) {
     const json_t *id = json_object_get(row, "question_id"), *said = json_object_get(row, "response");
     char digits[32] = "";
     if (json_is_integer(id)) snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
     const char *name = json_is_string(id) ? json_string_value(id) : digits;
     if (!*name || !json_is_string(said))
-        return sac_fail(err, SAC_BAD_FILE, "%s: row %zu: expected {\"question_id\", \"response\"}, both texts", path, number);
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%s: row %zu: expected {\"question_id\", \"response\"}, both texts", path, number);
     size_t at = eval_set_find(&e->set, name);
-    if (at == SIZE_MAX) return sac_fail(err, SAC_BAD_FILE, "%s: row %zu: the set has no question '%.60s'", path, number, name);
+    if (at == SIZE_MAX)
+        return sac_fail(err, SAC_BAD_FILE, "%s: row %zu: the set has no question '%.60s'", path, number,
+                        name);
     json_decref(e->records[at]);
     e->records[at] = json_pack("{s:s, s:s}", "question_id", name, "response", json_string_value(said));
     return e->records[at] ? SAC_OK : sac_fail_no_memory(err);
@@ -244,7 +249,8 @@ static sac_status score_answers(evaluation *e, sac_error *err) {
 static sac_status score_result(evaluation *e, sac_error *err) {
     bool any = false;
     if (e->set.bench)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "--score is for Video-MME's result files; for %s give the set and --answers FILE",
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--score is for Video-MME's result files; for %s give the set and --answers FILE",
                         e->set.bench->title);
     for (size_t i = 0; i < e->set.n_videos; i++)
         for (size_t k = 0; k < e->set.videos[i].n_questions; k++)
@@ -278,12 +284,11 @@ static sac_status refuse_given(const settings *s, const size_t *offsets, size_t 
 }
 
 static sac_status check_options(const settings *s, sac_error *err) {
-    static const size_t of_set[] = {offsetof(settings, videos),    offsetof(settings, out),
-                                    offsetof(settings, subtitles), offsetof(settings, limit),
-                                    offsetof(settings, prompt),    offsetof(settings, reuse),
-                                    offsetof(settings, retry),     offsetof(settings, score),
-                                    offsetof(settings, benchmark), offsetof(settings, answers),
-                                    offsetof(settings, html)};
+    static const size_t of_set[] = {
+        offsetof(settings, videos),  offsetof(settings, out),    offsetof(settings, subtitles),
+        offsetof(settings, limit),   offsetof(settings, prompt), offsetof(settings, reuse),
+        offsetof(settings, retry),   offsetof(settings, score),  offsetof(settings, benchmark),
+        offsetof(settings, answers), offsetof(settings, html)};
     static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
                                      offsetof(settings, pairs), offsetof(settings, tail)};
     return s->text
@@ -315,7 +320,8 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
     if (needle_set_is(words[0])) return needle_table_command(s, words[0], NULL, err);
     evaluation e = {.s = s, .set_path = words[0]};
     sac_status st = eval_bench_read(&e.set, words[0], s->benchmark, err);
-    if (st == SAC_OK) st = s->score ? score_result(&e, err) : s->answers ? score_answers(&e, err) : ask_set(&e, err);
+    if (st == SAC_OK)
+        st = s->score ? score_result(&e, err) : s->answers ? score_answers(&e, err) : ask_set(&e, err);
     free_evaluation(&e);
     return st;
 }
@@ -325,16 +331,20 @@ const command command_eval = {
     .mask = COMMAND_EVAL,
     .brief = "ask and score a benchmark of questions about pictures or videos",
     .synopsis = "[options] SET",
-    .summary = "Asks the questions of a benchmark in its official file (or folder of files) and scores the answers by its\n"
-               "official rule: Video-MME, MVBench, MLVU, LongVideoBench, EgoSchema, NExT-QA, TempCompass, StreamingBench;\n"
-               "MMMU, MMBench, TextVQA, DocVQA, ChartQA, POPE, ScienceQA, COCO captions. Answers are greedy and short\n"
+    .summary = "Asks the questions of a benchmark in its official file (or folder of files) and scores the "
+               "answers by its\n"
+               "official rule: Video-MME, MVBench, MLVU, LongVideoBench, EgoSchema, NExT-QA, TempCompass, "
+               "StreamingBench;\n"
+               "MMMU, MMBench, TextVQA, DocVQA, ChartQA, POPE, ScienceQA, COCO captions. Answers are greedy "
+               "and short\n"
                "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
     .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
                 "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle \\\n"
                 "    --num-frames 32 --out runs/m32\n"
                 "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval \\\n"
                 "    --max-frames 64 --out runs/lmms\n"
-                "  saccade eval -m MODEL coco_pope_random.json --videos val2014 --out runs/pope --html runs/pope.html\n"
+                "  saccade eval -m MODEL coco_pope_random.json --videos val2014 --out runs/pope --html "
+                "runs/pope.html\n"
                 "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,

@@ -12,9 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const eval_bench eval_bench_videomme = {.name = "videomme",
-                                        .title = "Video-MME",
-                                        .fields = "video_id,duration,domain,sub_category"};
+const eval_bench eval_bench_videomme = {
+    .name = "videomme", .title = "Video-MME", .fields = "video_id,duration,domain,sub_category"};
 
 #define DECLARE(set) extern const eval_bench eval_bench_##set;
 SAC_EVAL_SETS(DECLARE)
@@ -123,7 +122,8 @@ static sac_status read_root(eval_reader *r) {
     const char *within = r->bench->within;
     if (r->bench->read_all) return r->bench->read_all(r, root);
     if (json_is_array(root)) return read_list(r, root);
-    if (within && json_is_array(json_object_get(root, within))) return read_list(r, json_object_get(root, within));
+    if (within && json_is_array(json_object_get(root, within)))
+        return read_list(r, json_object_get(root, within));
     if (within && !strcmp(within, "*") && first_row(r->bench, root) != root) return read_members(r, root);
     r->number = 1;
     return r->bench->read(r, root);
@@ -140,7 +140,8 @@ static sac_status choose(const json_t *root, const char *file, const char *name,
     *out = eval_bench_recognise(root, &nearest, lacks);
     if (*out) return SAC_OK;
     return sac_fail(err, SAC_BAD_FILE,
-                    "%s: fits no set that is known; the nearest is %s, whose rows have '%s' too (--benchmark NAME says which it is)",
+                    "%s: fits no set that is known; the nearest is %s, whose rows have '%s' too (--benchmark "
+                    "NAME says which it is)",
                     file, nearest->title, lacks);
 }
 
@@ -150,12 +151,13 @@ static char *stem_of(const char *file) {
 }
 
 /* Video-MME has a parser of its own: nothing is read here. */
-static sac_status add_file(eval_set *set, json_t *root, const char *file, const char *folder, const char *name,
-                           sac_error *err) {
+static sac_status add_file(eval_set *set, json_t *root, const char *file, const char *folder,
+                           const char *name, sac_error *err) {
     const eval_bench *b;
     SAC_TRY(choose(root, file, name, &b, err));
     if (set->bench && set->bench != b)
-        return sac_fail(err, SAC_BAD_FILE, "%s: is of %s, files before it of %s", file, b->title, set->bench->title);
+        return sac_fail(err, SAC_BAD_FILE, "%s: is of %s, files before it of %s", file, b->title,
+                        set->bench->title);
     set->bench = b;
     if (b == &eval_bench_videomme) return SAC_OK;
     char *stem = stem_of(file);
@@ -167,7 +169,8 @@ static sac_status add_file(eval_set *set, json_t *root, const char *file, const 
     json_t *text = json_string(stem);
     if (text && !json_array_append_new(set->json, text)) kept = json_string_value(text);
     free(stem);
-    eval_reader r = {.set = set, .bench = b, .file = file, .stem = kept, .folder = folder, .root = root, .err = err};
+    eval_reader r = {
+        .set = set, .bench = b, .file = file, .stem = kept, .folder = folder, .root = root, .err = err};
     if (!kept) return sac_fail_no_memory(err);
     return read_root(&r);
 }
@@ -177,8 +180,8 @@ static sac_status begin(eval_set *set, sac_error *err) {
     return set->json && set->video_index && set->question_index ? SAC_OK : sac_fail_no_memory(err);
 }
 
-static sac_status add_text(eval_set *set, const char *text, size_t n_bytes, const char *file, const char *folder,
-                           const char *name, sac_error *err) {
+static sac_status add_text(eval_set *set, const char *text, size_t n_bytes, const char *file,
+                           const char *folder, const char *name, sac_error *err) {
     json_t *root;
     SAC_TRY(eval_table_parse(&root, text, n_bytes, file, err));
     set->fingerprint = sac_hash_quick(set->fingerprint, text, n_bytes);
@@ -193,14 +196,15 @@ static sac_status check_any(const eval_set *set, const char *path, sac_error *er
     return set->n_questions ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: holds no question", path);
 }
 
-sac_status eval_bench_parse(eval_set *set, const char *text, size_t n_bytes, const char *file, const char *folder,
-                            const char *name, sac_error *err) {
+sac_status eval_bench_parse(eval_set *set, const char *text, size_t n_bytes, const char *file,
+                            const char *folder, const char *name, sac_error *err) {
     SAC_TRY(begin(set, err));
     SAC_TRY(add_text(set, text, n_bytes, file, folder, name, err));
     return check_any(set, file, err);
 }
 
-static sac_status read_file(eval_set *set, const char *path, const char *folder, const char *name, sac_error *err) {
+static sac_status read_file(eval_set *set, const char *path, const char *folder, const char *name,
+                            sac_error *err) {
     char *text;
     size_t n;
     SAC_TRY(eval_table_bytes(&text, &n, path, EVAL_TABLE_MAX_BYTES, err));
@@ -209,7 +213,8 @@ static sac_status read_file(eval_set *set, const char *path, const char *folder,
     return st;
 }
 
-static sac_status read_named(eval_set *set, const char *folder, const char *file, const char *name, sac_error *err) {
+static sac_status read_named(eval_set *set, const char *folder, const char *file, const char *name,
+                             sac_error *err) {
     char *path;
     if (asprintf(&path, "%s/%s", folder, file) < 0) return sac_fail_no_memory(err);
     sac_status st = read_file(set, path, folder, name, err);
@@ -235,7 +240,8 @@ static sac_status read_folder(eval_set *set, const char *folder, const char *nam
     struct dirent **list;
     int n = scandir(folder, &list, is_table, alphasort);
     if (n < 0) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", folder, strerror(errno));
-    sac_status st = n ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: no .json, .jsonl, .csv or .tsv is in it", folder);
+    sac_status st =
+        n ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: no .json, .jsonl, .csv or .tsv is in it", folder);
     for (int i = 0; i < n; i++) {
         if (st == SAC_OK) st = read_named(set, folder, list[i]->d_name, name, err);
         if (st == SAC_OK && !set->bench && n > 1)
@@ -252,8 +258,10 @@ sac_status eval_bench_read(eval_set *set, const char *path, const char *name, sa
     if (stat(path, &s)) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
     SAC_TRY(begin(set, err));
     const char *slash = strrchr(path, '/');
-    char *folder = S_ISDIR(s.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    sac_status st = !folder               ? sac_fail_no_memory(err)
+    char *folder = S_ISDIR(s.st_mode) ? strdup(path)
+                   : slash            ? strndup(path, (size_t)(slash - path) + 1)
+                                      : strdup(".");
+    sac_status st = !folder              ? sac_fail_no_memory(err)
                     : S_ISDIR(s.st_mode) ? read_folder(set, path, name, err)
                                          : read_file(set, path, folder, name, err);
     free(folder);

@@ -6,21 +6,21 @@
 #include "eval_set.h"
 #include "scores/score.h"
 
-#define SAC_EVAL_SETS(X) \
-    X(mvbench)           \
-    X(mlvu)              \
-    X(longvideobench)    \
-    X(egoschema)         \
-    X(nextqa)            \
-    X(tempcompass)       \
-    X(streamingbench)    \
-    X(mmmu)              \
-    X(mmbench)           \
-    X(textvqa)           \
-    X(docvqa)            \
-    X(chartqa)           \
-    X(pope)              \
-    X(scienceqa)         \
+#define SAC_EVAL_SETS(X)                                                                                     \
+    X(mvbench)                                                                                               \
+    X(mlvu)                                                                                                  \
+    X(longvideobench)                                                                                        \
+    X(egoschema)                                                                                             \
+    X(nextqa)                                                                                                \
+    X(tempcompass)                                                                                           \
+    X(streamingbench)                                                                                        \
+    X(mmmu)                                                                                                  \
+    X(mmbench)                                                                                               \
+    X(textvqa)                                                                                               \
+    X(docvqa)                                                                                                \
+    X(chartqa)                                                                                               \
+    X(pope)                                                                                                  \
+    X(scienceqa)                                                                                             \
     X(coco)
 
 typedef struct eval_reader eval_reader;
@@ -60,7 +60,7 @@ const eval_bench *eval_bench_recognise(const json_t *root, const eval_bench **ne
 sac_status eval_bench_read(eval_set *set, const char *path, const char *name, sac_error *err);
 
 /* The same of one file in memory. folder: where other files of the benchmark lie (answers of EgoSchema); may be NULL. */
-sac_status eval_bench_parse(eval_set *set, const char *text, size_t n_bytes, const char *file, const char *folder,
-                            const char *name, sac_error *err);
+sac_status eval_bench_parse(eval_set *set, const char *text, size_t n_bytes, const char *file,
+                            const char *folder, const char *name, sac_error *err);
 
 #endif

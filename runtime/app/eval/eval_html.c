@@ -17,7 +17,8 @@ typedef struct page {
     const char *folder;
     const char *keys[FILTERS_MAX]; /* values of dimensions that can be filtered by */
     size_t n_keys, n_bytes;
-    const eval_medium *shown; /* the medium whose thumbnails are in `drawn`: that of the question before is not decoded again */
+    const eval_medium *
+        shown; /* the medium whose thumbnails are in `drawn`: that of the question before is not decoded again */
     char *drawn;
     size_t n, n_right;
 } page;
@@ -71,18 +72,22 @@ static void add_key(page *p, const char *value) {
 /* ---------------------------------------------------------------- the head */
 
 static const char style[] =
-    "*{box-sizing:border-box}body{font:16px/1.4 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:.75rem;"
+    "*{box-sizing:border-box}body{font:16px/1.4 system-ui,sans-serif;margin:0 "
+    "auto;max-width:60rem;padding:.75rem;"
     "color:#1b1b1b;background:#fff;overflow-wrap:anywhere}h1{font-size:1.25rem;margin:.2rem 0}"
     "input{position:absolute;opacity:0}label{display:inline-block;padding:.35rem .6rem;margin:.15rem .1rem;"
     "border:1px solid #767676;border-radius:1rem;cursor:pointer;font-size:.9rem;max-width:100%}"
     "input:focus-visible+label{outline:3px solid #0a58ca}input:checked+label{background:#123a73;color:#fff}"
-    "article{border:1px solid #ccc;border-left:.4rem solid #b3261e;border-radius:.3rem;padding:.6rem;margin:.7rem 0}"
+    "article{border:1px solid #ccc;border-left:.4rem solid "
+    "#b3261e;border-radius:.3rem;padding:.6rem;margin:.7rem 0}"
     "article.r{border-left-color:#1d7a3a}article h2{font-size:1rem;margin:0 0 .3rem;white-space:pre-wrap}"
     "article p{margin:.2rem 0;font-size:.85rem;color:#444}"
     "img{max-width:48%;height:auto;margin:.1rem;vertical-align:top}dl{margin:.3rem 0;display:grid;"
-    "grid-template-columns:5.5rem 1fr;gap:.15rem .4rem}dt{color:#444}dd{margin:0;white-space:pre-wrap;min-width:0}"
+    "grid-template-columns:5.5rem 1fr;gap:.15rem "
+    ".4rem}dt{color:#444}dd{margin:0;white-space:pre-wrap;min-width:0}"
     "@media (prefers-color-scheme:dark){body{background:#121212;color:#eee}article p,dt{color:#bbb}"
-    "article{border-color:#444;border-left-color:#ff8a80}article.r{border-left-color:#7ddc9a}label{border-color:#999}"
+    "article{border-color:#444;border-left-color:#ff8a80}article.r{border-left-color:#7ddc9a}label{border-"
+    "color:#999}"
     "input:checked+label{background:#9cc3ff;color:#000}}"
     "#right:checked~main article:not(.r),#wrong:checked~main article.r{display:none}";
 
@@ -92,7 +97,8 @@ static char *make_style(const page *p) {
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
     fputs(style, f);
-    for (size_t i = 0; i < p->n_keys; i++) fprintf(f, "#k%zu:checked~main article:not(.k%zu){display:none}", i, i);
+    for (size_t i = 0; i < p->n_keys; i++)
+        fprintf(f, "#k%zu:checked~main article:not(.k%zu){display:none}", i, i);
     if (!fclose(f)) return text;
     free(text);
     return NULL;
@@ -107,18 +113,24 @@ static sac_status write_head(page *p, const char *title, sac_error *err) {
         sac_sha256_update(h, css, strlen(css));
         sac_sha256_finish(h, hash);
         fputs("<!doctype html><html lang=en><head><meta charset=utf-8>"
-              "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; style-src 'sha256-",
+              "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; img-src data:; "
+              "style-src 'sha256-",
               p->f);
         eval_write_base64(p->f, hash, sizeof hash);
         fputs("'; base-uri 'none'; form-action 'none'\"><meta name=viewport content=\"width=device-width\">"
-              "<meta name=referrer content=no-referrer><title>", p->f);
+              "<meta name=referrer content=no-referrer><title>",
+              p->f);
         escape(p->f, title);
         fprintf(p->f, "</title><style>%s</style></head><body><h1>", css);
         escape(p->f, title);
         fprintf(p->f, "</h1><p>%zu of %zu right</p>", p->n_right, p->n);
-        fputs("<input type=radio name=w id=any checked><label for=any>all</label><input type=radio name=w id=wrong>"
-              "<label for=wrong>wrong</label><input type=radio name=w id=right><label for=right>right</label><br>", p->f);
-        if (p->n_keys) fputs("<input type=radio name=k id=every checked><label for=every>every category</label>", p->f);
+        fputs("<input type=radio name=w id=any checked><label for=any>all</label><input type=radio name=w "
+              "id=wrong>"
+              "<label for=wrong>wrong</label><input type=radio name=w id=right><label "
+              "for=right>right</label><br>",
+              p->f);
+        if (p->n_keys)
+            fputs("<input type=radio name=k id=every checked><label for=every>every category</label>", p->f);
         for (size_t i = 0; i < p->n_keys; i++) {
             fprintf(p->f, "<input type=radio name=k id=k%zu><label for=k%zu>", i, i);
             escape(p->f, p->keys[i]);
@@ -133,7 +145,8 @@ static sac_status write_head(page *p, const char *title, sac_error *err) {
 /* ---------------------------------------------------------------- a question */
 
 static bool same_medium(const eval_medium *a, const eval_medium *b) {
-    return a && a->path && b->path && !strcmp(a->path, b->path) && a->start_s == b->start_s && a->end_s == b->end_s;
+    return a && a->path && b->path && !strcmp(a->path, b->path) && a->start_s == b->start_s &&
+           a->end_s == b->end_s;
 }
 
 /* Thumbnails stand with each question: one above may be filtered away. */
@@ -202,7 +215,8 @@ static sac_status end_file(page *p, const char *path, char *beside, sac_status s
         bool failed = ferror(p->f);
         if (fclose(p->f) || failed)
             if (st == SAC_OK) st = sac_fail(err, SAC_IO, "--html %s: could not be written whole", path);
-        if (st == SAC_OK && rename(beside, path)) st = sac_fail(err, SAC_IO, "--html %s: cannot be put in place", path);
+        if (st == SAC_OK && rename(beside, path))
+            st = sac_fail(err, SAC_IO, "--html %s: cannot be put in place", path);
         if (st != SAC_OK) unlink(beside);
     }
     free(beside);
@@ -211,8 +225,8 @@ static sac_status end_file(page *p, const char *path, char *beside, sac_status s
 
 typedef void (*entry_fn)(const void *from, size_t i, entry *out);
 
-static sac_status write_page(const char *path, const char *folder, const char *title, const void *from, size_t n,
-                             entry_fn get, sac_error *err) {
+static sac_status write_page(const char *path, const char *folder, const char *title, const void *from,
+                             size_t n, entry_fn get, sac_error *err) {
     page p = {.folder = folder};
     char *beside;
     entry e;
@@ -297,7 +311,8 @@ sac_status eval_html_videomme(const eval_outcome *o, const char *folder, const c
         p.media[k] = (eval_medium){.is_video = true, .path = v->file};
         for (size_t i = 0; i < v->n_questions; i++) p.letters[v->first + i][0] = v->questions[i].answer;
     }
-    if (st == SAC_OK) st = write_page(path, folder, "Video-MME", &p, o->set->n_questions, entry_of_videomme, err);
+    if (st == SAC_OK)
+        st = write_page(path, folder, "Video-MME", &p, o->set->n_questions, entry_of_videomme, err);
     free(p.media);
     free(p.letters);
     return st;

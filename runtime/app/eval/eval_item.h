@@ -12,8 +12,8 @@ enum { EVAL_MEDIA_MAX = 8, EVAL_LETTERS_MAX = 26, EVAL_DIMENSIONS_MAX = 6 };
 
 typedef struct eval_medium {
     bool is_video;
-    const char *path;     /* relative, without ".."; NULL = base64 */
-    const char *base64;   /* a picture's file */
+    const char *path;      /* relative, without ".."; NULL = base64 */
+    const char *base64;    /* a picture's file */
     double start_s, end_s; /* of a video: only this stretch is shown, where end_s is above start_s */
 } eval_medium;
 
@@ -34,10 +34,10 @@ typedef struct eval_item {
     const json_t *subtitles; /* LongVideoBench: [{start, end, text}] to go between the frames; NULL = none */
     eval_dimension dimensions[EVAL_DIMENSIONS_MAX];
     size_t n_dimensions;
-    const char *answer;     /* a letter, or the right text; NULL = the file does not tell (a test split) */
-    const json_t *answers;  /* all texts that count; NULL = `answer` alone */
-    const char *kind;       /* of a benchmark whose questions are scored in several ways; NULL = one way */
-    int64_t group;          /* MMBench: the index */
+    const char *answer;    /* a letter, or the right text; NULL = the file does not tell (a test split) */
+    const json_t *answers; /* all texts that count; NULL = `answer` alone */
+    const char *kind;      /* of a benchmark whose questions are scored in several ways; NULL = one way */
+    int64_t group;         /* MMBench: the index */
 } eval_item;
 
 #endif

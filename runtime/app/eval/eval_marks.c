@@ -42,7 +42,8 @@ static sac_status take_lists(eval_marks *m, sac_error *err) {
 
 static eval_count *find_count(eval_marks *m, const char *dimension, const char *value) {
     for (size_t i = 0; i < m->n_counts; i++)
-        if (!strcmp(m->counts[i].dimension, dimension) && !strcmp(m->counts[i].value, value)) return &m->counts[i];
+        if (!strcmp(m->counts[i].dimension, dimension) && !strcmp(m->counts[i].value, value))
+            return &m->counts[i];
     if ((m->n_counts & (m->n_counts - 1)) == 0) {
         eval_count *more = realloc(m->counts, (m->n_counts ? 2 * m->n_counts : 1) * sizeof *more);
         if (!more) return NULL;
@@ -55,7 +56,8 @@ static eval_count *find_count(eval_marks *m, const char *dimension, const char *
 static bool has(const eval_item *item, const eval_count *c) {
     if (!*c->dimension) return true;
     for (size_t i = 0; i < item->n_dimensions; i++)
-        if (!strcmp(item->dimensions[i].name, c->dimension) && !strcmp(item->dimensions[i].value, c->value)) return true;
+        if (!strcmp(item->dimensions[i].name, c->dimension) && !strcmp(item->dimensions[i].value, c->value))
+            return true;
     return false;
 }
 
@@ -103,7 +105,8 @@ static sac_status count_all(eval_marks *m, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *records, bool open, sac_error *err) {
+sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *records, bool open,
+                           sac_error *err) {
     *m = (eval_marks){.set = set};
     SAC_TRY(take_lists(m, err));
     const char **responses = (const char **)m->answers.responses, **ids = (const char **)m->answers.ids;
@@ -146,9 +149,11 @@ double eval_marks_main(const eval_marks *m) {
 
 static json_t *describe_count(const eval_count *c) {
     json_t *figures = json_object();
-    for (size_t i = 0; figures && i < c->n_figures; i++) json_object_set_new(figures, c->figures[i].name, json_real(c->figures[i].value));
+    for (size_t i = 0; figures && i < c->n_figures; i++)
+        json_object_set_new(figures, c->figures[i].name, json_real(c->figures[i].value));
     json_t *j = json_pack("{s:I, s:I, s:f, s:o*}", "questions", (json_int_t)c->questions, "answered",
-                          (json_int_t)c->answered, "score", mean(c), "figures", c->n_figures ? json_incref(figures) : NULL);
+                          (json_int_t)c->answered, "score", mean(c), "figures",
+                          c->n_figures ? json_incref(figures) : NULL);
     json_decref(figures);
     return j;
 }
@@ -174,8 +179,8 @@ json_t *eval_marks_scores(const eval_marks *m) {
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:s*, s:o, s:o}", "set", b->name, "questions",
                      (json_int_t)m->answers.n, "answered", (json_int_t)m->counts[0].answered, "errors",
                      (json_int_t)m->n_errors, "unscored", (json_int_t)m->n_unscored, "drawn",
-                     (json_int_t)m->counts[0].drawn, "figure", b->figure, "score", eval_marks_main(m), "note", b->note,
-                     "all", all, "by", by);
+                     (json_int_t)m->counts[0].drawn, "figure", b->figure, "score", eval_marks_main(m), "note",
+                     b->note, "all", all, "by", by);
 }
 
 static json_t *one_result(const eval_marks *m, size_t i) {
@@ -184,10 +189,11 @@ static json_t *one_result(const eval_marks *m, size_t i) {
     const eval_mark *mark = &m->marks[i];
     const char *response = m->answers.responses[i];
     json_t *options = item->n_options ? json_array() : NULL;
-    for (size_t k = 0; options && k < item->n_options; k++) json_array_append_new(options, json_string(item->options[k]));
-    json_t *j = json_pack("{s:s, s:s, s:o*, s:s*, s:s, s:o, s:f}", "question_id", q->id, "question", q->text, "options",
-                          options, "answer", item->answer, "response", response ? response : "", "said",
-                          report_text(mark->said), "score", mark->score);
+    for (size_t k = 0; options && k < item->n_options; k++)
+        json_array_append_new(options, json_string(item->options[k]));
+    json_t *j = json_pack("{s:s, s:s, s:o*, s:s*, s:s, s:o, s:f}", "question_id", q->id, "question", q->text,
+                          "options", options, "answer", item->answer, "response", response ? response : "",
+                          "said", report_text(mark->said), "score", mark->score);
     if (j && item->answers) json_object_set(j, "answers", (json_t *)item->answers);
     if (j && mark->drawn) json_object_set_new(j, "drawn", json_true());
     for (size_t d = 0; j && d < item->n_dimensions; d++)
@@ -211,8 +217,8 @@ json_t *eval_marks_result(const eval_marks *m) {
 static void print_count(const eval_marks *m, const char *name, const eval_count *c) {
     char line[320];
     bool percent = strcmp(m->set->bench->scorer->name, "cider") != 0;
-    int n = snprintf(line, sizeof line, "  %-32.60s %9" PRId64 " %9" PRId64 "   %7.2f%s", name, c->questions, c->answered,
-                     (percent ? 100 : 1) * mean(c), percent ? " %" : "");
+    int n = snprintf(line, sizeof line, "  %-32.60s %9" PRId64 " %9" PRId64 "   %7.2f%s", name, c->questions,
+                     c->answered, (percent ? 100 : 1) * mean(c), percent ? " %" : "");
     for (size_t i = 0; i < c->n_figures && n > 0 && (size_t)n < sizeof line; i++)
         n += snprintf(line + n, sizeof line - (size_t)n, "   %s %.2f%s", c->figures[i].name,
                       (percent ? 100 : 1) * c->figures[i].value, percent ? " %" : "");
@@ -227,15 +233,20 @@ void eval_marks_print(const eval_marks *m) {
     print_count(m, "all", &m->counts[0]);
     for (size_t i = 1; i < m->n_counts; i++) {
         bool first = true;
-        for (size_t k = 1; k < i; k++) first = first && strcmp(m->counts[k].dimension, m->counts[i].dimension) != 0;
+        for (size_t k = 1; k < i; k++)
+            first = first && strcmp(m->counts[k].dimension, m->counts[i].dimension) != 0;
         if (!first) continue;
         printf("%s\n", m->counts[i].dimension);
         for (size_t k = i; k < m->n_counts; k++)
-            if (!strcmp(m->counts[k].dimension, m->counts[i].dimension)) print_count(m, m->counts[k].value, &m->counts[k]);
+            if (!strcmp(m->counts[k].dimension, m->counts[i].dimension))
+                print_count(m, m->counts[k].value, &m->counts[k]);
     }
     printf("%s: %.2f%s\n", b->figure, (percent ? 100 : 1) * eval_marks_main(m), percent ? " %" : "");
-    if (m->n_unscored) printf("%" PRId64 " not scored: the file has no answer to them, or another model would judge them\n", m->n_unscored);
+    if (m->n_unscored)
+        printf("%" PRId64 " not scored: the file has no answer to them, or another model would judge them\n",
+               m->n_unscored);
     if (m->counts[0].drawn)
-        printf("%" PRId64 " without a letter: one was drawn by the question's id (official: at random)\n", m->counts[0].drawn);
+        printf("%" PRId64 " without a letter: one was drawn by the question's id (official: at random)\n",
+               m->counts[0].drawn);
     if (b->note) printf("%s\n", b->note);
 }

@@ -17,8 +17,8 @@ typedef struct eval_count {
 typedef struct eval_marks {
     const eval_set *set;
     eval_answers answers;
-    eval_mark *marks;    /* [answers.n] */
-    eval_count *counts;  /* the first is of all */
+    eval_mark *marks;   /* [answers.n] */
+    eval_count *counts; /* the first is of all */
     size_t n_counts;
     int64_t n_errors, n_unscored; /* could not be asked; the file does not tell the answer */
     const char *first_error;
@@ -27,7 +27,8 @@ typedef struct eval_marks {
 
 /* records: [set->n_questions], of eval_run; borrowed, as the set is. open: the text of an option was asked for; it counts
  * as its letter. On failure, too, eval_marks_free frees what there is. */
-sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *records, bool open, sac_error *err);
+sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *records, bool open,
+                           sac_error *err);
 void eval_marks_free(eval_marks *m);
 
 /* What the benchmark itself gives as the result, 0 to 1 (CIDEr 0 to 10). */

@@ -100,8 +100,8 @@ static sac_status add_marked(conversation *c, const char *folder, const eval_ite
     return add_text(c, done, done + strlen(done), err);
 }
 
-sac_status eval_media_add(conversation *c, const char *folder, const eval_item *item, const char *text, const settings *s,
-                          const sac_model *model, sac_error *err) {
+sac_status eval_media_add(conversation *c, const char *folder, const eval_item *item, const char *text,
+                          const settings *s, const sac_model *model, sac_error *err) {
     if (item->marks) return add_marked(c, folder, item, text, s, model, err);
     if (item->subtitles && item->n_media == 1) {
         char *path;

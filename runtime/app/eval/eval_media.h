@@ -14,7 +14,7 @@ sac_status eval_media_bytes(const eval_medium *m, uint8_t **bytes, size_t *n_byt
 
 /* Adds the item's media and `text` to the last message: media first, or where "<image K>" stands. `model` says how a stretch
  * of a video and frames between subtitles are sampled. */
-sac_status eval_media_add(conversation *c, const char *folder, const eval_item *item, const char *text, const settings *s,
-                          const sac_model *model, sac_error *err);
+sac_status eval_media_add(conversation *c, const char *folder, const eval_item *item, const char *text,
+                          const settings *s, const sac_model *model, sac_error *err);
 
 #endif

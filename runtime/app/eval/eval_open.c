@@ -22,7 +22,8 @@ sac_status eval_task_open(eval_task *t, const settings *s, const eval_set *set, 
     SAC_TRY(eval_prompt_parse(s->prompt, &t->prompt, err));
     if (t->prompt == EVAL_PROMPT_OWN) t->own_prompt = s->prompt;
     if (set->bench && t->prompt == EVAL_PROMPT_LMMS)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "--prompt lmms-eval is for Video-MME; give %s's as a text with {question}",
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--prompt lmms-eval is for Video-MME; give %s's as a text with {question}",
                         set->bench->title);
     if (set->bench && s->subtitles)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--subtitles is for Video-MME, not for %s", set->bench->title);
@@ -42,14 +43,15 @@ void eval_task_free(eval_task *t) {
 /* What is not given is the model's own. */
 static void choose_sampling(run *r, bool open, const eval_set *set) {
     if (!settings_given(r->s, offsetof(settings, temperature))) r->sampling.temperature = 0;
-    if (!settings_given(r->s, offsetof(settings, max_tokens))) r->sampling.max_tokens = open ? 64 : set->bench ? set->bench->max_tokens : 16;
+    if (!settings_given(r->s, offsetof(settings, max_tokens)))
+        r->sampling.max_tokens = open ? 64 : set->bench ? set->bench->max_tokens : 16;
 }
 
 sac_status eval_open_model(run *r, const settings *s, const eval_task *t, sac_error *err) {
     SAC_TRY(run_open(r, s, (size_t)s->vision_cache_mib << 20, err));
     if (!r->info.has_vision)
-        return sac_fail(err, SAC_UNSUPPORTED, "%s: reads text only; the questions are about pictures or videos",
-                        r->model_path);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "%s: reads text only; the questions are about pictures or videos", r->model_path);
     choose_sampling(r, eval_prompt_is_open(t->prompt), t->set);
     return SAC_OK;
 }

@@ -21,8 +21,9 @@ sac_status eval_prompt_parse(const char *name, eval_prompt *out, sac_error *err)
             *out = (eval_prompt)i;
             return SAC_OK;
         }
-    return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "--prompt: official, lmms-eval, bare, open, or a text with {question} in it, found '%.40s'", name);
+    return sac_fail(
+        err, SAC_BAD_ARGUMENT,
+        "--prompt: official, lmms-eval, bare, open, or a text with {question} in it, found '%.40s'", name);
 }
 
 const char *eval_prompt_name(eval_prompt p) {

@@ -73,7 +73,8 @@ sac_status eval_row_text(eval_reader *r, const json_t *row, const char *field, c
     return eval_row_refuse(r, field, json_is_string(json_object_get(row, field)) ? "is empty" : "is missing");
 }
 
-sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, int64_t min, int64_t max, int64_t *out) {
+sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, int64_t min, int64_t max,
+                        int64_t *out) {
     const json_t *v = json_object_get(row, field);
     if (!v || json_is_null(v)) return eval_row_refuse(r, field, "is missing");
     int64_t n = 0;
@@ -89,8 +90,12 @@ sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, in
         *out = n;
         return SAC_OK;
     }
-    return eval_row_refuse(r, field, "expected a whole number from %" PRId64 " to %" PRId64 ", found %s%.40s%s", min, max,
-                           json_is_string(v) ? "'" : "", json_is_string(v) ? json_string_value(v) : ok ? "another" : kind_of(v),
+    return eval_row_refuse(r, field,
+                           "expected a whole number from %" PRId64 " to %" PRId64 ", found %s%.40s%s", min,
+                           max, json_is_string(v) ? "'" : "",
+                           json_is_string(v) ? json_string_value(v)
+                           : ok              ? "another"
+                                             : kind_of(v),
                            json_is_string(v) ? "'" : "");
 }
 
@@ -98,12 +103,14 @@ sac_status eval_row_seconds(eval_reader *r, const json_t *row, const char *field
     const json_t *v = json_object_get(row, field);
     if (!v || json_is_null(v)) return SAC_OK;
     if (!json_is_number(v) || !(json_number_value(v) >= 0) || json_number_value(v) > 1e6)
-        return eval_row_refuse(r, field, "expected seconds, found %s", json_is_number(v) ? "another number" : kind_of(v));
+        return eval_row_refuse(r, field, "expected seconds, found %s",
+                               json_is_number(v) ? "another number" : kind_of(v));
     *out = json_number_value(v);
     return SAC_OK;
 }
 
-sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, bool optional, const json_t **out) {
+sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, bool optional,
+                          const json_t **out) {
     const json_t *v = json_object_get(row, field);
     *out = NULL;
     if (!v || json_is_null(v)) return optional ? SAC_OK : eval_row_refuse(r, field, "is missing");
@@ -153,15 +160,18 @@ static bool stays_inside(const char *path) {
 }
 
 static sac_status add_medium(eval_reader *r, const char *field, const eval_medium *m, eval_item *item) {
-    if (item->n_media == EVAL_MEDIA_MAX) return eval_row_refuse(r, field, "more than %d media", EVAL_MEDIA_MAX);
+    if (item->n_media == EVAL_MEDIA_MAX)
+        return eval_row_refuse(r, field, "more than %d media", EVAL_MEDIA_MAX);
     item->media[item->n_media++] = *m;
     return SAC_OK;
 }
 
-sac_status eval_row_file(eval_reader *r, const char *field, const char *path, bool is_video, eval_item *item) {
+sac_status eval_row_file(eval_reader *r, const char *field, const char *path, bool is_video,
+                         eval_item *item) {
     while (!strncmp(path, "./", 2)) path += 2;
     if (!stays_inside(path))
-        return eval_row_refuse(r, field, "expected the name of a file below the media's folder, found '%.60s'", path);
+        return eval_row_refuse(r, field,
+                               "expected the name of a file below the media's folder, found '%.60s'", path);
     eval_medium m = {.is_video = is_video, .path = path};
     return add_medium(r, field, &m, item);
 }
@@ -188,7 +198,8 @@ void eval_row_dimension(eval_item *item, const char *name, const char *value) {
 
 sac_status eval_row_letter(eval_reader *r, const char *field, int64_t i, eval_item *item) {
     if (i < 0 || (uint64_t)i >= item->n_options)
-        return eval_row_refuse(r, field, "expected one of %zu options, found number %" PRId64, item->n_options, i);
+        return eval_row_refuse(r, field, "expected one of %zu options, found number %" PRId64,
+                               item->n_options, i);
     item->answer = eval_row_format(r, "%c", (char)('A' + i));
     return item->answer ? SAC_OK : sac_fail_no_memory(r->err);
 }
@@ -213,7 +224,8 @@ static eval_video *the_video(eval_set *set) {
 sac_status eval_row_add(eval_reader *r, const char *id, const eval_item *item) {
     eval_set *set = r->set;
     if (!id || !item->prompt) return sac_fail_no_memory(r->err);
-    if (json_object_get(set->question_index, id)) return eval_row_refuse(r, "id", "'%.60s' is there twice", id);
+    if (json_object_get(set->question_index, id))
+        return eval_row_refuse(r, "id", "'%.60s' is there twice", id);
     eval_video *v = the_video(set);
     if (v && (v->n_questions & (v->n_questions - 1)) == 0) {
         eval_question *more = realloc(v->questions, (v->n_questions ? 2 * v->n_questions : 1) * sizeof *more);
@@ -223,8 +235,8 @@ sac_status eval_row_add(eval_reader *r, const char *id, const eval_item *item) {
     eval_item *copy = v ? malloc(sizeof *copy) : NULL;
     if (!copy) return sac_fail_no_memory(r->err);
     *copy = *item;
-    v->questions[v->n_questions++] =
-        (eval_question){.id = id, .task_type = "", .text = item->question ? item->question : "", .item = copy};
+    v->questions[v->n_questions++] = (eval_question){
+        .id = id, .task_type = "", .text = item->question ? item->question : "", .item = copy};
     if (json_object_set_new(set->question_index, id, json_integer((json_int_t)set->n_questions++)))
         return sac_fail_no_memory(r->err);
     return SAC_OK;

@@ -18,18 +18,20 @@ struct eval_reader {
 };
 
 /* "FILE: row 3: label: TEXT" */
-__attribute__((format(printf, 3, 4))) sac_status eval_row_refuse(eval_reader *r, const char *field, const char *format,
-                                                                 ...);
+__attribute__((format(printf, 3, 4))) sac_status eval_row_refuse(eval_reader *r, const char *field,
+                                                                 const char *format, ...);
 
 /* A text; a number is its digits. Optional: NULL where it is missing, null or empty. */
 sac_status eval_row_text(eval_reader *r, const json_t *row, const char *field, const char **out);
 sac_status eval_row_optional(eval_reader *r, const json_t *row, const char *field, const char **out);
 /* A whole number, or a text of one, within min..max. */
-sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, int64_t min, int64_t max, int64_t *out);
+sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, int64_t min, int64_t max,
+                        int64_t *out);
 /* A number at least 0; missing or null: as *out was. */
 sac_status eval_row_seconds(eval_reader *r, const json_t *row, const char *field, double *out);
 /* A list of texts, not empty. Missing or null: NULL where `optional`. */
-sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, bool optional, const json_t **out);
+sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, bool optional,
+                          const json_t **out);
 /* The options of an item, a list of 2 to EVAL_LETTERS_MAX texts. */
 sac_status eval_row_options(eval_reader *r, const json_t *row, const char *field, eval_item *item);
 

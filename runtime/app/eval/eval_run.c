@@ -90,8 +90,8 @@ static sac_status find_video(const char *folder, const char *file, char **path, 
 }
 
 /* item: of another benchmark than Video-MME, which has its media with it; NULL = the source's video. */
-static sac_status ask_conversation(runner *u, conversation *c, const source *v, const eval_item *item, const char *text,
-                                   sac_error *err) {
+static sac_status ask_conversation(runner *u, conversation *c, const source *v, const eval_item *item,
+                                   const char *text, sac_error *err) {
     const settings *s = u->r->s;
     if (s->system) SAC_TRY(conversation_add_message(c, "system", s->system, err));
     SAC_TRY(conversation_begin(c, "user", err));

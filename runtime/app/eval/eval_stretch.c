@@ -35,7 +35,8 @@ static sac_status keep_frame(void *ctx, int64_t i, double time_s, const sac_imag
 /* ---------------------------------------------------------------- which frames */
 
 /* Frames [first, last] of the video, n of them; at least one. */
-static sac_status plan_frames(frames *f, const sac_video_info *info, int64_t first, int64_t last, int64_t n, sac_error *err) {
+static sac_status plan_frames(frames *f, const sac_video_info *info, int64_t first, int64_t last, int64_t n,
+                              sac_error *err) {
     if (last >= info->n_frames) last = info->n_frames - 1;
     if (first > last) first = last;
     if (first < 0) return sac_fail(err, SAC_BAD_FILE, "no frame is in the video");
@@ -44,8 +45,8 @@ static sac_status plan_frames(frames *f, const sac_video_info *info, int64_t fir
     f->width = info->width;
     f->height = info->height;
     if ((int64_t)3 * info->width * info->height > PIXEL_BYTES_MAX / n)
-        return sac_fail(err, SAC_TOO_LONG, "%lld frames of %d x %d are more than 2 GiB; ask for fewer", (long long)n,
-                        info->width, info->height);
+        return sac_fail(err, SAC_TOO_LONG, "%lld frames of %d x %d are more than 2 GiB; ask for fewer",
+                        (long long)n, info->width, info->height);
     f->plan = (sac_frame_plan){.n_frames = n,
                                .index = malloc((size_t)n * sizeof(int64_t)),
                                .time_s = calloc((size_t)n, sizeof(double)),
@@ -67,15 +68,17 @@ static int64_t number_of(const sac_video_options *o, double seconds, int64_t mos
 }
 
 static sac_status decode(frames *f, sac_video *video, const settings *s, sac_error *err) {
-    return sac_video_read(video, &f->plan, s->no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, keep_frame, f, NULL, err);
+    return sac_video_read(video, &f->plan, s->no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, keep_frame, f,
+                          NULL, err);
 }
 
 /* ---------------------------------------------------------------- messages */
 
 /* end_s 0 = the whole video, in at most `most` frames. */
-static sac_status read_stretch(frames *f, const char *path, double start_s, double end_s, int64_t most, const settings *s,
-                               const sac_model *model, sac_error *err) {
-    sac_video_options asked = {.fps = s->fps, .num_frames = (int)s->num_frames, .max_frames = (int)s->max_frames};
+static sac_status read_stretch(frames *f, const char *path, double start_s, double end_s, int64_t most,
+                               const settings *s, const sac_model *model, sac_error *err) {
+    sac_video_options asked = {
+        .fps = s->fps, .num_frames = (int)s->num_frames, .max_frames = (int)s->max_frames};
     sac_video_options o = sac_model_video_options(model, asked);
     sac_video *video;
     SAC_TRY(sac_video_open(&video, path, NULL, err));
@@ -89,8 +92,8 @@ static sac_status read_stretch(frames *f, const char *path, double start_s, doub
     return st;
 }
 
-sac_status eval_stretch_add(conversation *c, const char *path, double start_s, double end_s, const settings *s,
-                            const sac_model *model, sac_error *err) {
+sac_status eval_stretch_add(conversation *c, const char *path, double start_s, double end_s,
+                            const settings *s, const sac_model *model, sac_error *err) {
     frames f = {0};
     sac_status st = read_stretch(&f, path, start_s, end_s, EVAL_STRETCH_FRAMES, s, model, err);
     if (st == SAC_OK) {
@@ -107,7 +110,8 @@ sac_status eval_stretch_add(conversation *c, const char *path, double start_s, d
     return st;
 }
 
-static sac_status add_picture(conversation *c, const frames *f, int64_t i, const settings *s, sac_error *err) {
+static sac_status add_picture(conversation *c, const frames *f, int64_t i, const settings *s,
+                              sac_error *err) {
     size_t n_bytes = (size_t)3 * (size_t)f->width * (size_t)f->height;
     sac_pixels picture = {.width = f->width, .height = f->height, .rgb = malloc(n_bytes)};
     if (!picture.rgb) return sac_fail_no_memory(err);
@@ -122,7 +126,8 @@ static sac_status add_line(conversation *c, const char *text, sac_error *err) {
 
 /* LongVideoBench's rule: a subtitle stands at its middle, behind the frames before that, if a frame lies within it; one of
  * less than a second counts as of one. */
-static sac_status interleave(conversation *c, const frames *f, const json_t *subtitles, const settings *s, sac_error *err) {
+static sac_status interleave(conversation *c, const frames *f, const json_t *subtitles, const settings *s,
+                             sac_error *err) {
     int64_t at = 0, n = f->plan.n_frames;
     for (size_t k = 0; k < json_array_size(subtitles); k++) {
         const json_t *line = json_array_get(subtitles, k);
@@ -131,15 +136,16 @@ static sac_status interleave(conversation *c, const frames *f, const json_t *sub
         for (; at < n && f->plan.time_s[at] <= middle; at++) SAC_TRY(add_picture(c, f, at, s, err));
         if (end - start < 1) start = middle - 0.5, end = middle + 0.5;
         bool covers = false;
-        for (int64_t i = 0; i < n; i++) covers = covers || (f->plan.time_s[i] > start && f->plan.time_s[i] < end);
+        for (int64_t i = 0; i < n; i++)
+            covers = covers || (f->plan.time_s[i] > start && f->plan.time_s[i] < end);
         if (covers) SAC_TRY(add_line(c, json_string_value(json_object_get(line, "text")), err));
     }
     for (; at < n; at++) SAC_TRY(add_picture(c, f, at, s, err));
     return SAC_OK;
 }
 
-sac_status eval_stretch_add_between(conversation *c, const char *path, const json_t *subtitles, const settings *s,
-                                    const sac_model *model, sac_error *err) {
+sac_status eval_stretch_add_between(conversation *c, const char *path, const json_t *subtitles,
+                                    const settings *s, const sac_model *model, sac_error *err) {
     frames f = {0};
     sac_status st = read_stretch(&f, path, 0, 0, FRAMES_BETWEEN, s, model, err);
     if (st == SAC_OK) st = interleave(c, &f, subtitles, s, err);

@@ -12,12 +12,12 @@
 enum { EVAL_STRETCH_FRAMES = 64 };
 
 /* Frames from start_s to end_s as one video, with their times. */
-sac_status eval_stretch_add(conversation *c, const char *path, double start_s, double end_s, const settings *s,
-                            const sac_model *model, sac_error *err);
+sac_status eval_stretch_add(conversation *c, const char *path, double start_s, double end_s,
+                            const settings *s, const sac_model *model, sac_error *err);
 
 /* Frames of the whole video as pictures, with each subtitle that covers a frame where it belongs in time.
  * subtitles: [{"start", "end" in seconds of the video, "text"}], in order. */
-sac_status eval_stretch_add_between(conversation *c, const char *path, const json_t *subtitles, const settings *s,
-                                    const sac_model *model, sac_error *err);
+sac_status eval_stretch_add_between(conversation *c, const char *path, const json_t *subtitles,
+                                    const settings *s, const sac_model *model, sac_error *err);
 
 #endif

@@ -17,11 +17,12 @@ static const char *skip_space(const char *p, const char *end) {
 
 static sac_status refuse_json(const json_error_t *e, size_t line, const char *name, sac_error *err) {
     if (json_error_code(e) == json_error_out_of_memory) return sac_fail_no_memory(err);
-    return sac_fail(err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", name, line + (size_t)(e->line > 0 ? e->line - 1 : 0),
-                    e->text);
+    return sac_fail(err, SAC_BAD_FILE, "%s:%zu: not JSON: %s", name,
+                    line + (size_t)(e->line > 0 ? e->line - 1 : 0), e->text);
 }
 
-static sac_status parse_lines(json_t *list, const char *at, const char *end, const char *name, sac_error *err) {
+static sac_status parse_lines(json_t *list, const char *at, const char *end, const char *name,
+                              sac_error *err) {
     for (size_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
@@ -37,7 +38,8 @@ static sac_status parse_lines(json_t *list, const char *at, const char *end, con
 }
 
 /* One value, or where something follows it a value a line. */
-static sac_status parse_json(json_t **out, const char *at, const char *end, const char *name, sac_error *err) {
+static sac_status parse_json(json_t **out, const char *at, const char *end, const char *name,
+                             sac_error *err) {
     json_error_t e;
     *out = json_loadb(at, (size_t)(end - at), JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &e);
     if (!*out) return refuse_json(&e, 1, name, err);
@@ -142,10 +144,12 @@ static sac_status read_rows(cells *c, json_t *names, json_t *list) {
     return SAC_OK;
 }
 
-static sac_status parse_cells(json_t **out, const char *at, const char *end, const char *name, sac_error *err) {
+static sac_status parse_cells(json_t **out, const char *at, const char *end, const char *name,
+                              sac_error *err) {
     const char *line_end = memchr(at, '\n', (size_t)(end - at));
     if (!line_end) line_end = end;
-    cells c = {.at = at, .end = end, .name = name, .line = 1, .err = err, .cell = malloc((size_t)(end - at) + 1)};
+    cells c = {
+        .at = at, .end = end, .name = name, .line = 1, .err = err, .cell = malloc((size_t)(end - at) + 1)};
     c.separator = memchr(at, '\t', (size_t)(line_end - at)) ? '\t' : ',';
     json_t *names = json_array();
     *out = json_array();
@@ -157,7 +161,8 @@ static sac_status parse_cells(json_t **out, const char *at, const char *end, con
 
 /* ---------------------------------------------------------------- files */
 
-sac_status eval_table_parse(json_t **out, const char *text, size_t n_bytes, const char *name, sac_error *err) {
+sac_status eval_table_parse(json_t **out, const char *text, size_t n_bytes, const char *name,
+                            sac_error *err) {
     const char *at = text, *end = text + n_bytes;
     *out = NULL;
     if (n_bytes >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3;
@@ -173,7 +178,8 @@ sac_status eval_table_parse(json_t **out, const char *text, size_t n_bytes, cons
     return st;
 }
 
-sac_status eval_table_bytes(char **text, size_t *n_bytes, const char *path, size_t max_bytes, sac_error *err) {
+sac_status eval_table_bytes(char **text, size_t *n_bytes, const char *path, size_t max_bytes,
+                            sac_error *err) {
     *text = NULL;
     FILE *f = fopen(path, "rb");
     if (!f) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));

@@ -13,7 +13,8 @@ void eval_write_base64(FILE *f, const unsigned char *bytes, size_t n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < n; i += 3) {
         size_t left = n - i;
-        unsigned b = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
+        unsigned b = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
+                     (left > 2 ? bytes[i + 2] : 0);
         char four[5] = {digits[b >> 18], digits[b >> 12 & 63], left > 1 ? digits[b >> 6 & 63] : '=',
                         left > 2 ? digits[b & 63] : '='};
         fputs(four, f);
@@ -29,15 +30,16 @@ static bool write_picture(FILE *out, const sac_image *image, double time_s) {
     sac_error err;
     int long_side = image->width > image->height ? image->width : image->height;
     int side = long_side < EVAL_THUMB_SIDE ? long_side : EVAL_THUMB_SIDE;
-    int w = (int)((int64_t)image->width * side / long_side), h = (int)((int64_t)image->height * side / long_side);
+    int w = (int)((int64_t)image->width * side / long_side),
+        h = (int)((int64_t)image->height * side / long_side);
     if (w < 1) w = 1;
     if (h < 1) h = 1;
     char *jpeg = NULL;
     size_t n = 0;
     uint8_t *small = malloc((size_t)w * (size_t)h * 3);
     FILE *f = small ? open_memstream(&jpeg, &n) : NULL;
-    bool ok = f && sac_resize(small, w, h, image->rgb, image->width, image->height, SAC_FILTER_BOX, SAC_RESIZE_PILLOW,
-                              &err) == SAC_OK;
+    bool ok = f && sac_resize(small, w, h, image->rgb, image->width, image->height, SAC_FILTER_BOX,
+                              SAC_RESIZE_PILLOW, &err) == SAC_OK;
     ok = ok && jpeg_write(put_bytes, f, w, h, small, 60);
     if (f && fclose(f)) ok = false;
     if (ok) {
@@ -85,7 +87,8 @@ static bool write_video(FILE *out, const char *path, double start_s, double end_
 
 static bool write_still(FILE *out, const char *path, const uint8_t *bytes, size_t n, sac_error *err) {
     sac_image image = {0};
-    sac_status st = path ? sac_image_open(&image, path, NULL, err) : sac_image_decode(&image, bytes, n, NULL, err);
+    sac_status st =
+        path ? sac_image_open(&image, path, NULL, err) : sac_image_decode(&image, bytes, n, NULL, err);
     bool ok = st == SAC_OK && write_picture(out, &image, -1);
     sac_image_free(&image);
     return ok;
@@ -106,7 +109,8 @@ void eval_thumbs_write(FILE *f, const char *folder, const eval_medium *m) {
         char *path;
         ok = folder && eval_media_find(folder, m, &path, &err) == SAC_OK;
         if (ok) {
-            ok = m->is_video ? write_video(f, path, m->start_s, m->end_s, &err) : write_still(f, path, NULL, 0, &err);
+            ok = m->is_video ? write_video(f, path, m->start_s, m->end_s, &err)
+                             : write_still(f, path, NULL, 0, &err);
             free(path);
         }
     }

@@ -27,7 +27,8 @@ static size_t distance(text_pool *p, const char *a, const char *b) {
         size_t corner = row[0];
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t change = corner + (x[i - 1] != y[j - 1]), shorter = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            size_t change = corner + (x[i - 1] != y[j - 1]),
+                   shorter = row[j] < row[j - 1] ? row[j] : row[j - 1];
             corner = row[j];
             row[j] = change < shorter + 1 ? change : shorter + 1;
         }

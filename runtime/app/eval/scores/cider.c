@@ -151,7 +151,8 @@ static const char *reference(const eval_item *item, size_t i) {
 static bool add_document(corpus *c, const eval_item *item) {
     grams v = {0};
     bool ok = true;
-    for (size_t i = 0; i < json_array_size(item->answers) && ok; i++) ok = add_caption(c, &v, reference(item, i));
+    for (size_t i = 0; i < json_array_size(item->answers) && ok; i++)
+        ok = add_caption(c, &v, reference(item, i));
     sum_up(&v);
     for (size_t i = 0; i < v.n && ok; i++) ok = add_gram(&c->documents, &v.items[i].g);
     free(v.items);
@@ -172,7 +173,8 @@ static bool make_vector(corpus *c, vector *out, const char *caption) {
     for (size_t i = 0; i < out->v.n; i++) {
         counted *x = &out->v.items[i];
         size_t order = order_of(&x->g);
-        const counted *d = c->documents.n ? bsearch(x, c->documents.items, c->documents.n, sizeof *x, compare) : NULL;
+        const counted *d =
+            c->documents.n ? bsearch(x, c->documents.items, c->documents.n, sizeof *x, compare) : NULL;
         if (order == 2) out->length += x->n;
         x->n *= c->log_n - log(d && d->n > 1 ? d->n : 1);
         out->norm[order - 1] += x->n * x->n;
@@ -217,7 +219,8 @@ static bool all(const eval_answers *a, eval_mark *marks) {
     bool ok = true;
     for (size_t i = 0; i < a->n && ok; i++) ok = add_document(&c, a->items[i]);
     sum_up(&c.documents);
-    for (size_t i = 0; i < a->n && ok; i++) ok = mark(&c, a->items[i], a->responses[i] ? a->responses[i] : "", &marks[i]);
+    for (size_t i = 0; i < a->n && ok; i++)
+        ok = mark(&c, a->items[i], a->responses[i] ? a->responses[i] : "", &marks[i]);
     free(c.documents.items);
     free(c.words);
     free(c.numbers);

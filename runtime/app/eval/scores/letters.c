@@ -33,7 +33,8 @@ static bool mark_mvbench(const eval_item *item, const char *id, const char *resp
     if (!p.failed) word[strcspn(word, " ")] = 0;
     char right[4] = {'(', item->answer ? (char)(item->answer[0] | 32) : 0, ')'};
     out->answered = strpbrk(word, "abcdefg") != NULL;
-    out->score = out->answered && item->answer && (strstr(right, text_replace(&p, word, ".", "")) || strstr(word, right));
+    out->score = out->answered && item->answer &&
+                 (strstr(right, text_replace(&p, word, ".", "")) || strstr(word, right));
     snprintf(out->said, sizeof out->said, "%s", word);
     bool ok = !p.failed;
     text_pool_free(&p);
@@ -64,8 +65,9 @@ const eval_scorer eval_scorer_mlvu = {.name = "mlvu", .one = mark_mlvu};
 /* lmms-eval's reading, which the benchmark's author changed it to: fixed phrases go, then the first capital A to E; a
  * response without one gets a letter at random. */
 static bool mark_longvideobench(const eval_item *item, const char *id, const char *response, eval_mark *out) {
-    static const char *const phrases[] = {"The best answer is", "The correct answer is",  "The answer is", "The answer",
-                                          "The best option is", "The correct option is", "Best answer:",  "Best option:"};
+    static const char *const phrases[] = {
+        "The best answer is", "The correct answer is", "The answer is", "The answer",
+        "The best option is", "The correct option is", "Best answer:",  "Best option:"};
     text_pool p = {0};
     char *s = text_strip(&p, response);
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++) s = text_replace(&p, s, phrases[i], "");

@@ -36,8 +36,9 @@ static char only_letter(const char *words, const char *before, const char *after
 }
 
 static char infer_option(text_pool *p, const char *response) {
-    static const char *const around[][2] = {{"", "."},  {"", ","},  {"", ":"},  {"", ")"},  {"", ")."}, {"(", ")"},
-                                            {"(", ")."}, {":", ""}, {":", ","}, {":", "."}, {":", ")"}, {":", ")."}};
+    static const char *const around[][2] = {{"", "."},  {"", ","},  {"", ":"},   {"", ")"},
+                                            {"", ")."}, {"(", ")"}, {"(", ")."}, {":", ""},
+                                            {":", ","}, {":", "."}, {":", ")"},  {":", ")."}};
     if (strstr(response, "Failed to obtain answer via API")) return 0;
     char *words = text_words(p, response);
     char letter = only_letter(words, "", "");

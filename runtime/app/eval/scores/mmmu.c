@@ -138,7 +138,8 @@ static bool digit_at(const char *s) {
 }
 
 static const char *skip_digits(const char *s) {
-    for (size_t n; *s && text_is_digit(text_next(s, &n)); s += n) {}
+    for (size_t n; *s && text_is_digit(text_next(s, &n)); s += n) {
+    }
     return s;
 }
 
@@ -223,7 +224,7 @@ static void add_numbers(text_pool *p, values *v, const char *s) {
 
 /* The shortest tail behind an indicator; NULL = there is none, or it is trivial. */
 static const char *key_of(text_pool *p, const char *sentence, bool last) {
-    static const char *const indicators[] = {"could be ", "so ",    "is ",     "thus ", "therefore ",
+    static const char *const indicators[] = {"could be ", "so ",     "is ",     "thus ", "therefore ",
                                              "final ",    "answer ", "result ", "="};
     const char *shortest = NULL;
     for (size_t i = 0; i < 8 + (size_t)last; i++) {

@@ -9,7 +9,8 @@
 static bool says_no(const char *sentence) {
     for (const char *p = sentence;; p++) {
         size_t n = strcspn(p, " ");
-        if ((n == 2 && (!strncmp(p, "No", 2) || !strncmp(p, "no", 2))) || (n == 3 && !strncmp(p, "not", 3))) return true;
+        if ((n == 2 && (!strncmp(p, "No", 2) || !strncmp(p, "no", 2))) || (n == 3 && !strncmp(p, "not", 3)))
+            return true;
         p += n;
         if (!*p) return false;
     }

@@ -39,11 +39,25 @@ static void put(cutter *c, const char *word, size_t n) {
 /* Signs that become others: quotes and dashes of all kinds, currencies, fractions. The result is not longer than twice the
  * text. */
 static char *make_plain(text_pool *p, const char *s) {
-    static const char *const plain[][2] = {
-        {"\xe2\x80\x98", "'"},  {"\xe2\x80\x99", "'"},  {"\xe2\x80\x9c", "\""}, {"\xe2\x80\x9d", "\""}, {"\xc2\xab", "\""},
-        {"\xc2\xbb", "\""},     {"\xe2\x80\x93", " -- "}, {"\xe2\x80\x94", " -- "}, {"\xe2\x80\xa6", " ... "},
-        {"\xc2\xbd", " 1/2 "},  {"\xc2\xbc", " 1/4 "},  {"\xc2\xbe", " 3/4 "},  {"\xc2\xa3", " # "},    {"\xe2\x82\xac", " $ "},
-        {"\xc2\xa2", " cents "}, {"&amp;", "&"},        {"&lt;", "<"},          {"&gt;", ">"},          {"\n", " "}};
+    static const char *const plain[][2] = {{"\xe2\x80\x98", "'"},
+                                           {"\xe2\x80\x99", "'"},
+                                           {"\xe2\x80\x9c", "\""},
+                                           {"\xe2\x80\x9d", "\""},
+                                           {"\xc2\xab", "\""},
+                                           {"\xc2\xbb", "\""},
+                                           {"\xe2\x80\x93", " -- "},
+                                           {"\xe2\x80\x94", " -- "},
+                                           {"\xe2\x80\xa6", " ... "},
+                                           {"\xc2\xbd", " 1/2 "},
+                                           {"\xc2\xbc", " 1/4 "},
+                                           {"\xc2\xbe", " 3/4 "},
+                                           {"\xc2\xa3", " # "},
+                                           {"\xe2\x82\xac", " $ "},
+                                           {"\xc2\xa2", " cents "},
+                                           {"&amp;", "&"},
+                                           {"&lt;", "<"},
+                                           {"&gt;", ">"},
+                                           {"\n", " "}};
     char *t = text_copy(p, s, strlen(s));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strstr(t, plain[i][0])) t = text_replace(p, t, plain[i][0], plain[i][1]);
@@ -93,20 +107,25 @@ static const char *word_end(const char *start, const char *p) {
 
 /* Words that keep a full stop. */
 static bool keeps_stop(const char *word, size_t n) {
-    static const char *const known[] = {"mr", "mrs", "ms", "dr", "prof", "st", "ave", "blvd", "jr", "sr", "vs", "etc",
-                                        "inc", "co", "corp", "ltd", "oz", "ft", "mt", "rd", "gen", "sen", "rep", "gov"};
+    static const char *const known[] = {"mr", "mrs", "ms", "dr",  "prof", "st",  "ave",  "blvd",
+                                        "jr", "sr",  "vs", "etc", "inc",  "co",  "corp", "ltd",
+                                        "oz", "ft",  "mt", "rd",  "gen",  "sen", "rep",  "gov"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == n && !memcmp(word, known[i], n)) return true;
     bool initials = n >= 3; /* u.s, a.m */
-    for (size_t i = 0; i < n && initials; i++) initials = i % 2 ? word[i] == '.' : (word[i] >= 'a' && word[i] <= 'z');
+    for (size_t i = 0; i < n && initials; i++)
+        initials = i % 2 ? word[i] == '.' : (word[i] >= 'a' && word[i] <= 'z');
     return initials && n % 2;
 }
 
 static bool put_split(cutter *c, const char *word, size_t n) {
-    static const char *const pairs[][2] = {{"can", "not"}, {"gon", "na"}, {"got", "ta"}, {"wan", "na"}, {"lem", "me"}, {"gim", "me"}};
+    static const char *const pairs[][2] = {{"can", "not"}, {"gon", "na"}, {"got", "ta"},
+                                           {"wan", "na"},  {"lem", "me"}, {"gim", "me"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         size_t k = strlen(pairs[i][0]);
-        if (n != k + strlen(pairs[i][1]) || memcmp(word, pairs[i][0], k) || memcmp(word + k, pairs[i][1], n - k)) continue;
+        if (n != k + strlen(pairs[i][1]) || memcmp(word, pairs[i][0], k) ||
+            memcmp(word + k, pairs[i][1], n - k))
+            continue;
         put(c, word, k);
         put(c, word + k, n - k);
         return true;

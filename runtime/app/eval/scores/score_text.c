@@ -73,7 +73,8 @@ bool text_is_word(uint32_t c) {
 /* ---------------------------------------------------------------- texts */
 
 char *text_lower(text_pool *p, const char *s) {
-    char *t = text_take(p, 3 * strlen(s) + 3); /* no character gets longer than three bytes for each of its own */
+    char *t =
+        text_take(p, 3 * strlen(s) + 3); /* no character gets longer than three bytes for each of its own */
     if (!t) return nothing();
     char *to = t;
     for (size_t n; *s; s += n) {

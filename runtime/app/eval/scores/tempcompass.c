@@ -50,14 +50,17 @@ static void mark_matching(text_pool *p, const eval_item *item, const char *said,
         behind = text_copy(p, after + 2, next ? (size_t)(next - after - 2) : strlen(after + 2));
     }
     char *lines = text_copy(p, item->question, strlen(item->question)), *options = strchr(lines, '\n');
-    for (int pass = 0; options && pass < 3; pass++) { /* whole options, their sentences, their names: the last that fits */
+    for (int pass = 0; options && pass < 3;
+         pass++) { /* whole options, their sentences, their names: the last that fits */
         char *copy = text_copy(p, options + 1, strlen(options + 1));
         for (char *line = copy, *end; line; line = end) {
             if ((end = strchr(line, '\n'))) *end++ = 0;
             take_apart(p, line, &name, &sentence);
-            char *bare = text_replace(p, text_replace(p, text_replace(p, name, "Sentence ", ""), "Option ", ""), "Caption ", "");
+            char *bare = text_replace(
+                p, text_replace(p, text_replace(p, name, "Sentence ", ""), "Option ", ""), "Caption ", "");
             if (pass == 0 && !strcmp(line, said)) read = line;
-            if (pass == 1 && (!strcmp(sentence, said) || (behind && !strcmp(sentence, behind)))) read = sentence;
+            if (pass == 1 && (!strcmp(sentence, said) || (behind && !strcmp(sentence, behind))))
+                read = sentence;
             if (pass == 2 && is_name(p, name, said)) read = name;
             if (pass == 2 && is_name(p, bare, said)) read = bare;
         }

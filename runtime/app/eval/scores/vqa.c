@@ -12,46 +12,73 @@
 
 /* Words with their apostrophe left out, which get it back. First the plain ones: the apostrophe stands before the last n
  * letters, n by list. */
-static const char *const before_1[] = {"aint",    "arent",  "cant",    "couldnt", "didnt",  "doesnt", "dont",   "hadnt",
-                                       "hasnt",   "havent", "hed",     "hes",     "howd",   "hows",   "isnt",   "itd",
-                                       "mightnt", "mustnt", "neednt",  "oughtnt", "shant",  "shouldnt", "thats", "thered",
-                                       "theres",  "theyd",  "wasnt",   "werent",  "whats",  "whens",  "whered", "wheres",
-                                       "whod",    "whos",   "whys",    "wont",    "yall",   "youd",   "wouldnt", NULL};
-static const char *const before_2[] = {"couldve", "howll",  "itll",   "mightve", "mustve", "notve",   "shouldve", "therere",
-                                       "theyll",  "theyre", "theyve", "weve",    "whatll", "whatre",  "whatve",   "wholl",    "whereve",
-                                       "whove",   "whyll",  "whyre",  "wouldve", "youll",  "youre",   "youve",    NULL};
+static const char *const before_1[] = {
+    "aint",   "arent",    "cant",  "couldnt", "didnt",  "doesnt", "dont",    "hadnt",  "hasnt",   "havent",
+    "hed",    "hes",      "howd",  "hows",    "isnt",   "itd",    "mightnt", "mustnt", "neednt",  "oughtnt",
+    "shant",  "shouldnt", "thats", "thered",  "theres", "theyd",  "wasnt",   "werent", "whats",   "whens",
+    "whered", "wheres",   "whod",  "whos",    "whys",   "wont",   "yall",    "youd",   "wouldnt", NULL};
+static const char *const before_2[] = {
+    "couldve", "howll",  "itll",    "mightve", "mustve", "notve",  "shouldve", "therere", "theyll",
+    "theyre",  "theyve", "weve",    "whatll",  "whatre", "whatve", "wholl",    "whereve", "whove",
+    "whyll",   "whyre",  "wouldve", "youll",   "youre",  "youve",  NULL};
 
 /* The others: as found, as it becomes. The table has "somebody'd" and its like the wrong way round; kept. Keys with capital
  * letters ("Im") are left out: words are in lower case before. */
 static const char *const others[][2] = {
-    {"couldn'tve", "couldn't've"},     {"couldnt've", "couldn't've"},
-    {"hadnt've", "hadn't've"},         {"hadn'tve", "hadn't've"},
-    {"hed've", "he'd've"},             {"he'dve", "he'd've"},
-    {"itd've", "it'd've"},             {"it'dve", "it'd've"},
-    {"maam", "ma'am"},                 {"mightnt've", "mightn't've"},
-    {"mightn'tve", "mightn't've"},     {"oclock", "o'clock"},
-    {"ow's'at", "'ow's'at"},           {"'ows'at", "'ow's'at"},
-    {"'ow'sat", "'ow's'at"},           {"shed've", "she'd've"},
-    {"she'dve", "she'd've"},           {"shouldnt've", "shouldn't've"},
-    {"shouldn'tve", "shouldn't've"},   {"somebody'd", "somebodyd"},
-    {"somebodyd've", "somebody'd've"}, {"somebody'dve", "somebody'd've"},
-    {"somebodyll", "somebody'll"},     {"somebodys", "somebody's"},
-    {"someoned", "someone'd"},         {"someoned've", "someone'd've"},
-    {"someone'dve", "someone'd've"},   {"someonell", "someone'll"},
-    {"someones", "someone's"},         {"somethingd", "something'd"},
-    {"somethingd've", "something'd've"}, {"something'dve", "something'd've"},
-    {"somethingll", "something'll"},   {"thered've", "there'd've"},
-    {"there'dve", "there'd've"},       {"theyd've", "they'd've"},
-    {"they'dve", "they'd've"},         {"twas", "'twas"},
-    {"wed've", "we'd've"},             {"we'dve", "we'd've"},
-    {"whod've", "who'd've"},           {"who'dve", "who'd've"},
-    {"wouldnt've", "wouldn't've"},     {"wouldn'tve", "wouldn't've"},
-    {"yall'll", "y'all'll"},           {"y'allll", "y'all'll"},
-    {"yall'd've", "y'all'd've"},       {"y'alld've", "y'all'd've"},
-    {"y'all'dve", "y'all'd've"},       {"youd've", "you'd've"},
+    {"couldn'tve", "couldn't've"},
+    {"couldnt've", "couldn't've"},
+    {"hadnt've", "hadn't've"},
+    {"hadn'tve", "hadn't've"},
+    {"hed've", "he'd've"},
+    {"he'dve", "he'd've"},
+    {"itd've", "it'd've"},
+    {"it'dve", "it'd've"},
+    {"maam", "ma'am"},
+    {"mightnt've", "mightn't've"},
+    {"mightn'tve", "mightn't've"},
+    {"oclock", "o'clock"},
+    {"ow's'at", "'ow's'at"},
+    {"'ows'at", "'ow's'at"},
+    {"'ow'sat", "'ow's'at"},
+    {"shed've", "she'd've"},
+    {"she'dve", "she'd've"},
+    {"shouldnt've", "shouldn't've"},
+    {"shouldn'tve", "shouldn't've"},
+    {"somebody'd", "somebodyd"},
+    {"somebodyd've", "somebody'd've"},
+    {"somebody'dve", "somebody'd've"},
+    {"somebodyll", "somebody'll"},
+    {"somebodys", "somebody's"},
+    {"someoned", "someone'd"},
+    {"someoned've", "someone'd've"},
+    {"someone'dve", "someone'd've"},
+    {"someonell", "someone'll"},
+    {"someones", "someone's"},
+    {"somethingd", "something'd"},
+    {"somethingd've", "something'd've"},
+    {"something'dve", "something'd've"},
+    {"somethingll", "something'll"},
+    {"thered've", "there'd've"},
+    {"there'dve", "there'd've"},
+    {"theyd've", "they'd've"},
+    {"they'dve", "they'd've"},
+    {"twas", "'twas"},
+    {"wed've", "we'd've"},
+    {"we'dve", "we'd've"},
+    {"whod've", "who'd've"},
+    {"who'dve", "who'd've"},
+    {"wouldnt've", "wouldn't've"},
+    {"wouldn'tve", "wouldn't've"},
+    {"yall'll", "y'all'll"},
+    {"y'allll", "y'all'll"},
+    {"yall'd've", "y'all'd've"},
+    {"y'alld've", "y'all'd've"},
+    {"y'all'dve", "y'all'd've"},
+    {"youd've", "you'd've"},
     {"you'dve", "you'd've"},
 };
-static const char *const numbers[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+static const char *const numbers[] = {"zero", "one",   "two",   "three", "four", "five",
+                                      "six",  "seven", "eight", "nine",  "ten"};
 
 static bool is_in(const char *const *list, const char *word) {
     for (; *list; list++)
@@ -130,7 +157,8 @@ static char *normalise(text_pool *p, const char *answer) {
 
 static double accuracy(text_pool *p, const json_t *answers, const char *said) {
     size_t n = json_array_size(answers), matches = 0;
-    for (size_t i = 0; i < n; i++) matches += !strcmp(normalise(p, json_string_value(json_array_get(answers, i))), said);
+    for (size_t i = 0; i < n; i++)
+        matches += !strcmp(normalise(p, json_string_value(json_array_get(answers, i))), said);
     if (!n) return 0;
     double with = (double)(matches > 0 ? matches - 1 : 0) / 3, without = (double)matches / 3;
     if (with > 1) with = 1;

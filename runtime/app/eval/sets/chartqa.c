@@ -17,7 +17,10 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     SAC_TRY(eval_row_text(r, row, "label", &item.answer));
     SAC_TRY(eval_row_optional(r, row, "type", &half));
     if (!half) half = r->stem;
-    eval_row_dimension(&item, "half", strstr(half, "human") ? "human" : strstr(half, "augmented") ? "augmented" : half);
+    eval_row_dimension(&item, "half",
+                       strstr(half, "human")       ? "human"
+                       : strstr(half, "augmented") ? "augmented"
+                                                   : half);
     item.prompt = eval_row_format(r, "%s\nAnswer the question with a single word.", item.question);
     return eval_row_add(r, eval_row_format(r, "%s-%zu", r->stem, r->number), &item);
 }

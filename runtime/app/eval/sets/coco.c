@@ -24,7 +24,8 @@ static sac_status group_captions(eval_reader *r, const json_t *annotations, json
         SAC_TRY(eval_row_text(r, row, "image_id", &id));
         SAC_TRY(eval_row_text(r, row, "caption", &caption));
         json_t *list = json_object_get(by_image, id);
-        if (!list && (json_object_set_new(by_image, id, json_array()) || !(list = json_object_get(by_image, id))))
+        if (!list &&
+            (json_object_set_new(by_image, id, json_array()) || !(list = json_object_get(by_image, id))))
             return sac_fail_no_memory(r->err);
         if (json_array_append_new(list, json_string(caption))) return sac_fail_no_memory(r->err);
     }
@@ -82,7 +83,8 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
 }
 
 static sac_status read_all(eval_reader *r, const json_t *root) {
-    const json_t *images = json_object_get(root, "images"), *annotations = json_object_get(root, "annotations");
+    const json_t *images = json_object_get(root, "images"),
+                 *annotations = json_object_get(root, "annotations");
     if (json_is_array(annotations)) return read_official(r, images, annotations);
     const json_t *list = images ? images : root;
     if (!json_is_array(list)) return read_row(r, root);
@@ -93,11 +95,12 @@ static sac_status read_all(eval_reader *r, const json_t *root) {
     return SAC_OK;
 }
 
-const eval_bench eval_bench_coco = {.name = "coco",
-                                    .title = "COCO captions",
-                                    .fields = "image_id,caption|filename,split,sentences,cocoid|image_id,image,captions",
-                                    .within = "annotations|images",
-                                    .scorer = &eval_scorer_cider,
-                                    .max_tokens = 64,
-                                    .figure = "CIDEr-D",
-                                    .read_all = read_all};
+const eval_bench eval_bench_coco = {
+    .name = "coco",
+    .title = "COCO captions",
+    .fields = "image_id,caption|filename,split,sentences,cocoid|image_id,image,captions",
+    .within = "annotations|images",
+    .scorer = &eval_scorer_cider,
+    .max_tokens = 64,
+    .figure = "CIDEr-D",
+    .read_all = read_all};

@@ -40,8 +40,9 @@ static sac_status read_row(eval_reader *r, const json_t *row, const json_t *answ
     if (json_is_integer(right)) SAC_TRY(eval_row_letter(r, "the answer", json_integer_value(right), &item));
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r, "%s\n%s\nAnswer with the option's letter from the given choices directly.", item.question,
-                                  options);
+    item.prompt =
+        eval_row_format(r, "%s\n%s\nAnswer with the option's letter from the given choices directly.",
+                        item.question, options);
     return eval_row_add(r, uid, &item);
 }
 

@@ -22,7 +22,8 @@ static bool read_clock(const char *text, double *out) {
 }
 
 /* {"start", "end", "line"}, or {"timestamp": [start, end], "text"} where an end may be missing. */
-static bool read_line(const json_t *line, double from, double duration, double *start, double *end, const char **text) {
+static bool read_line(const json_t *line, double from, double duration, double *start, double *end,
+                      const char **text) {
     const json_t *pair = json_object_get(line, "timestamp");
     if (json_is_array(pair)) {
         const json_t *last = json_array_get(pair, 1);
@@ -31,7 +32,8 @@ static bool read_line(const json_t *line, double from, double duration, double *
         *end = json_is_real(last) ? json_real_value(last) : duration;
         *text = json_string_value(json_object_get(line, "text"));
     } else {
-        const char *a = json_string_value(json_object_get(line, "start")), *b = json_string_value(json_object_get(line, "end"));
+        const char *a = json_string_value(json_object_get(line, "start")),
+                   *b = json_string_value(json_object_get(line, "end"));
         if (!a || !b || !read_clock(a, start) || !read_clock(b, end)) return false;
         *text = json_string_value(json_object_get(line, "line"));
     }
@@ -40,7 +42,8 @@ static bool read_line(const json_t *line, double from, double duration, double *
     return *text != NULL;
 }
 
-static sac_status read_subtitles(eval_reader *r, const char *path, double from, double duration, eval_item *item) {
+static sac_status read_subtitles(eval_reader *r, const char *path, double from, double duration,
+                                 eval_item *item) {
     char *text;
     size_t n;
     json_t *lines;
@@ -53,12 +56,15 @@ static sac_status read_subtitles(eval_reader *r, const char *path, double from, 
         double start, end;
         const char *said;
         if (!read_line(json_array_get(lines, i), from, duration, &start, &end, &said))
-            st = sac_fail(r->err, SAC_BAD_FILE, "%s: subtitle %zu: expected start, end and line, or timestamp and text", path,
+            st = sac_fail(r->err, SAC_BAD_FILE,
+                          "%s: subtitle %zu: expected start, end and line, or timestamp and text", path,
                           i + 1);
-        else if (json_array_append_new(out, json_pack("{s:f, s:f, s:s}", "start", start, "end", end, "text", said)))
+        else if (json_array_append_new(
+                     out, json_pack("{s:f, s:f, s:s}", "start", start, "end", end, "text", said)))
             st = sac_fail_no_memory(r->err);
     }
-    if (st == SAC_OK && !json_is_array(lines)) st = sac_fail(r->err, SAC_BAD_FILE, "%s: expected a list of subtitles", path);
+    if (st == SAC_OK && !json_is_array(lines))
+        st = sac_fail(r->err, SAC_BAD_FILE, "%s: expected a list of subtitles", path);
     if (st == SAC_OK && (!out || json_array_append(r->set->json, out))) st = sac_fail_no_memory(r->err);
     item->subtitles = st == SAC_OK ? out : NULL;
     json_decref(out); /* the set's */
@@ -101,15 +107,17 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "category", category);
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r, "Question: %s\n%s\nAnswer with the option's letter from the given choices directly.",
-                                  item.question, options);
+    item.prompt = eval_row_format(
+        r, "Question: %s\n%s\nAnswer with the option's letter from the given choices directly.",
+        item.question, options);
     return eval_row_add(r, id, &item);
 }
 
-const eval_bench eval_bench_longvideobench = {.name = "longvideobench",
-                                              .title = "LongVideoBench",
-                                              .fields = "id,video_path,question,candidates,correct_choice,duration_group,question_category",
-                                              .scorer = &eval_scorer_longvideobench,
-                                              .max_tokens = 16,
-                                              .figure = "accuracy",
-                                              .read = read_row};
+const eval_bench eval_bench_longvideobench = {
+    .name = "longvideobench",
+    .title = "LongVideoBench",
+    .fields = "id,video_path,question,candidates,correct_choice,duration_group,question_category",
+    .scorer = &eval_scorer_longvideobench,
+    .max_tokens = 16,
+    .figure = "accuracy",
+    .read = read_row};

@@ -18,11 +18,12 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "type", type);
     const char *options = eval_row_letters(r, &item, "(", ") ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r,
-                                  "Carefully watch this video and pay attention to every detail. Based on your observations, "
-                                  "select the best option that accurately addresses the question.\nQuestion: %s\nOptions:\n%s\n"
-                                  "Only give the best option.\nBest option: (",
-                                  item.question, options);
+    item.prompt = eval_row_format(
+        r,
+        "Carefully watch this video and pay attention to every detail. Based on your observations, "
+        "select the best option that accurately addresses the question.\nQuestion: %s\nOptions:\n%s\n"
+        "Only give the best option.\nBest option: (",
+        item.question, options);
     return eval_row_add(r, eval_row_format(r, "%s-%zu", type, r->number), &item);
 }
 

@@ -21,7 +21,8 @@ static const json_t *row_of_index(eval_reader *r, const char *index) {
 static sac_status read_picture(eval_reader *r, const json_t *row, eval_item *item) {
     const char *image;
     SAC_TRY(eval_row_text(r, row, "image", &image));
-    if (image[strspn(image, "0123456789")] || strlen(image) > 12) return eval_row_picture(r, row, "image", item);
+    if (image[strspn(image, "0123456789")] || strlen(image) > 12)
+        return eval_row_picture(r, row, "image", item);
     const json_t *other = row_of_index(r, image);
     if (!other) return eval_row_refuse(r, "image", "no row has the index %.20s", image);
     return eval_row_picture(r, other, "image", item);
@@ -54,18 +55,21 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "l2-category", group);
     eval_row_dimension(&item, "category", category);
     const char *options = eval_row_letters(r, &item, "", ". ");
-    if (!options || !(id = eval_row_format(r, "%lld", (long long)item.group))) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r, "%s%s%sQuestion: %s\nOptions:\n%s\nPlease select the correct answer from the options above.",
-                                  hint ? "Hint: " : "", hint ? hint : "", hint ? "\n" : "", item.question, options);
+    if (!options || !(id = eval_row_format(r, "%lld", (long long)item.group)))
+        return sac_fail_no_memory(r->err);
+    item.prompt = eval_row_format(
+        r, "%s%s%sQuestion: %s\nOptions:\n%s\nPlease select the correct answer from the options above.",
+        hint ? "Hint: " : "", hint ? hint : "", hint ? "\n" : "", item.question, options);
     return eval_row_add(r, id, &item);
 }
 
-const eval_bench eval_bench_mmbench = {.name = "mmbench",
-                                       .title = "MMBench",
-                                       .fields = "index,question,A,B,category,image",
-                                       .scorer = &eval_scorer_mmbench,
-                                       .max_tokens = 32,
-                                       .figure = "circular accuracy",
-                                       .read = read_row,
-                                       .note = "Answers without a letter or one option's text count as wrong (the official script "
-                                               "can ask ChatGPT for the letter)."};
+const eval_bench eval_bench_mmbench = {
+    .name = "mmbench",
+    .title = "MMBench",
+    .fields = "index,question,A,B,category,image",
+    .scorer = &eval_scorer_mmbench,
+    .max_tokens = 32,
+    .figure = "circular accuracy",
+    .read = read_row,
+    .note = "Answers without a letter or one option's text count as wrong (the official script "
+            "can ask ChatGPT for the letter)."};

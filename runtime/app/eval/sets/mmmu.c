@@ -7,18 +7,36 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const disciplines[][2] = {
-    {"Art", "Art & Design"}, {"Art_Theory", "Art & Design"}, {"Design", "Art & Design"}, {"Music", "Art & Design"},
-    {"Accounting", "Business"}, {"Economics", "Business"}, {"Finance", "Business"}, {"Manage", "Business"},
-    {"Marketing", "Business"}, {"Biology", "Science"}, {"Chemistry", "Science"}, {"Geography", "Science"},
-    {"Math", "Science"}, {"Physics", "Science"}, {"Basic_Medical_Science", "Health & Medicine"},
-    {"Clinical_Medicine", "Health & Medicine"}, {"Diagnostics_and_Laboratory_Medicine", "Health & Medicine"},
-    {"Pharmacy", "Health & Medicine"}, {"Public_Health", "Health & Medicine"}, {"History", "Humanities & Social Science"},
-    {"Literature", "Humanities & Social Science"}, {"Sociology", "Humanities & Social Science"},
-    {"Psychology", "Humanities & Social Science"}, {"Agriculture", "Tech & Engineering"},
-    {"Architecture_and_Engineering", "Tech & Engineering"}, {"Computer_Science", "Tech & Engineering"},
-    {"Electronics", "Tech & Engineering"}, {"Energy_and_Power", "Tech & Engineering"}, {"Materials", "Tech & Engineering"},
-    {"Mechanical_Engineering", "Tech & Engineering"}};
+static const char *const disciplines[][2] = {{"Art", "Art & Design"},
+                                             {"Art_Theory", "Art & Design"},
+                                             {"Design", "Art & Design"},
+                                             {"Music", "Art & Design"},
+                                             {"Accounting", "Business"},
+                                             {"Economics", "Business"},
+                                             {"Finance", "Business"},
+                                             {"Manage", "Business"},
+                                             {"Marketing", "Business"},
+                                             {"Biology", "Science"},
+                                             {"Chemistry", "Science"},
+                                             {"Geography", "Science"},
+                                             {"Math", "Science"},
+                                             {"Physics", "Science"},
+                                             {"Basic_Medical_Science", "Health & Medicine"},
+                                             {"Clinical_Medicine", "Health & Medicine"},
+                                             {"Diagnostics_and_Laboratory_Medicine", "Health & Medicine"},
+                                             {"Pharmacy", "Health & Medicine"},
+                                             {"Public_Health", "Health & Medicine"},
+                                             {"History", "Humanities & Social Science"},
+                                             {"Literature", "Humanities & Social Science"},
+                                             {"Sociology", "Humanities & Social Science"},
+                                             {"Psychology", "Humanities & Social Science"},
+                                             {"Agriculture", "Tech & Engineering"},
+                                             {"Architecture_and_Engineering", "Tech & Engineering"},
+                                             {"Computer_Science", "Tech & Engineering"},
+                                             {"Electronics", "Tech & Engineering"},
+                                             {"Energy_and_Power", "Tech & Engineering"},
+                                             {"Materials", "Tech & Engineering"},
+                                             {"Mechanical_Engineering", "Tech & Engineering"}};
 
 /* "validation_Art_Theory_12": Art_Theory. */
 static const char *subject_of(eval_reader *r, const char *id) {
@@ -63,9 +81,11 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "subject", subject);
     const char *options = eval_row_letters(r, &item, "(", ") ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = choice ? eval_row_format(r, "%s\n%s\n\nAnswer with the option's letter from the given choices directly.",
-                                           item.question, options)
-                         : eval_row_format(r, "%s\n\nAnswer the question using a single word or phrase.", item.question);
+    item.prompt =
+        choice
+            ? eval_row_format(r, "%s\n%s\n\nAnswer with the option's letter from the given choices directly.",
+                              item.question, options)
+            : eval_row_format(r, "%s\n\nAnswer the question using a single word or phrase.", item.question);
     return eval_row_add(r, id, &item);
 }
 

@@ -50,12 +50,14 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "task", task);
     const char *options = eval_row_letters(r, &item, "(", ") ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(
-        r,
-        "Carefully watch the video and pay attention to the cause and sequence of events, the detail and movement of objects, "
-        "and the action and pose of persons. Based on your observations, select the best option that accurately addresses the "
-        "question.\nQuestion: %s\nOptions:\n%s\nOnly give the best option.\nBest option:(",
-        item.question, options);
+    item.prompt =
+        eval_row_format(r,
+                        "Carefully watch the video and pay attention to the cause and sequence of events, "
+                        "the detail and movement of objects, "
+                        "and the action and pose of persons. Based on your observations, select the best "
+                        "option that accurately addresses the "
+                        "question.\nQuestion: %s\nOptions:\n%s\nOnly give the best option.\nBest option:(",
+                        item.question, options);
     return eval_row_add(r, eval_row_format(r, "%s-%zu", task, r->number), &item);
 }
 

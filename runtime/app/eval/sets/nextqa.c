@@ -30,8 +30,9 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "type", type);
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r, "%s\n%s\nAnswer with the option's letter from the given choices directly.", item.question,
-                                  options);
+    item.prompt =
+        eval_row_format(r, "%s\n%s\nAnswer with the option's letter from the given choices directly.",
+                        item.question, options);
     return eval_row_add(r, eval_row_format(r, "%s-%s", video, qid), &item);
 }
 

@@ -51,10 +51,15 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_row_dimension(&item, "grade", grade);
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(r, "%s%s%s%s\n%s\nAnswer with the option's letter from the given choices directly.",
-                                  hint ? "Context: " : "", hint ? hint : "", hint ? "\n" : "", item.question, options);
+    item.prompt =
+        eval_row_format(r, "%s%s%s%s\n%s\nAnswer with the option's letter from the given choices directly.",
+                        hint ? "Context: " : "", hint ? hint : "", hint ? "\n" : "", item.question, options);
     SAC_TRY(eval_row_optional(r, row, "id", &id));
-    return eval_row_add(r, r->key ? r->key : id ? id : eval_row_format(r, "%s-%zu", r->stem, r->number), &item);
+    return eval_row_add(r,
+                        r->key ? r->key
+                        : id   ? id
+                               : eval_row_format(r, "%s-%zu", r->stem, r->number),
+                        &item);
 }
 
 const eval_bench eval_bench_scienceqa = {.name = "scienceqa",

@@ -44,13 +44,15 @@ static sac_status add(eval_reader *r, const json_t *q, const char *video, const 
     eval_row_dimension(&item, "task", type);
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
-    item.prompt = eval_row_format(
-        r,
-        "You are an advanced video question-answering AI assistant. You have been provided with some frames from the video and a "
-        "multiple-choice question related to the video. Your task is to carefully analyze the video and provide the best answer "
-        "to question, choosing from the four options provided. Respond with only the letter (A, B, C, or D) of the correct "
-        "option.\n\nQuestion: %s\n\nOptions:\n%s\n\nThe best option is:",
-        item.question, options);
+    item.prompt = eval_row_format(r,
+                                  "You are an advanced video question-answering AI assistant. You have been "
+                                  "provided with some frames from the video and a "
+                                  "multiple-choice question related to the video. Your task is to carefully "
+                                  "analyze the video and provide the best answer "
+                                  "to question, choosing from the four options provided. Respond with only "
+                                  "the letter (A, B, C, or D) of the correct "
+                                  "option.\n\nQuestion: %s\n\nOptions:\n%s\n\nThe best option is:",
+                                  item.question, options);
     return eval_row_add(r, id, &item);
 }
 
@@ -81,7 +83,8 @@ static sac_status add_flat(eval_reader *r, const json_t *row) {
     const char *id, *options;
     SAC_TRY(eval_row_text(r, row, "question_id", &id));
     const char *name = strstr(id, "sample_"), *last = strrchr(id, '_');
-    if (!name || last < name + 7) return eval_row_refuse(r, "question_id", "expected ..._sample_N_M, found '%.60s'", id);
+    if (!name || last < name + 7)
+        return eval_row_refuse(r, "question_id", "expected ..._sample_N_M, found '%.60s'", id);
     const char *video = eval_row_format(r, "%.*s/video.mp4", (int)(last - name), name);
     if (!video) return sac_fail_no_memory(r->err);
     if (!json_is_string(json_object_get(row, "options"))) return add(r, row, video, id);

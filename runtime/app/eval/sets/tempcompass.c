@@ -12,15 +12,16 @@ static const char *const kinds[][2] = {{"multi-choice", "\nPlease directly give 
                                        {"caption_matching", "\nPlease directly give the best option:"},
                                        {"captioning", ""}};
 
-static sac_status add(eval_reader *r, const json_t *row, const char *video, const char *dimension, const char *kind,
-                      size_t number) {
+static sac_status add(eval_reader *r, const json_t *row, const char *video, const char *dimension,
+                      const char *kind, size_t number) {
     eval_item item = {0};
     const char *ending = NULL;
     for (size_t i = 0; i < SAC_COUNT(kinds); i++)
         if (!strcmp(kinds[i][0], kind)) item.kind = kinds[i][0], ending = kinds[i][1];
     if (!ending)
-        return eval_row_refuse(r, "task", "expected a file multi-choice, yes_no, caption_matching or captioning, found '%.40s'",
-                               kind);
+        return eval_row_refuse(
+            r, "task", "expected a file multi-choice, yes_no, caption_matching or captioning, found '%.40s'",
+            kind);
     SAC_TRY(eval_row_text(r, row, "question", &item.question));
     SAC_TRY(eval_row_file(r, "video_id", video, true, &item));
     if (strcmp(item.kind, "captioning")) SAC_TRY(eval_row_text(r, row, "answer", &item.answer));
@@ -76,4 +77,5 @@ const eval_bench eval_bench_tempcompass = {
     .max_tokens = 64,
     .figure = "accuracy",
     .read_all = read_all,
-    .note = "Answers that no rule of the benchmark reads count as wrong (its scripts can ask ChatGPT); captions need that judge."};
+    .note = "Answers that no rule of the benchmark reads count as wrong (its scripts can ask ChatGPT); "
+            "captions need that judge."};
