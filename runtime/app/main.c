@@ -22,7 +22,7 @@
 #include <string.h>
 
 const command *const command_list[] = {
-    &command_ask,       &command_inspect,  &command_bench, &command_eval, &command_compare,
+    &command_ask,       &command_inspect,  &command_bench, &command_eval, &command_compare, &command_tune,      &command_reproduce,
 #ifdef APP_CAPTION
     &command_caption,
 #endif

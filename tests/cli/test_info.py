@@ -9,7 +9,7 @@ from cli import Case, main, saccade, sample
 
 class Help(Case):
     def test_every_command_has_help_with_examples(self):
-        commands = "ask", "inspect", "bench", "eval", "compare", "caption", "serve", "calibrate", "quantize"
+        commands = "ask", "inspect", "bench", "eval", "compare", "tune", "reproduce", "caption", "serve", "calibrate", "quantize"
         for arguments in ["--help"], ["help"], ["ask", "-h"], *([c, "--help"] for c in commands), *(["help", c] for c in commands):
             with self.subTest(arguments):
                 run = saccade(*arguments)

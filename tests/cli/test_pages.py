@@ -7,7 +7,7 @@ import unittest
 
 from cli import SACCADE, TIMEOUT_S, Case, Terminal, main, saccade
 
-COMMANDS = "ask", "inspect", "bench", "eval", "compare", "caption", "serve", "calibrate", "quantize"
+COMMANDS = "ask", "inspect", "bench", "eval", "compare", "tune", "reproduce", "caption", "serve", "calibrate", "quantize"
 
 
 def options_of(command):

@@ -67,6 +67,21 @@ class Smoke(Case):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("kv=bf16", run.stdout)
 
+    def test_tune(self):
+        with open(f"{DRAWN}/set.json", encoding="utf-8") as f:
+            videos = sorted(json.load(f), key=lambda v: int(v["sub_category"].split()[0]))[:2]
+        asked = self.path("two.json", json.dumps([dict(v, questions=v["questions"][:1]) for v in videos]))
+        run = saccade("tune", asked, "--videos", DRAWN, "--prompt", "open", "--tries", "2", "--minutes", "0", "--out", self.path("out"))
+        self.assert_fine(run)
+        self.assertIn("Tried 2 settings", run.stdout)
+
+    def test_reproduce(self):
+        folder = os.path.dirname(self.set_of_one_video())
+        os.rename(os.path.join(folder, "set.json"), os.path.join(folder, "videomme.json"))
+        run = saccade("reproduce", "zipvl:table3", "--data", folder, "--videos", DRAWN, "--num-frames", "4", "--prompt", "open")
+        self.assert_fine(run)
+        self.assertIn("| Fixed ratio |", run.stdout)
+
     def test_caption(self):
         folder, out = self.path("pictures"), self.path("out")
         os.makedirs(folder)

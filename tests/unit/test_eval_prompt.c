@@ -12,7 +12,7 @@ static const eval_question question = {.text = "What is it?",
                                        .options = {"A. a cat", "B. a dog", "C. a hen", "D. a cow"}};
 
 static void assert_prompt(eval_prompt p, const char *subtitles, const char *expected) {
-    char *text = eval_prompt_text(p, &question, subtitles);
+    char *text = eval_prompt_text(p, &question, subtitles, "Say {question} of\n{options}!");
     assert_string_equal(text, expected);
     free(text);
 }
@@ -42,6 +42,9 @@ static void wordings(void **state) {
     assert_prompt(EVAL_PROMPT_BARE, NULL,
                   "What is it?\nA. a cat\nB. a dog\nC. a hen\nD. a cow\nThe best answer is:");
     assert_prompt(EVAL_PROMPT_OPEN, NULL, "What is it?");
+    assert_prompt(EVAL_PROMPT_OWN, NULL, "Say What is it? of\nA. a cat\nB. a dog\nC. a hen\nD. a cow!");
+    assert_prompt(EVAL_PROMPT_OWN, "Hi.",
+                  "This video's subtitles are listed below:\nHi.\nSay What is it? of\nA. a cat\nB. a dog\nC. a hen\nD. a cow!");
     assert_prompt(EVAL_PROMPT_OPEN, "Hi.", "This video's subtitles are listed below:\nHi.\nWhat is it?");
 }
 
@@ -54,6 +57,8 @@ static void names(void **state) {
         assert_ok(eval_prompt_parse(eval_prompt_name(k), &p, &err), err);
         assert_int_equal(p, k);
     }
+    assert_ok(eval_prompt_parse("tell me: {question}", &p, &err), err);
+    assert_int_equal(p, EVAL_PROMPT_OWN);
     assert_int_equal(eval_prompt_parse("other", &p, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(eval_prompt_letter(EVAL_PROMPT_BARE, &question, "C"), 'C');
     assert_int_equal(eval_prompt_letter(EVAL_PROMPT_OPEN, &question, "C"), 0);

@@ -263,7 +263,7 @@ static void masks(void **state) {
 static bool decodes(const char *text, const char *wanted) {
     uint8_t out[64];
     size_t n;
-    return intake_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) &&
+    return sac_base64_decode(text, strlen(text), out, &n) && n == strlen(wanted) &&
            !memcmp(out, wanted, n);
 }
 

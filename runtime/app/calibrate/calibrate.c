@@ -52,7 +52,7 @@ static sac_status open_all(calibration *c, const char *set_path, sac_error *err)
     eval_set_cut(&c->set, (size_t)c->s.limit);
     SAC_TRY(eval_task_open(&c->task, &c->s, &c->set, set_path, err));
     c->task.title = "prompts";
-    SAC_TRY(eval_open_model(&c->r, &c->s, c->task.prompt, err));
+    SAC_TRY(eval_open_model(&c->r, &c->s, &c->task, err));
     c->r.sampling.max_tokens = 1; /* the prompt is all that counts */
     SAC_TRY(run_create_session(&c->r, err));
     sac_layer_report l;

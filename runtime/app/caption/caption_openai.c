@@ -26,7 +26,7 @@ static sac_status add_data(caption_request *q, const caption_how *how, media_kin
     if (!n_text) return sac_fail(err, SAC_BAD_FILE, "a data: address that holds no bytes");
     uint8_t *bytes = malloc(3 * (n_text / 4 + 1));
     if (!bytes) return sac_fail_no_memory(err);
-    if (!intake_base64_decode(text, n_text, bytes, &n) || !n) {
+    if (!sac_base64_decode(text, n_text, bytes, &n) || !n) {
         free(bytes);
         return sac_fail(err, SAC_BAD_FILE, "a data: address that is not base64");
     }

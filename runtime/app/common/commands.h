@@ -5,7 +5,7 @@
 #include "options.h"
 #include "run.h"
 
-extern const command command_ask, command_inspect, command_bench, command_eval, command_compare,
+extern const command command_ask, command_inspect, command_bench, command_eval, command_compare, command_tune, command_reproduce,
     command_caption, command_serve, command_calibrate, command_quantize;
 
 /* Those of this build, as lists show them, NULL-terminated; main.c has it. */

@@ -79,6 +79,19 @@ sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes,
     return SAC_OK;
 }
 
+sac_status conversation_add_pixels(conversation *c, const sac_pixels *pixels, const settings *s, sac_error *err) {
+    sac_part *p = add_part(c);
+    if (!p) {
+        free((void *)pixels->rgb);
+        free((void *)pixels->time_s);
+        return sac_fail_no_memory(err);
+    }
+    p->kind = SAC_PART_PIXELS;
+    p->pixels = *pixels;
+    p->video = (sac_video_options){.max_frames = (int)s->max_frames, .max_pixels = s->max_pixels};
+    return SAC_OK;
+}
+
 sac_status conversation_add_message(conversation *c, const char *role, const char *text, sac_error *err) {
     SAC_TRY(conversation_begin(c, role, err));
     return conversation_add_text(c, text, strlen(text), err);
@@ -95,6 +108,8 @@ static void free_part(const sac_part *p) {
     frame_list frames = {(sac_frame *)p->frames, p->n_frames};
     frame_list_free(&frames);
     free((void *)p->bytes);
+    free((void *)p->pixels.rgb);
+    free((void *)p->pixels.time_s);
     free((char *)p->text);
     free((char *)p->path);
 }

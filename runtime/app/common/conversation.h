@@ -22,6 +22,10 @@ sac_status conversation_add_media(conversation *c, const media_item *item, const
 sac_status conversation_add_bytes(conversation *c, media_kind kind, void *bytes, size_t n_bytes,
                                   const settings *s, sac_error *err);
 
+/* Decoded pixels, width * height * 3 bytes a frame, which the conversation then owns, as it does time_s (NULL: a picture).
+ * Of a video the options but those that choose frames count: these are chosen. */
+sac_status conversation_add_pixels(conversation *c, const sac_pixels *pixels, const settings *s, sac_error *err);
+
 /* A whole message of one text. */
 sac_status conversation_add_message(conversation *c, const char *role, const char *text, sac_error *err);
 

@@ -132,14 +132,16 @@ static void print_option(const setting *row) {
 const char *options_heading(const setting *row) {
     if (row->kind == SETTING_MEDIA) return "Media (shown before the question, in the order given)";
     if (!row->group) return "General";
-    return !strcmp(row->group, "video")      ? "Which frames of a video ('video:' in a config file)"
-           : !strcmp(row->group, "sampling") ? "The answer ('sampling:')"
-           : !strcmp(row->group, "session")  ? "Context and attention ('session:')"
-           : !strcmp(row->group, "bench")    ? "Measuring ('bench:')"
-           : !strcmp(row->group, "compare")  ? "Methods ('compare:')"
-           : !strcmp(row->group, "caption")  ? "Captions ('caption:')"
-           : !strcmp(row->group, "serve")    ? "Requests ('serve:')"
-                                             : "Question sets and jobs ('eval:')";
+    return !strcmp(row->group, "video")       ? "Which frames of a video ('video:' in a config file)"
+           : !strcmp(row->group, "sampling")  ? "The answer ('sampling:')"
+           : !strcmp(row->group, "session")   ? "Context and attention ('session:')"
+           : !strcmp(row->group, "bench")     ? "Measuring ('bench:')"
+           : !strcmp(row->group, "compare")   ? "Methods ('compare:')"
+           : !strcmp(row->group, "tune")      ? "The search ('tune:')"
+           : !strcmp(row->group, "reproduce") ? "The benchmark ('reproduce:')"
+           : !strcmp(row->group, "caption")   ? "Captions ('caption:')"
+           : !strcmp(row->group, "serve")     ? "Requests ('serve:')"
+                                              : "Question sets and jobs ('eval:')";
 }
 
 void options_print_help(const command *c) {

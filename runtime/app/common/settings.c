@@ -17,6 +17,9 @@ void settings_init(settings *s) {
     s->samples = 20;
     s->tail = 256;
     s->repeat = 3;
+    s->lose = 0.5;
+    s->minutes = 20;
+    s->test_share = 0.5;
     s->batch = 8;
     s->port = 8000;
     s->slots = 4;

@@ -21,8 +21,10 @@ enum {
     COMMAND_CAPTION = 32,
     COMMAND_SERVE = 64,
     COMMAND_CALIBRATE = 128,
-    COMMAND_ALL = 255, /* that load a model to run it */
-    COMMAND_QUANTIZE = 256
+    COMMAND_QUANTIZE = 256,
+    COMMAND_TUNE = 512,
+    COMMAND_REPRODUCE = 1024,
+    COMMAND_ALL = 255 | COMMAND_TUNE | COMMAND_REPRODUCE /* that load a model to run it */
 };
 
 typedef enum setting_kind {
@@ -88,15 +90,19 @@ typedef struct settings {
     int64_t ctx, prefill_chunk;
     char *kv, *prefill, *decode, *rope, *reduce, *draft;
     int64_t prompt_tokens, gen_tokens, repeat;
-    bool plan, tensors, keys;
+    bool plan, tensors, keys, count_tokens;
     char *videos, *subtitles, *prompt, *out;
     int64_t limit;
     bool reuse, retry, score;
+    char *benchmark, *answers, *html;
     char *text, *attention;
     int64_t length, samples, pairs, tail;
     bool measure_mass;
     text_list method;
     char *methods;
+    char *want, *by, *data;
+    double lose, minutes, test_share;
+    int64_t tries;
     char *ask, *column, *shard;
     text_list format;
     int64_t shards, batch;

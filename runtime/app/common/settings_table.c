@@ -8,10 +8,11 @@
 enum {
     ANY = COMMAND_ALL | COMMAND_QUANTIZE,
     SHOW_MEDIA = COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT,
-    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION,
+    ASK_QUESTIONS = COMMAND_ASK | COMMAND_EVAL | COMMAND_COMPARE | COMMAND_CAPTION | COMMAND_TUNE | COMMAND_REPRODUCE,
     GIVE_ANSWERS = ASK_QUESTIONS | COMMAND_SERVE,
-    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE, /* compare takes its methods from --method */
-    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE,
+    TAKE_ONE_METHOD = COMMAND_ALL & ~COMMAND_COMPARE & ~COMMAND_TUNE & ~COMMAND_REPRODUCE, /* these have lines of methods */
+    COMPARE_METHODS = COMMAND_COMPARE | COMMAND_TUNE,
+    TAKE_SETS = COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE | COMMAND_REPRODUCE,
     RUN_SETS = TAKE_SETS | COMMAND_CALIBRATE,
     KEEP_RESULTS = TAKE_SETS | COMMAND_CAPTION,
     MEASURE = TAKE_SETS | COMMAND_BENCH,
@@ -103,6 +104,8 @@ const setting settings_table[] = {
      "list the tensors"},
     {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,
      "list the keys of the model's files and whether they are honoured"},
+    {"count-tokens", 0, NULL, true, SETTING_FLAG, offsetof(settings, count_tokens), COMMAND_INSPECT, 0, 0, NULL,
+     "read texts from standard input, a JSON string a line, and write how many tokens each is"},
 
     {"fps", 0, "video", false, SETTING_REAL, offsetof(settings, fps), COMMAND_ALL, 0.001, 1000, "F",
      "frames for each second of the video"},
@@ -162,12 +165,19 @@ const setting settings_table[] = {
      "repeats; the median is reported (3)"},
 
     {"videos", 0, "eval", false, SETTING_TEXT, offsetof(settings, videos), RUN_SETS, 0, 0, "DIR",
-     "where the videos are, named by videoID (.mp4, .mkv, .webm); otherwise beside the set"},
+     "where the videos or pictures are, under the names in the set; otherwise beside the set"},
     {"subtitles", 0, "eval", false, SETTING_TEXT, offsetof(settings, subtitles), RUN_SETS, 0, 0, "DIR",
      "subtitles of the same names (.srt): those at the times of the frames go into the prompt"},
     {"prompt", 0, "eval", false, SETTING_TEXT, offsetof(settings, prompt), RUN_SETS, 0, 0, "NAME",
-     "official (Video-MME's, the default), lmms-eval, bare (question and options), or open (the question "
-     "alone; the answer's text is looked up among the options, which is not Video-MME's protocol)"},
+     "official (the benchmark's own, the default), lmms-eval (Video-MME's there), bare (question and options), open (the "
+     "question alone; the answer's text is looked up among the options, which is no benchmark's protocol), or a text with "
+     "{question} and {options} in it"},
+    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL, 0, 0, "NAME",
+     "which benchmark the set is of; otherwise its fields tell"},
+    {"answers", 0, "eval", true, SETTING_TEXT, offsetof(settings, answers), COMMAND_EVAL, 0, 0, "FILE",
+     "score these answers, {question_id, response} a row, and ask nothing"},
+    {"html", 0, "eval", false, SETTING_TEXT, offsetof(settings, html), COMMAND_EVAL, 0, 0, "FILE",
+     "write a page to look through the answers, right and wrong, with their pictures and frames"},
     {"out", 0, "eval", false, SETTING_TEXT, offsetof(settings, out), KEEP_RESULTS, 0, 0, "DIR",
      "keep what is answered there while asking, then the results; a run cut short goes on there"},
     {"limit", 0, "eval", false, SETTING_INT, offsetof(settings, limit), KEEP_RESULTS | COMMAND_CALIBRATE, 0,
@@ -209,11 +219,27 @@ const setting settings_table[] = {
      "decode in this process, video frame by frame, instead of in a child that may do nothing else: for "
      "files of one's own"},
 
-    {"method", 0, "compare", false, SETTING_TEXTS, offsetof(settings, method), COMMAND_COMPARE, 0, 0, "LINE",
+    {"method", 0, "compare", false, SETTING_TEXTS, offsetof(settings, method), COMPARE_METHODS, 0, 0, "LINE",
      "a method line, \"prefill=zipvl:tau=0.975 kv=mixed decode=dense\"; repeat for more; dense is always "
      "there"},
-    {"methods", 0, "compare", false, SETTING_TEXT, offsetof(settings, methods), COMMAND_COMPARE, 0, 0,
+    {"methods", 0, "compare", false, SETTING_TEXT, offsetof(settings, methods), COMPARE_METHODS, 0, 0,
      "FILE.yaml", "method lines and sweeps from a file"},
+
+    {"data", 0, "reproduce", false, SETTING_TEXT, offsetof(settings, data), COMMAND_REPRODUCE, 0, 0, "DIR",
+     "where the benchmark's files are, named as the table's `set` and `videos` say"},
+
+    {"want", 0, "tune", false, SETTING_TEXT, offsetof(settings, want), COMMAND_TUNE, 0, 0, "WHAT",
+     "what shall become less: prefill (the default), memory or decode"},
+    {"lose", 0, "tune", false, SETTING_REAL, offsetof(settings, lose), COMMAND_TUNE, 0, 100, "POINTS",
+     "right answers in a hundred that may be lost for it (0.5)"},
+    {"by", 0, "tune", false, SETTING_TEXT, offsetof(settings, by), COMMAND_TUNE, 0, 0, "WHAT",
+     "what prefill and decode are judged by: work (pairs met, bytes read; the default, the same on every machine) or time"},
+    {"minutes", 0, "tune", false, SETTING_REAL, offsetof(settings, minutes), COMMAND_TUNE, 0, 1e6, "M",
+     "time that asking may take in all; 0 = as long as all questions need (20)"},
+    {"tries", 0, "tune", false, SETTING_INT, offsetof(settings, tries), COMMAND_TUNE, 0, 400, "N",
+     "settings to begin with, at most; 0 = as many as the time allows (0)"},
+    {"test-share", 0, "tune", false, SETTING_REAL, offsetof(settings, test_share), COMMAND_TUNE, 0.05, 0.95, "S",
+     "share of the questions that are kept for the report (0.5)"},
 
     {"host", 0, "serve", false, SETTING_TEXT, offsetof(settings, host), COMMAND_SERVE, 0, 0, "ADDRESS",
      "address to listen on (127.0.0.1); 0.0.0.0 = everywhere"},

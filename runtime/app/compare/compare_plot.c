@@ -1,73 +1,13 @@
 #define _GNU_SOURCE
 #include "compare_plot.h"
+#include "plot.h"
 #include "run_files.h"
 #include "status.h"
-#include "svg.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char grey[] = "#ccc", pale[] = "#eee", blue[] = "#1f4e79", light_blue[] = "#9fc5e8",
-                  red[] = "#b22222";
-
-/* A stretch of the page that shows values low..high; y axes run upwards, with a negative length. */
-typedef struct axis {
-    double low, high;
-    bool log;
-    double at, length;
-} axis;
-
-static double place(const axis *a, double v) {
-    double low = a->log ? log(a->low) : a->low, high = a->log ? log(a->high) : a->high;
-    double part = high > low ? ((a->log ? log(v) : v) - low) / (high - low) : 0.5;
-    return a->at + a->length * part;
-}
-
-typedef struct panel {
-    const svg *s;
-    axis x, y;
-} panel;
-
-/* 1, 2 or 5 times a power of ten, so that four to seven of it make the range. */
-static double tick_step(double range) {
-    double step = pow(10, floor(log10(range / 7)));
-    double rest = range / 7 / step;
-    return step * (rest > 5 ? 10 : rest > 2 ? 5 : rest > 1 ? 2 : 1);
-}
-
-static int decimals_of(double step) {
-    return step >= 1 ? 0 : step >= 0.1 ? 1 : step >= 0.01 ? 2 : 3;
-}
-
-static void draw_frame(const panel *p, const char *title) {
-    double step = tick_step(p->y.high - p->y.low);
-    char text[32];
-    svg_text(p->s, p->x.at, p->y.at + p->y.length - 16, 14, SVG_START, title);
-    for (double v = ceil(p->y.low / step) * step; v <= p->y.high + 1e-9 * step; v += step) {
-        double y = place(&p->y, v);
-        snprintf(text, sizeof text, "%.*f", decimals_of(step), v);
-        svg_line(p->s, p->x.at, y, p->x.at + p->x.length, y, pale, 1);
-        svg_text(p->s, p->x.at - 6, y + 4, 11, SVG_END, text);
-    }
-    svg_line(p->s, p->x.at, p->y.at, p->x.at + p->x.length, p->y.at, grey, 1);
-}
-
-static void draw_x_tick(const panel *p, double v, const char *text) {
-    double x = place(&p->x, v);
-    svg_line(p->s, x, p->y.at, x, p->y.at + 4, grey, 1);
-    svg_text(p->s, x, p->y.at + 16, 11, SVG_MIDDLE, text);
-}
-
-static void draw_x_ticks(const panel *p) {
-    double step = tick_step(p->x.high - p->x.low);
-    char text[32];
-    for (double v = ceil(p->x.low / step) * step; v <= p->x.high + 1e-9 * step; v += step) {
-        snprintf(text, sizeof text, "%.*f", decimals_of(step), v);
-        draw_x_tick(p, v, text);
-    }
-}
 
 /* ---------------------------------------------------------------- what is drawn */
 
@@ -93,14 +33,14 @@ static value get(const compare_row *row, figure what) {
     return a;
 }
 
-static void stretch(axis *a, value v) {
+static void stretch(plot_axis *a, value v) {
     if (!isfinite(v.v)) return;
     a->low = fmin(a->low, v.low);
     a->high = fmax(a->high, v.high);
 }
 
 /* A little air around what there is, but none where nothing can be: a share is 0 to 1. */
-static void finish_axis(axis *a, figure what) {
+static void finish_axis(plot_axis *a, figure what) {
     double air = fmax(0.05 * (a->high - a->low), what == ACCURACY ? 0.5 : 0.01);
     a->low = fmax(a->low - air, 0);
     a->high += air;
@@ -108,16 +48,9 @@ static void finish_axis(axis *a, figure what) {
     if (what == KEPT || what == READ) a->low = 0, a->high = 1;
 }
 
-static void draw_bar(const panel *p, double x, value v, const char *colour) {
-    double low = place(&p->y, v.low), high = place(&p->y, v.high);
-    svg_line(p->s, x, low, x, high, colour, 1);
-    svg_line(p->s, x - 4, low, x + 4, low, colour, 1);
-    svg_line(p->s, x - 4, high, x + 4, high, colour, 1);
-}
-
-static void draw_dense(const panel *p, double v) {
-    double y = place(&p->y, v), end = p->x.at + p->x.length;
-    svg_line(p->s, p->x.at, y, end, y, red, 1);
+static void draw_dense(const plot_panel *p, double v) {
+    double y = plot_place(&p->y, v), end = p->x.at + p->x.length;
+    svg_line(p->s, p->x.at, y, end, y, PLOT_RED, 1);
     svg_text(p->s, end + 4, y + 4, 11, SVG_START, "dense");
 }
 
@@ -152,8 +85,8 @@ static void sort_points(const comparison *c, const method_sweep *s, curve *out) 
     qsort(out->points, s->n, sizeof *out->points, by_x);
 }
 
-static axis x_axis(const curve *k, double at, double length) {
-    axis a = {.low = k->points[0].x, .high = k->points[k->n - 1].x, .at = at, .length = length};
+static plot_axis x_axis(const curve *k, double at, double length) {
+    plot_axis a = {.low = k->points[0].x, .high = k->points[k->n - 1].x, .at = at, .length = length};
     if (a.low > 0 && a.high / a.low >= 20) {
         a.log = true;
         a.low /= 1.1;
@@ -166,42 +99,42 @@ static axis x_axis(const curve *k, double at, double length) {
     return a;
 }
 
-static void draw_curve(const panel *p, const curve *c, figure what) {
+static void draw_curve(const plot_panel *p, const curve *c, figure what) {
     double *xy = calloc(2 * c->n, sizeof *xy);
     size_t k = 0;
     for (size_t i = 0; i < c->n; i++) {
         const point *at = &c->points[i];
         value v = get(at->row, what);
-        double x = place(&p->x, at->x);
+        double x = plot_place(&p->x, at->x);
         if (at->row->refused != SAC_OK) svg_text(p->s, x, p->y.at - 4, 10, SVG_MIDDLE, "refused");
         if (!isfinite(v.v)) continue;
-        double y = place(&p->y, v.v);
-        if (what == ACCURACY) draw_bar(p, x, v, light_blue);
+        double y = plot_place(&p->y, v.v);
+        if (what == ACCURACY) plot_bar(p, x, v.low, v.high, PLOT_LIGHT_BLUE);
         if (xy) xy[k++] = x, xy[k++] = y;
     }
-    if (xy && c->numbers) svg_polyline(p->s, xy, k / 2, blue, 2);
-    for (size_t i = 0; i + 1 < k; i += 2) svg_circle(p->s, xy[i], xy[i + 1], 4, blue);
+    if (xy && c->numbers) svg_polyline(p->s, xy, k / 2, PLOT_BLUE, 2);
+    for (size_t i = 0; i + 1 < k; i += 2) svg_circle(p->s, xy[i], xy[i + 1], 4, PLOT_BLUE);
     free(xy);
 }
 
 /* A label that would touch the one before it stands a line lower; one without room there, too, is left out. */
-static void label_points(const panel *p, const curve *k) {
+static void label_points(const plot_panel *p, const curve *k) {
     enum { LINES = 2, LINE_HEIGHT = 12 };
     double free_from[LINES] = {-1e9, -1e9};
     for (size_t i = 0; i < k->n; i++) {
-        double x = place(&p->x, k->points[i].x), half = 3.5 * (double)strlen(k->points[i].label) + 3;
+        double x = plot_place(&p->x, k->points[i].x), half = 3.5 * (double)strlen(k->points[i].label) + 3;
         int line = 0;
         while (line < LINES && x - half < free_from[line]) line++;
-        draw_x_tick(p, k->points[i].x, line ? "" : k->points[i].label);
+        plot_x_tick(p, k->points[i].x, line ? "" : k->points[i].label);
         if (line == LINES) continue;
         if (line) svg_text(p->s, x, p->y.at + 16 + line * LINE_HEIGHT, 11, SVG_MIDDLE, k->points[i].label);
         free_from[line] = x + half;
     }
 }
 
-static axis y_axis(const comparison *c, const curve *k, figure what) {
+static plot_axis y_axis(const comparison *c, const curve *k, figure what) {
     value dense = get(&c->rows[0], what);
-    axis a = {.low = dense.v, .high = dense.v};
+    plot_axis a = {.low = dense.v, .high = dense.v};
     for (size_t i = 0; i < k->n; i++) stretch(&a, get(k->points[i].row, what));
     finish_axis(&a, what);
     return a;
@@ -226,10 +159,10 @@ static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sw
     for (int what = 0; what < FIGURES; what++) {
         if (!shown[what]) continue;
         double height = what == ACCURACY ? TALL : LOW;
-        panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
+        plot_panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
         p.y.at = y + height;
         p.y.length = -height;
-        draw_frame(&p, titles[what]);
+        plot_frame(&p, titles[what]);
         label_points(&p, k);
         if (isfinite(get(&c->rows[0], (figure)what).v)) draw_dense(&p, get(&c->rows[0], (figure)what).v);
         draw_curve(&p, k, (figure)what);
@@ -284,7 +217,7 @@ static bool is_free(const labels *l, double x, double y) {
 }
 
 /* The nearest free place; a thin line leads to one that is not beside its dot. */
-static void put_label(const panel *p, labels *l, double x, double y, const char *text) {
+static void put_label(const plot_panel *p, labels *l, double x, double y, const char *text) {
     enum { COLUMNS_MAX = 7, LINES_MAX = 14, LEADS_FROM = 16 };
     double best = INFINITY, at_x = x + 6, at_y = y - 4;
     for (int line = -LINES_MAX; line <= LINES_MAX; line++)
@@ -319,7 +252,7 @@ static bool overview_x(const compare_row *row, int which, bool is_dense, double 
 }
 
 static void draw_overview_panel(const svg *s, const comparison *c, int which, labels *l) {
-    panel p = {.s = s,
+    plot_panel p = {.s = s,
                .x = {.high = 10, .at = LEFT + which * (PANEL + GAP), .length = PANEL},
                .y = {.low = 1e9, .high = -1e9, .at = TOP + HEIGHT, .length = -HEIGHT}};
     double x;
@@ -331,24 +264,25 @@ static void draw_overview_panel(const svg *s, const comparison *c, int which, la
     }
     if (p.y.low > p.y.high) p.y.low = 0, p.y.high = 100; /* no step was made: nothing was read */
     finish_axis(&p.y, ACCURACY);
-    draw_frame(&p, which ? "strict accuracy, %, against rows read in a step, %"
+    plot_frame(&p, which ? "strict accuracy, %, against rows read in a step, %"
                          : "strict accuracy, %, against attention FLOPs saved in prefill, %");
-    draw_x_ticks(&p);
+    plot_x_ticks(&p);
     draw_dense(&p, get(&c->rows[0], ACCURACY).v);
     l->n = l->n_dots = 0;
     for (size_t i = 0; i < c->n_rows; i++) {
         if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
-        draw_bar(&p, place(&p.x, x), get(&c->rows[i], ACCURACY), light_blue);
-        l->dots[2 * l->n_dots] = place(&p.x, x);
-        l->dots[2 * l->n_dots++ + 1] = place(&p.y, get(&c->rows[i], ACCURACY).v);
+        value v = get(&c->rows[i], ACCURACY);
+        plot_bar(&p, plot_place(&p.x, x), v.low, v.high, PLOT_LIGHT_BLUE);
+        l->dots[2 * l->n_dots] = plot_place(&p.x, x);
+        l->dots[2 * l->n_dots++ + 1] = plot_place(&p.y, get(&c->rows[i], ACCURACY).v);
     }
     for (size_t i = c->n_rows; i-- > 0;) { /* dense last, on top */
         char text[16];
         if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
-        double y = place(&p.y, get(&c->rows[i], ACCURACY).v);
+        double y = plot_place(&p.y, get(&c->rows[i], ACCURACY).v);
         snprintf(text, sizeof text, "%zu", i);
-        svg_circle(s, place(&p.x, x), y, 4, i ? blue : red);
-        put_label(&p, l, place(&p.x, x), y, text);
+        svg_circle(s, plot_place(&p.x, x), y, 4, i ? PLOT_BLUE : PLOT_RED);
+        put_label(&p, l, plot_place(&p.x, x), y, text);
     }
 }
 

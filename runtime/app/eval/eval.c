@@ -1,14 +1,19 @@
-/* eval.c - `saccade eval`: a question set in Video-MME's schema, asked, recorded and scored. */
+/* eval.c - `saccade eval`: a benchmark, asked, recorded and scored. */
 #define _GNU_SOURCE
 #include "commands.h"
+#include "eval_bench.h"
 #include "eval_header.h"
+#include "eval_html.h"
 #include "eval_journal.h"
+#include "eval_marks.h"
 #include "eval_open.h"
 #include "eval_report.h"
+#include "eval_table.h"
 #include "eval_text.h"
 #include "exit_code.h"
 #include "interrupt.h"
 #include "method_record.h"
+#include "needle_table.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
@@ -28,7 +33,8 @@ typedef struct evaluation {
     json_t *header;
     json_t **records; /* [set.n_questions] */
     eval_journal journal;
-    eval_outcome outcome;
+    eval_outcome outcome; /* of Video-MME */
+    eval_marks marks;     /* of other benchmarks */
 } evaluation;
 
 /* ---------------------------------------------------------------- asking */
@@ -37,7 +43,7 @@ static sac_status open_run(evaluation *e, sac_error *err) {
     SAC_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
     e->records = calloc(e->set.n_questions, sizeof(json_t *));
     if (!e->records) return sac_fail_no_memory(err);
-    SAC_TRY(eval_open_model(&e->r, e->s, e->task.prompt, err));
+    SAC_TRY(eval_open_model(&e->r, e->s, &e->task, err));
     SAC_TRY(run_create_session(&e->r, err));
     e->header = eval_header(&e->r, &e->task, e->set_path, err);
     return e->header ? SAC_OK : err->status;
@@ -104,7 +110,7 @@ static json_t *methods_did(const evaluation *e) {
 
 /* {"header", "questions", ..., "scores", "methods", "seconds"} */
 static json_t *summary(const evaluation *e) {
-    json_t *j = eval_outcome_scores(&e->outcome);
+    json_t *j = e->set.bench ? eval_marks_scores(&e->marks) : eval_outcome_scores(&e->outcome);
     if (!j) return NULL;
     bool ok = true;
     if (e->header)
@@ -129,11 +135,15 @@ static void print_methods(const evaluation *e) {
 
 static void print_heading(const evaluation *e) {
     if (!e->header) return;
-    printf("set      %s: %s about %s; prompt %s%s%s\n", e->set_path,
-           report_counted((int64_t)e->set.n_questions, "question"),
-           report_counted((int64_t)e->set.n_videos, "video"), eval_prompt_name(e->task.prompt),
-           eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
-           e->task.subtitles ? ", with subtitles" : "");
+    if (e->set.bench)
+        printf("set      %s, %s: %s; prompt %s\n", e->set.bench->title, e->set_path,
+               report_counted((int64_t)e->set.n_questions, "question"), eval_prompt_name(e->task.prompt));
+    else
+        printf("set      %s: %s about %s; prompt %s%s%s\n", e->set_path,
+               report_counted((int64_t)e->set.n_questions, "question"),
+               report_counted((int64_t)e->set.n_videos, "video"), eval_prompt_name(e->task.prompt),
+               eval_prompt_is_open(e->task.prompt) ? " (not Video-MME's protocol: answers are texts)" : "",
+               e->task.subtitles ? ", with subtitles" : "");
     printf("model    %s, %s\n", e->r.model_path, report_counted(e->r.info.n_threads, "thread"));
     print_methods(e);
 }
@@ -141,21 +151,41 @@ static void print_heading(const evaluation *e) {
 static sac_status print_outcome(evaluation *e, sac_error *err) {
     if (e->s->json) return report_print(summary(e), err);
     print_heading(e);
-    eval_outcome_print(&e->outcome);
+    if (e->set.bench)
+        eval_marks_print(&e->marks);
+    else
+        eval_outcome_print(&e->outcome);
     return output_finish(err);
 }
 
 static void note_errors(const evaluation *e) {
-    if (!e->outcome.n_errors) return;
-    fprintf(stderr, "saccade: %" PRId64 " of %s could not be asked; the first: %s\n", e->outcome.n_errors,
-            report_counted((int64_t)e->set.n_questions, "question"), e->outcome.first_error);
+    int64_t n = e->set.bench ? e->marks.n_errors : e->outcome.n_errors;
+    if (!n) return;
+    fprintf(stderr, "saccade: %" PRId64 " of %s could not be asked; the first: %s\n", n,
+            report_counted((int64_t)e->set.n_questions, "question"),
+            e->set.bench ? e->marks.first_error : e->outcome.first_error);
     app_note_partial();
 }
 
 static sac_status write_results(const evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
-    SAC_TRY(run_files_write_json(e->s->out, "result.json", eval_outcome_result(&e->outcome), err));
+    json_t *result = e->set.bench ? eval_marks_result(&e->marks) : eval_outcome_result(&e->outcome);
+    SAC_TRY(run_files_write_json(e->s->out, "result.json", result, err));
     return run_files_write_json(e->s->out, "scores.json", summary(e), err);
+}
+
+/* Marks or letters of all records. */
+static sac_status count(evaluation *e, sac_error *err) {
+    if (e->set.bench)
+        return eval_marks_make(&e->marks, &e->set, e->records, eval_prompt_is_open(e->task.prompt), err);
+    e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
+    return eval_outcome_count(&e->outcome, err);
+}
+
+static sac_status write_html(const evaluation *e, sac_error *err) {
+    if (!e->s->html) return SAC_OK;
+    if (!e->set.bench) return eval_html_videomme(&e->outcome, e->task.videos, e->s->html, err);
+    return eval_html_marks(&e->marks, e->task.videos, e->s->html, err);
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -164,17 +194,66 @@ static sac_status ask_set(evaluation *e, sac_error *err) {
     eval_set_cut(&e->set, (size_t)e->s->limit);
     SAC_TRY(open_run(e, err));
     SAC_TRY(ask_and_close(e, err));
-    e->outcome = (eval_outcome){.set = &e->set, .records = e->records, .prompt = e->task.prompt};
-    SAC_TRY(eval_outcome_count(&e->outcome, err));
+    SAC_TRY(count(e, err));
     SAC_TRY(write_results(e, err));
+    SAC_TRY(write_html(e, err));
     SAC_TRY(print_outcome(e, err));
     note_errors(e);
     return SAC_OK;
 }
 
+/* ---------------------------------------------------------------- answers of others */
+
+/* One row of the file: {"question_id", "response"}, as a record. */
+static sac_status take_answer(evaluation *e, const char *path, size_t number, const json_t *row,
+                              sac_error *err) {
+    const json_t *id = json_object_get(row, "question_id"), *said = json_object_get(row, "response");
+    char digits[32] = "";
+    if (json_is_integer(id)) snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+    const char *name = json_is_string(id) ? json_string_value(id) : digits;
+    if (!*name || !json_is_string(said))
+        return sac_fail(err, SAC_BAD_FILE,
+                        "%s: row %zu: expected {\"question_id\", \"response\"}, both texts", path, number);
+    size_t at = eval_set_find(&e->set, name);
+    if (at == SIZE_MAX)
+        return sac_fail(err, SAC_BAD_FILE, "%s: row %zu: the set has no question '%.60s'", path, number,
+                        name);
+    json_decref(e->records[at]);
+    e->records[at] = json_pack("{s:s, s:s}", "question_id", name, "response", json_string_value(said));
+    return e->records[at] ? SAC_OK : sac_fail_no_memory(err);
+}
+
+static sac_status take_answers(evaluation *e, const json_t *rows, sac_error *err) {
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        SAC_TRY(take_answer(e, e->s->answers, i + 1, json_array_get(rows, i), err));
+    return json_is_array(rows) ? SAC_OK : take_answer(e, e->s->answers, 1, rows, err);
+}
+
+/* Scores the answers of another program, or of a run before (its result.json); asks nothing. */
+static sac_status score_answers(evaluation *e, sac_error *err) {
+    char *text;
+    size_t n;
+    json_t *rows;
+    eval_set_cut(&e->set, (size_t)e->s->limit);
+    SAC_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
+    if (!(e->records = calloc(e->set.n_questions, sizeof(json_t *)))) return sac_fail_no_memory(err);
+    SAC_TRY(eval_table_bytes(&text, &n, e->s->answers, EVAL_TABLE_MAX_BYTES, err));
+    sac_status st = eval_table_parse(&rows, text, n, e->s->answers, err);
+    free(text);
+    if (st == SAC_OK) st = take_answers(e, rows, err);
+    if (st == SAC_OK) json_decref(rows);
+    if (st == SAC_OK) st = count(e, err);
+    if (st == SAC_OK) st = write_html(e, err);
+    return st == SAC_OK ? print_outcome(e, err) : st;
+}
+
 /* A result file, of this command or another program's: its responses are scored as they are. */
 static sac_status score_result(evaluation *e, sac_error *err) {
     bool any = false;
+    if (e->set.bench)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--score is for Video-MME's result files; for %s give the set and --answers FILE",
+                        e->set.bench->title);
     for (size_t i = 0; i < e->set.n_videos; i++)
         for (size_t k = 0; k < e->set.videos[i].n_questions; k++)
             any = any || e->set.videos[i].questions[k].response;
@@ -187,6 +266,7 @@ static sac_status score_result(evaluation *e, sac_error *err) {
 
 static void free_evaluation(evaluation *e) {
     eval_scores_free(&e->outcome.scores);
+    eval_marks_free(&e->marks);
     for (size_t i = 0; e->records && i < e->set.n_questions; i++) json_decref(e->records[i]);
     free(e->records);
     json_decref(e->header);
@@ -206,10 +286,11 @@ static sac_status refuse_given(const settings *s, const size_t *offsets, size_t 
 }
 
 static sac_status check_options(const settings *s, sac_error *err) {
-    static const size_t of_set[] = {offsetof(settings, videos),    offsetof(settings, out),
-                                    offsetof(settings, subtitles), offsetof(settings, limit),
-                                    offsetof(settings, prompt),    offsetof(settings, reuse),
-                                    offsetof(settings, retry),     offsetof(settings, score)};
+    static const size_t of_set[] = {
+        offsetof(settings, videos),  offsetof(settings, out),    offsetof(settings, subtitles),
+        offsetof(settings, limit),   offsetof(settings, prompt), offsetof(settings, reuse),
+        offsetof(settings, retry),   offsetof(settings, score),  offsetof(settings, benchmark),
+        offsetof(settings, answers), offsetof(settings, html)};
     static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
                                      offsetof(settings, pairs), offsetof(settings, tail)};
     return s->text
@@ -238,9 +319,11 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
     if (n_words != 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one question set is expected, found %d words; see 'saccade eval --help'", n_words);
+    if (needle_set_is(words[0])) return needle_table_command(s, words[0], NULL, err);
     evaluation e = {.s = s, .set_path = words[0]};
-    sac_status st = eval_set_read(&e.set, words[0], err);
-    if (st == SAC_OK) st = s->score ? score_result(&e, err) : ask_set(&e, err);
+    sac_status st = eval_bench_read(&e.set, words[0], s->benchmark, err);
+    if (st == SAC_OK)
+        st = s->score ? score_result(&e, err) : s->answers ? score_answers(&e, err) : ask_set(&e, err);
     free_evaluation(&e);
     return st;
 }
@@ -248,18 +331,22 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
 const command command_eval = {
     .name = "eval",
     .mask = COMMAND_EVAL,
-    .brief = "ask and score a set of questions about videos",
-    .synopsis = "[options] SET.json",
-    .summary = "Asks a set of multiple-choice questions about videos, in Video-MME's schema, and scores the "
-               "answers by the\n"
-               "official rule and by the strict one. Answers are greedy and at most 16 tokens long (64 with "
-               "--prompt open)\n"
+    .brief = "ask and score a benchmark of questions about pictures or videos",
+    .synopsis = "[options] SET",
+    .summary = "Asks the questions of a benchmark in its official file (or folder of files) and scores the "
+               "answers by its\n"
+               "official rule: Video-MME, MVBench, MLVU, LongVideoBench, EgoSchema, NExT-QA, TempCompass, "
+               "StreamingBench;\n"
+               "MMMU, MMBench, TextVQA, DocVQA, ChartQA, POPE, ScienceQA, COCO captions. Answers are greedy "
+               "and short\n"
                "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
     .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
                 "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle \\\n"
                 "    --num-frames 32 --out runs/m32\n"
                 "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval \\\n"
                 "    --max-frames 64 --out runs/lmms\n"
+                "  saccade eval -m MODEL coco_pope_random.json --videos val2014 --out runs/pope \\\n"
+                "    --html runs/pope.html\n"
                 "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,

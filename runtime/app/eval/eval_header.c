@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_header.h"
+#include "eval_bench.h"
 #include "journal.h"
 #include "report.h"
 #include "run_files.h"
@@ -11,11 +12,13 @@
 #include <string.h>
 #include <time.h>
 
-static json_t *describe_set(const eval_set *set, const char *path) {
+static json_t *describe_set(const eval_set *set,
+                            const char *path) { /* "videomme" is not said: headers of old have no name */
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, set->fingerprint);
-    return json_pack("{s:o, s:s, s:I, s:I}", "path", report_text(path), "fingerprint", fingerprint, "videos",
-                     (json_int_t)set->n_videos, "questions", (json_int_t)set->n_questions);
+    return json_pack("{s:s*, s:o, s:s, s:I, s:I}", "name", set->bench ? set->bench->name : NULL, "path",
+                     report_text(path), "fingerprint", fingerprint, "videos", (json_int_t)set->n_videos,
+                     "questions", (json_int_t)set->n_questions);
 }
 
 /* What a frame is to the model goes with it: side of the picture, tokens. */
@@ -37,13 +40,13 @@ json_t *eval_header(const run *r, const eval_task *t, const char *set_path, sac_
     if (run_files_fingerprint(r->model_path, fingerprint, err) != SAC_OK) return NULL;
     gmtime_r(&now, &utc);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_t *j =
-        json_pack("{s:i, s:s, s:s, s:o, s:s, s:s, s:b, s:b, s:o?, s:o, s:s, s:o}", "saccade_eval",
-                  EVAL_FORMAT, "version", SAC_VERSION, "started", started, "set",
-                  describe_set(t->set, set_path), "prompt", eval_prompt_name(t->prompt), "answer",
-                  eval_prompt_is_open(t->prompt) ? "text" : "letter", "subtitles", t->subtitles != NULL,
-                  "reuse", t->reuse, "system", r->s->system ? report_text(r->s->system) : NULL, "model",
-                  describe_model(r, fingerprint), "machine", r->info.cpu, "settings", report_settings(r));
+    json_t *j = json_pack(
+        "{s:i, s:s, s:s, s:o, s:s, s:s, s:b, s:b, s:o?, s:o, s:s, s:o}", "saccade_eval", EVAL_FORMAT,
+        "version", SAC_VERSION, "started", started, "set", describe_set(t->set, set_path), "prompt",
+        t->own_prompt ? t->own_prompt : eval_prompt_name(t->prompt), "answer",
+        eval_prompt_is_open(t->prompt) || t->set->bench ? "text" : "letter", "subtitles",
+        t->subtitles != NULL, "reuse", t->reuse, "system", r->s->system ? report_text(r->s->system) : NULL,
+        "model", describe_model(r, fingerprint), "machine", r->info.cpu, "settings", report_settings(r));
     if (!j) sac_fail_no_memory(err);
     return j;
 }

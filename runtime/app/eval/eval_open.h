@@ -11,6 +11,6 @@ sac_status eval_task_open(eval_task *t, const settings *s, const eval_set *set, 
 void eval_task_free(eval_task *t);
 
 /* run_open for a set: a model that sees; greedy and short unless told otherwise, as both projects ask. */
-sac_status eval_open_model(run *r, const settings *s, eval_prompt prompt, sac_error *err);
+sac_status eval_open_model(run *r, const settings *s, const eval_task *t, sac_error *err);
 
 #endif

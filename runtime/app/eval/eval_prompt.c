@@ -7,18 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"official", "lmms-eval", "bare", "open"};
+static const char *const names[] = {"official", "lmms-eval", "bare", "open", "own"};
 
 sac_status eval_prompt_parse(const char *name, eval_prompt *out, sac_error *err) {
     *out = EVAL_PROMPT_OFFICIAL;
     if (!name) return SAC_OK;
-    for (size_t i = 0; i < SAC_COUNT(names); i++)
+    if (strstr(name, "{question}")) {
+        *out = EVAL_PROMPT_OWN;
+        return SAC_OK;
+    }
+    for (size_t i = 0; i < EVAL_PROMPT_OWN; i++)
         if (!strcmp(name, names[i])) {
             *out = (eval_prompt)i;
             return SAC_OK;
         }
-    return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "--prompt: official, lmms-eval, bare and open are known, found '%.40s'", name);
+    return sac_fail(
+        err, SAC_BAD_ARGUMENT,
+        "--prompt: official, lmms-eval, bare, open, or a text with {question} in it, found '%.40s'", name);
 }
 
 const char *eval_prompt_name(eval_prompt p) {
@@ -35,11 +40,52 @@ bool eval_prompt_is_open(eval_prompt p) {
 #define BEST      "The best answer is:"
 #define DIRECTLY  "Answer with the option's letter from the given choices directly."
 
+/* The options a line each, of Video-MME with the letters that they have. */
+static void write_options(FILE *f, const eval_question *q) {
+    size_t n = q->item ? q->item->n_options : EVAL_OPTIONS;
+    for (size_t i = 0; i < n; i++) {
+        if (q->item)
+            fprintf(f, "%s%c. %s", i ? "\n" : "", (char)('A' + i), q->item->options[i]);
+        else
+            fprintf(f, "%s%s", i ? "\n" : "", q->options[i]);
+    }
+}
+
+/* `own` with what its two words stand for. */
+static char *own_text(const eval_question *q, const char *own) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    while (*own) {
+        if (!strncmp(own, "{question}", 10)) {
+            fputs(q->text, f);
+            own += 10;
+        } else if (!strncmp(own, "{options}", 9)) {
+            write_options(f, q);
+            own += 9;
+        } else {
+            fputc(*own++, f);
+        }
+    }
+    if (!fclose(f)) return text;
+    free(text);
+    return NULL;
+}
+
+static char *item_text(eval_prompt p, const eval_question *q) {
+    const eval_item *item = q->item;
+    if (p == EVAL_PROMPT_OPEN) return strdup(q->text);
+    if (p == EVAL_PROMPT_BARE) return own_text(q, item->n_options ? "{question}\n{options}" : "{question}");
+    return strdup(item->prompt);
+}
+
 /* The wording of the two projects, to the blank and the line end: Video-MME's README; lmms-eval's tasks
  * videomme (its question ends with an empty line and "Answer with ...") and videomme_w_subtitle (a blank
  * after "below:", the other end). Without subtitles, too, lmms-eval says "and the subtitles". */
-char *eval_prompt_text(eval_prompt p, const eval_question *q, const char *subtitles) {
+char *eval_prompt_text(eval_prompt p, const eval_question *q, const char *subtitles, const char *own) {
     const char *const *o = q->options;
+    if (q->item && p != EVAL_PROMPT_OWN) return item_text(p, q);
     char *text = NULL;
     int n = -1;
     switch (p) {
@@ -52,6 +98,13 @@ char *eval_prompt_text(eval_prompt p, const eval_question *q, const char *subtit
         n = asprintf(&text, "%s%s%s" BEFORE " and the subtitles. " LETTER "\n%s\n%s\n%s\n%s\n%s\n%s",
                      subtitles ? SUBTITLES " \n" : "", subtitles ? subtitles : "", subtitles ? "\n" : "",
                      q->text, o[0], o[1], o[2], o[3], subtitles ? BEST : "\n" DIRECTLY);
+        break;
+    case EVAL_PROMPT_OWN:
+        if (!subtitles) return own_text(q, own);
+        text = own_text(q, own);
+        char *alone = text;
+        if (alone) n = asprintf(&text, SUBTITLES "\n%s\n%s", subtitles, alone);
+        free(alone);
         break;
     case EVAL_PROMPT_BARE:
     case EVAL_PROMPT_OPEN:

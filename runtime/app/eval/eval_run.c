@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_run.h"
+#include "eval_media.h"
 #include "eval_subtitles.h"
 #include "method_record.h"
 #include "output.h"
@@ -88,11 +89,13 @@ static sac_status find_video(const char *folder, const char *file, char **path, 
     return sac_fail(err, SAC_NOT_FOUND, "%s/%s.mp4 (or .mkv, .webm): no such file", folder, file);
 }
 
-static sac_status ask_conversation(runner *u, conversation *c, const source *v, const char *text,
-                                   sac_error *err) {
+/* item: of another benchmark than Video-MME, which has its media with it; NULL = the source's video. */
+static sac_status ask_conversation(runner *u, conversation *c, const source *v, const eval_item *item,
+                                   const char *text, sac_error *err) {
     const settings *s = u->r->s;
     if (s->system) SAC_TRY(conversation_add_message(c, "system", s->system, err));
     SAC_TRY(conversation_begin(c, "user", err));
+    if (item) return eval_media_add(c, u->t->videos, item, text, s, u->r->model, err);
     SAC_TRY(conversation_add_media(c, &v->item, s, err));
     return conversation_add_text(c, text, strlen(text), err);
 }
@@ -102,7 +105,7 @@ static sac_status choose_subtitles(runner *u, source *v, const eval_subtitles *l
     conversation c = {0};
     const sac_media_report *media;
     size_t n_ids;
-    sac_status st = ask_conversation(u, &c, v, "", err);
+    sac_status st = ask_conversation(u, &c, v, NULL, "", err);
     if (st == SAC_OK) st = sac_session_prompt(u->r->session, c.messages, c.n_messages, NULL, 0, &n_ids, err);
     if (st == SAC_OK && sac_session_media(u->r->session, &media) == 1) {
         size_t n = (size_t)media->n_frames;
@@ -153,10 +156,10 @@ static sac_status ask(runner *u, const source *v, const eval_question *q, json_t
     conversation c = {0};
     answer a = {.quiet = true};
     sac_result result;
-    char *text = eval_prompt_text(u->t->prompt, q, v->subtitles);
+    char *text = eval_prompt_text(u->t->prompt, q, v->subtitles, u->t->own_prompt);
     if (!u->t->reuse) sac_session_reset(u->r->session);
     sac_session_reset_stats(u->r->session);
-    sac_status st = text ? ask_conversation(u, &c, v, text, err) : sac_fail_no_memory(err);
+    sac_status st = text ? ask_conversation(u, &c, v, q->item, text, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_answer(u->r, &c, &a, &result, err);
     if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = sac_fail_no_memory(err);
     answer_free(&a);
@@ -200,7 +203,7 @@ static sac_status ask_all(runner *u, const eval_part *part, json_t **records, ev
         for (size_t j = 0; j < video->n_questions && st == SAC_OK; j++) {
             size_t at = video->first + j;
             if (records[at]) continue;
-            if (!opened) open_source(u, &v, video);
+            if (!opened && !set->bench) open_source(u, &v, video);
             opened = true;
             st = make_record(u, &v, &video->questions[j], &records[at]);
             if (st == SAC_OK && done) st = done(ctx, at, records[at], u->err);

@@ -18,6 +18,7 @@ typedef struct eval_task {
     const eval_set *set;
     const char *videos, *subtitles; /* folders; subtitles NULL = asked without */
     eval_prompt prompt;
+    const char *own_prompt; /* the text of EVAL_PROMPT_OWN */
     /* Keep the keys and values that the questions of a video share. Otherwise each question starts from an
      * empty session, so that its answer does not depend on those before it, and a prefill policy sees every
      * prompt whole. */

@@ -49,7 +49,7 @@ static const char *trim(const char *text, size_t *n) {
     return text;
 }
 
-static bool equal_texts(const char *a, const char *b) {
+bool eval_same_text(const char *a, const char *b) {
     size_t n, m;
     a = trim(a, &n);
     b = trim(b, &m);
@@ -62,7 +62,7 @@ static bool equal_texts(const char *a, const char *b) {
 char eval_letter_of_text(const eval_question *q, const char *response) {
     char letter = 0;
     for (size_t i = 0; response && i < EVAL_OPTIONS; i++) {
-        if (!equal_texts(eval_option_text(q->options[i]), response)) continue;
+        if (!eval_same_text(eval_option_text(q->options[i]), response)) continue;
         if (letter) return 0;
         letter = (char)('A' + i);
     }

@@ -20,6 +20,9 @@ char eval_letter(const char *response);
  * ASCII letters do not count. 0 = none, or more than one. */
 char eval_letter_of_text(const eval_question *q, const char *response);
 
+/* The same text, by that rule; never for empty ones. */
+bool eval_same_text(const char *a, const char *b);
+
 typedef struct eval_tally {
     int64_t asked, answered, correct;
 } eval_tally;

@@ -318,8 +318,14 @@ sac_status eval_set_read(eval_set *set, const char *path, sac_error *err) {
     return st;
 }
 
+/* Those from the n-th on; all of them: the list too. */
+static void free_questions(eval_video *v, size_t n) {
+    for (size_t i = n; i < v->n_questions; i++) free(v->questions[i].item);
+    if (n == 0) free(v->questions);
+}
+
 void eval_set_free(eval_set *set) {
-    for (size_t i = 0; i < set->n_videos; i++) free(set->videos[i].questions);
+    for (size_t i = 0; i < set->n_videos; i++) free_questions(&set->videos[i], 0);
     free(set->videos);
     json_decref(set->json);
     json_decref(set->video_index);
@@ -333,7 +339,10 @@ void eval_set_cut(eval_set *set, size_t n) {
     for (size_t i = 0; i < set->n_videos; i++) {
         eval_video *v = &set->videos[i];
         size_t left = v->first < n ? n - v->first : 0;
-        if (v->n_questions > left) v->n_questions = left;
+        if (v->n_questions <= left) continue;
+        free_questions(v, left);
+        if (!left) v->questions = NULL;
+        v->n_questions = left;
     }
     while (set->n_videos && !set->videos[set->n_videos - 1].n_questions)
         free(set->videos[--set->n_videos].questions);

@@ -15,6 +15,8 @@
 
 #include "saccade/status.h"
 
+#include "eval_item.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +31,8 @@ typedef struct eval_question {
     const char *options[EVAL_OPTIONS]; /* as they stand, "A. a circle" */
     char answer;                       /* 'A'..'D' */
     const char *response;              /* of a result file; NULL = none */
+    eval_item
+        *item; /* of another benchmark (eval_bench.h), owned: then only id and text are used; else NULL */
 } eval_question;
 
 typedef struct eval_video {
@@ -40,8 +44,11 @@ typedef struct eval_video {
     size_t first; /* index of its first question, counted over the whole set */
 } eval_video;
 
+struct eval_bench;
+
 typedef struct eval_set {
-    eval_video *videos; /* in order of first appearance */
+    const struct eval_bench *bench; /* of which the questions are; NULL = Video-MME */
+    eval_video *videos;             /* in order of first appearance */
     size_t n_videos, n_questions;
     uint64_t fingerprint; /* of the file's bytes */
     json_t *json, *video_index, *question_index;

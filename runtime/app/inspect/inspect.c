@@ -1,5 +1,6 @@
 /* inspect.c - `saccade inspect`: what a model is and what it takes. */
 #include "commands.h"
+#include "inspect_tokens.h"
 #include "output.h"
 #include "report.h"
 #include "status.h"
@@ -332,7 +333,7 @@ static sac_status inspect(const settings *s, char **words, int n_words, sac_erro
     if (n_words) with_model.model = words[0];
     run r = {0};
     sac_status st = run_open(&r, &with_model, (size_t)s->vision_cache_mib << 20, err); /* it is in the plan */
-    if (st == SAC_OK) st = inspect_model(&r, err);
+    if (st == SAC_OK) st = s->count_tokens ? inspect_tokens(&r, err) : inspect_model(&r, err);
     run_close(&r);
     return st;
 }

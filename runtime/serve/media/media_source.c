@@ -39,7 +39,7 @@ static bool open_base64(serve_source *out, serve_server *s, const char *text, si
     if (out->fd < 0 || ftruncate(out->fd, (off_t)room) != 0) return no_memory(param, p);
     void *map = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (map == MAP_FAILED) return no_memory(param, p);
-    bool ok = intake_base64_decode(text, n, map, &n_bytes);
+    bool ok = sac_base64_decode(text, n, map, &n_bytes);
     munmap(map, room);
     if (!ok || n_bytes == 0)
         return serve_refuse(p, 400, param, "invalid_base64", "%s: the data URI is not valid base64", param);

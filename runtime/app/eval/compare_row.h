@@ -28,6 +28,9 @@ typedef struct compare_row {
     } seconds; /* of all answered questions */
 } compare_row;
 
+/* The session's settings of a line: the command's, with the line's methods, dense where it names none. */
+void compare_row_config(const method_line *line, const run *r, sac_session_config *out);
+
 /* Tries the line: its methods written out, its header (`like`, with this session's settings; NULL = made of
  * the run's model and task). A session that cannot be had is no failure but `refused`. */
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,
@@ -39,6 +42,9 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
 
 /* Scores and sums; `dense` is the first row, counted before. */
 sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, sac_error *err);
+
+/* Is the record's answer to question `at` of the set right? False without a record. */
+bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at);
 
 /* Frees all but the journal, which eval_journal_close ends. */
 void compare_row_free(compare_row *row, size_t n_questions);

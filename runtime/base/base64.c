@@ -13,7 +13,7 @@ static bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-bool intake_base64_decode(const char *text, size_t n, uint8_t *out, size_t *n_out) {
+bool sac_base64_decode(const char *text, size_t n, uint8_t *out, size_t *n_out) {
     uint32_t bits = 0;
     unsigned n_bits = 0;
     size_t n_chars = 0, n_pad = 0, at = 0;

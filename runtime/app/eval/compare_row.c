@@ -25,19 +25,22 @@ static sac_status make_header(compare_row *row, const run *r, const eval_task *t
     return sac_fail_no_memory(err);
 }
 
+void compare_row_config(const method_line *line, const run *r, sac_session_config *out) {
+    *out = run_session_config(r->s);
+    out->guidance = r->session_config.guidance;
+    const char **const parts[METHOD_PARTS] = {
+        [METHOD_PREFILL] = &out->prefill, [METHOD_KV] = &out->kv,         [METHOD_DECODE] = &out->decode,
+        [METHOD_ROPE] = &out->rope,       [METHOD_REDUCE] = &out->reduce,
+    };
+    for (int i = 0; i < METHOD_PARTS; i++)
+        *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
+}
+
 sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const char *set_path,
                             const json_t *like, sac_error *err) {
     const method_line *line = row->line;
     row->journal = (eval_journal){0};
-    row->config = run_session_config(r->s);
-    row->config.guidance = r->session_config.guidance;
-    const char **const parts[METHOD_PARTS] = {
-        [METHOD_PREFILL] = &row->config.prefill, [METHOD_KV] = &row->config.kv,
-        [METHOD_DECODE] = &row->config.decode,   [METHOD_ROPE] = &row->config.rope,
-        [METHOD_REDUCE] = &row->config.reduce,
-    };
-    for (int i = 0; i < METHOD_PARTS; i++)
-        *parts[i] = line->part[i] ? line->part[i] : i == METHOD_KV ? NULL : method_part_defaults[i];
+    compare_row_config(line, r, &row->config);
     row->records = calloc(t->set->n_questions, sizeof(json_t *));
     row->file = method_line_file(line);
     if (!row->records || !row->file) return sac_fail_no_memory(err);
@@ -72,7 +75,7 @@ void compare_row_free(compare_row *row, size_t n_questions) {
 
 /* ---------------------------------------------------------------- afterwards */
 
-static bool is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at) {
+bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at) {
     return eval_prompt_letter(prompt, q, eval_record_response(row->records[at])) == q->answer;
 }
 
@@ -82,8 +85,8 @@ static void count_pairs(compare_row *row, const compare_row *dense, const eval_t
         for (size_t k = 0; k < v->n_questions; k++) {
             size_t at = v->first + k;
             if (eval_record_error(row->records[at]) || eval_record_error(dense->records[at])) continue;
-            bool now = is_right(row, t->prompt, &v->questions[k], at);
-            bool then = is_right(dense, t->prompt, &v->questions[k], at);
+            bool now = compare_row_is_right(row, t->prompt, &v->questions[k], at);
+            bool then = compare_row_is_right(dense, t->prompt, &v->questions[k], at);
             row->pairs.n++;
             row->pairs.gained += now && !then;
             row->pairs.lost += then && !now;

@@ -1,6 +1,6 @@
 /* base64.h - RFC 4648, both alphabets, padding optional, white space skipped. */
-#ifndef INTAKE_BASE64_H
-#define INTAKE_BASE64_H
+#ifndef SAC_BASE_BASE64_H
+#define SAC_BASE_BASE64_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +8,6 @@
 
 /* Decodes n characters into out (room for 3 * (n / 4 + 1) bytes). False for a character that does not belong
  * there, or a length that cannot be. */
-bool intake_base64_decode(const char *text, size_t n, uint8_t *out, size_t *n_out);
+bool sac_base64_decode(const char *text, size_t n, uint8_t *out, size_t *n_out);
 
 #endif

@@ -231,8 +231,8 @@ char *compare_report_table(const comparison *c) {
     fprintf(f, "%s: %s about %s, prompt %s%s; model %s, %s\n\n", c->set_path,
             report_counted((int64_t)c->set.n_questions, "question"),
             report_counted((int64_t)c->set.n_videos, "video"), eval_prompt_name(c->task.prompt),
-            c->task.subtitles ? ", with subtitles" : "", c->r.model_path,
-            report_counted(c->r.info.n_threads, "thread"));
+            c->task.subtitles ? ", with subtitles" : "", c->r->model_path,
+            report_counted(c->r->info.n_threads, "thread"));
     bool ok = print_table(f, c) && print_layers(f, c);
     fputs(meaning, f);
     print_methods(f, c);

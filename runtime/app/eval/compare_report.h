@@ -2,18 +2,7 @@
 #ifndef APP_COMPARE_REPORT_H
 #define APP_COMPARE_REPORT_H
 
-#include "compare_row.h"
-
-typedef struct comparison {
-    const settings *s;
-    const char *set_path;
-    eval_set set;
-    eval_task task;
-    run r;
-    method_list list;
-    compare_row *rows; /* [n_rows], in the order of the list; dense first */
-    size_t n_rows;
-} comparison;
+#include "comparison.h"
 
 /* The table in Markdown, with columns of even width, and below it what the columns mean, the methods as they
  * ran, and what was refused. To free; NULL = out of memory. */

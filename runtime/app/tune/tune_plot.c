@@ -1,0 +1,103 @@
+/* tune_plot.c - the front as a drawing (tune_report.h). */
+#include "plot.h"
+#include "status.h"
+#include "tune_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WIDTH = 760, LEFT = 60, RIGHT = 30, TOP = 60, HEIGHT = 320, LINE = 18, FOOT = 60 };
+
+static void stretch(plot_axis *a, double low, double high) {
+    a->low = fmin(a->low, low);
+    a->high = fmax(a->high, high);
+}
+
+static bool is_shown(const tune_result *r) {
+    return r->row->refused == SAC_OK && isfinite(r->point.cost);
+}
+
+static void interval_of(const tune_result *r, double *v, double *low, double *high) {
+    eval_wilson(r->row->tally.correct, r->row->tally.asked, low, high);
+    *v = 100 * eval_strict(&r->row->tally);
+    *low *= 100;
+    *high *= 100;
+}
+
+static int by_x(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void draw_points(const plot_panel *p, const tune_result *r, size_t n, double *xy) {
+    size_t on_front = 0;
+    for (size_t i = 0; i < n; i++) {
+        double v, low, high, x = plot_place(&p->x, 100 * r[i].point.cost);
+        if (!is_shown(&r[i])) continue;
+        interval_of(&r[i], &v, &low, &high);
+        plot_bar(p, x, low, high, PLOT_LIGHT_BLUE);
+        if (!r[i].front) continue;
+        xy[2 * on_front] = x;
+        xy[2 * on_front++ + 1] = plot_place(&p->y, v);
+    }
+    qsort(xy, on_front, 2 * sizeof *xy, by_x);
+    svg_polyline(p->s, xy, on_front, PLOT_BLUE, 2);
+    for (size_t i = 0; i < n; i++) {
+        double v, low, high, x = plot_place(&p->x, 100 * r[i].point.cost);
+        char number[16];
+        if (!is_shown(&r[i])) continue;
+        interval_of(&r[i], &v, &low, &high);
+        snprintf(number, sizeof number, "%zu", i);
+        svg_circle(p->s, x, plot_place(&p->y, v), r[i].chosen ? 6 : 4, i ? PLOT_BLUE : PLOT_RED);
+        svg_text(p->s, x + 8, plot_place(&p->y, v) - 6, 11, SVG_START, number);
+    }
+}
+
+static void draw_legend(const svg *s, const tune_result *r, size_t n) {
+    double y = TOP + HEIGHT + FOOT;
+    for (size_t i = 0; i < n; i++, y += LINE) {
+        char number[16], line[200];
+        snprintf(number, sizeof number, "%zu", i);
+        snprintf(line, sizeof line, "%.120s: cost %.1f %%, %.2f %% right%s%s", r[i].row->line->name,
+                 100 * r[i].point.cost, 100 * eval_strict(&r[i].row->tally), r[i].front ? ", front" : "",
+                 r[i].chosen ? ", chosen" : "");
+        svg_text(s, LEFT, y, 12, SVG_END, number);
+        svg_text(s, LEFT + 10, y, 12, SVG_START, line);
+    }
+}
+
+static void draw(const svg *s, const tune_search *t, const tune_result *r, double *xy) {
+    plot_panel p = {.s = s,
+                    .x = {.low = 0, .high = 100, .at = LEFT, .length = WIDTH - LEFT - RIGHT},
+                    .y = {.low = 100, .high = 0, .at = TOP + HEIGHT, .length = -HEIGHT}};
+    for (size_t i = 0; i < t->test.n_rows; i++) {
+        double v, low, high;
+        if (!is_shown(&r[i])) continue;
+        interval_of(&r[i], &v, &low, &high);
+        stretch(&p.x, 0, 105 * r[i].point.cost);
+        stretch(&p.y, fmax(0, low - 0.5), fmin(100, high + 0.5));
+    }
+    plot_frame(&p, "strict accuracy, %, with 95 % intervals, against cost, % of dense's");
+    plot_x_ticks(&p);
+    draw_points(&p, r, t->test.n_rows, xy);
+    draw_legend(s, r, t->test.n_rows);
+}
+
+sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path,
+                           sac_error *err) {
+    double *xy = calloc(2 * t->test.n_rows, sizeof *xy);
+    svg s;
+    if (!xy) return sac_fail_no_memory(err);
+    sac_status st = svg_open(&s, path, WIDTH, TOP + HEIGHT + FOOT + LINE * (double)t->test.n_rows, err);
+    if (st == SAC_OK) {
+        char title[80];
+        snprintf(title, sizeof title, "saccade tune --want %s --lose %g", tune_want_names[t->aim.want],
+                 t->s->lose);
+        svg_text(&s, LEFT, 24, 16, SVG_START, title);
+        draw(&s, t, results, xy);
+        st = svg_close(&s, err);
+    }
+    free(xy);
+    return st;
+}

@@ -1,0 +1,166 @@
+#include "tune_rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- points */
+
+static double cost_of(const tune_point *p) {
+    return isnan(p->cost) ? (double)INFINITY : p->cost;
+}
+
+bool tune_beats(const tune_point *a, const tune_point *b) {
+    double x = cost_of(a), y = cost_of(b);
+    return x <= y && a->lost <= b->lost && (x < y || a->lost < b->lost);
+}
+
+static bool equal(const tune_point *a, const tune_point *b) {
+    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && a->lost == b->lost;
+}
+
+void tune_front(const tune_point *points, size_t n, bool *front) {
+    for (size_t i = 0; i < n; i++) {
+        front[i] = !isnan(points[i].cost);
+        for (size_t k = 0; k < n && front[i]; k++)
+            front[i] = !tune_beats(&points[k], &points[i]) && !(k < i && equal(&points[k], &points[i]));
+    }
+}
+
+size_t tune_choose(const tune_point *points, size_t n, double tolerated) {
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const tune_point *p = &points[i], *b = best < n ? &points[best] : NULL;
+        if (isnan(p->cost) || (double)p->lost > tolerated) continue;
+        if (!b || p->cost < b->cost || (!(p->cost > b->cost) && p->lost < b->lost)) best = i;
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------- keeping */
+
+/* A point in the order in which it would be kept. */
+typedef struct entry {
+    size_t at, layer; /* layer 0: the front; 1: the front without these; ... */
+    double excess;    /* answers lost beyond what is tolerated */
+    double cost;
+    int64_t lost;
+} entry;
+
+static int sign(double a, double b) {
+    return (a > b) - (a < b);
+}
+
+static int by_excess(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    int order = sign(x->excess, y->excess);
+    if (!order) order = (x->layer > y->layer) - (x->layer < y->layer);
+    if (!order) order = sign(x->cost, y->cost);
+    if (!order) order = sign((double)x->lost, (double)y->lost);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static int by_layer(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    int order = (x->layer > y->layer) - (x->layer < y->layer);
+    if (!order) order = sign(x->cost, y->cost);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static void find_layers(const tune_point *points, entry *e, size_t n) {
+    for (size_t layer = 0, left = n; left; layer++) {
+        size_t found = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (e[i].layer < layer) continue;
+            bool beaten = false;
+            for (size_t k = 0; k < n && !beaten; k++)
+                beaten = e[k].layer >= layer &&
+                         (tune_beats(&points[k], &points[i]) || (k < i && equal(&points[k], &points[i])));
+            e[i].layer = beaten ? layer + 1 : layer;
+            found += !beaten;
+        }
+        left -= found;
+    }
+}
+
+/* Keeps `want` of n points, evenly from the first to the last. */
+static void spread(const entry *e, size_t n, size_t want, bool *keep) {
+    for (size_t k = 0; k < want; k++) keep[e[want > 1 ? k * (n - 1) / (want - 1) : 0].at] = true;
+}
+
+/* Those that are not kept yet, to the front of the list. */
+static size_t drop_kept(entry *e, size_t n, const bool *keep) {
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!keep[e[i].at]) e[left++] = e[i];
+    return left;
+}
+
+bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, bool *keep) {
+    for (size_t i = 0; i < n; i++) keep[i] = n <= n_keep;
+    if (n <= n_keep) return true;
+    entry *e = calloc(n, sizeof *e);
+    if (!e) return false;
+    for (size_t i = 0; i < n; i++)
+        e[i] = (entry){.at = i,
+                       .excess = fmax(0, (double)points[i].lost - tolerated),
+                       .cost = cost_of(&points[i]),
+                       .lost = points[i].lost};
+    find_layers(points, e, n);
+    qsort(e, n, sizeof *e, by_excess);
+    size_t taken = 0;
+    for (; taken < (n_keep + 1) / 2; taken++) keep[e[taken].at] = true;
+    n = drop_kept(e, n, keep);
+    qsort(e, n, sizeof *e, by_layer);
+    for (size_t from = 0, to; from < n && taken < n_keep; from = to) {
+        for (to = from; to < n && e[to].layer == e[from].layer; to++) {
+        }
+        size_t want = to - from < n_keep - taken ? to - from : n_keep - taken;
+        spread(e + from, to - from, want, keep);
+        taken += want;
+    }
+    free(e);
+    return true;
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+enum { FINALISTS = 8, FEWEST_QUESTIONS = 4 };
+
+static size_t at_most(double v, size_t limit) {
+    return v >= (double)limit ? limit : v > 0 ? (size_t)v : 0;
+}
+
+/* n settings, of whom half goes on each time, from q questions on. Returns the answers that this takes. */
+static double lay_rungs(tune_plan *p, size_t n, size_t q, size_t most_questions) {
+    double answers = 0;
+    size_t before = 0;
+    for (p->n_rungs = 0; p->n_rungs < TUNE_MAX_RUNGS; p->n_rungs++) {
+        bool last = n <= p->finalists || q >= most_questions;
+        if (q > most_questions) q = most_questions;
+        p->settings[p->n_rungs] = n;
+        p->questions[p->n_rungs] = q;
+        answers += (double)n * (double)(q - before);
+        before = q;
+        if (last) break;
+        n = n / 2 > p->finalists ? n / 2 : p->finalists;
+        q *= 2;
+    }
+    p->n_rungs += p->n_rungs < TUNE_MAX_RUNGS;
+    return answers;
+}
+
+tune_plan tune_make_plan(const tune_bounds *b) {
+    tune_plan p = {.finalists = FINALISTS < b->settings ? FINALISTS : b->settings};
+    double per_question = (double)p.finalists + 1; /* dense's, too */
+    p.test_questions = at_most(b->answers / 2 / per_question, b->test_questions);
+    if (p.test_questions == 0) p.test_questions = 1;
+    double rest = b->answers - per_question * (double)p.test_questions;
+    size_t n = b->settings, most = b->tuning_questions;
+    size_t q = FEWEST_QUESTIONS < most ? FEWEST_QUESTIONS : most;
+    while (n > 1 && lay_rungs(&p, n, q, most) > rest) n--;
+    size_t more = q;
+    while (more < most && lay_rungs(&p, n, more + 1, most) <= rest) more++;
+    lay_rungs(&p, n, more, most);
+    if (p.finalists > n) p.finalists = n;
+    return p;
+}

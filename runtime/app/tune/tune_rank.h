@@ -1,0 +1,49 @@
+/* tune_rank.h - which of several settings are worth more questions: successive halving (Jamieson and Talwalkar,
+ * arXiv:1502.07943) with two aims, fewer right answers lost and less cost. */
+#ifndef APP_TUNE_RANK_H
+#define APP_TUNE_RANK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a setting did on some questions. */
+typedef struct tune_point {
+    double cost;  /* of dense's; NAN: nothing is known, which is worse than anything */
+    int64_t lost; /* right answers, of dense's, less those gained */
+} tune_point;
+
+/* Neither cost nor answers of b are better, and one is worse. Points that are equal do not beat each other. */
+bool tune_beats(const tune_point *a, const tune_point *b);
+
+/* Marks those that no other beats. Of equal points the first. front: [n] */
+void tune_front(const tune_point *points, size_t n, bool *front);
+
+/* Marks n_keep points, or all where there are no more. Half of them are the best of those that lose at most `tolerated`
+ * answers, the cheap ones first among those that no other beats; the other half is spread over the front, so that what
+ * costs least and what loses least go on, too. keep: [n]. False: out of memory. */
+bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, bool *keep);
+
+/* The cheapest that loses at most `tolerated` answers, of equal ones the one that loses less, or SIZE_MAX. */
+size_t tune_choose(const tune_point *points, size_t n, double tolerated);
+
+/* Rungs: so many settings are asked the first so many questions, then the better half goes on. */
+#define TUNE_MAX_RUNGS 16
+typedef struct tune_plan {
+    size_t n_rungs;
+    size_t settings[TUNE_MAX_RUNGS],
+        questions[TUNE_MAX_RUNGS]; /* questions: in all, those of the rungs before counted */
+    size_t finalists;              /* that are asked the test questions */
+    size_t test_questions;
+} tune_plan;
+
+/* What can be asked. */
+typedef struct tune_bounds {
+    size_t settings, tuning_questions, test_questions;
+    double answers; /* of all settings that there is time for; INFINITY = any number */
+} tune_bounds;
+
+/* As many test questions as half of the time allows, all if it can be; the rest of the time for tuning. */
+tune_plan tune_make_plan(const tune_bounds *b);
+
+#endif

@@ -1,0 +1,132 @@
+/* What a search keeps: the front, the better half, the choice, and how many questions there is time for. */
+#include "test.h"
+
+#include "tune_rank.h"
+#include "tune_table.h"
+
+#include <math.h>
+
+static void a_point_beats_what_is_no_better_in_anything(void **state) {
+    (void)state;
+    const tune_point a = {0.5, 1}, b = {0.5, 2}, c = {0.4, 3}, nothing = {NAN, 0};
+    assert_true(tune_beats(&a, &b));
+    assert_false(tune_beats(&b, &a));
+    assert_false(tune_beats(&a, &c));
+    assert_false(tune_beats(&c, &a));
+    assert_false(tune_beats(&a, &a));
+    assert_true(tune_beats(&(tune_point){0.5, 0}, &nothing));
+    assert_false(tune_beats(&nothing, &a));
+}
+
+static void the_front_has_one_of_equals(void **state) {
+    (void)state;
+    const tune_point p[] = {{1, 0}, {0.5, 0}, {0.5, 0}, {0.2, 3}, {0.3, 3}, {NAN, -9}};
+    bool front[6];
+    tune_front(p, 6, front);
+    const bool want[] = {false, true, false, true, false, false};
+    for (int i = 0; i < 6; i++) assert_int_equal(front[i], want[i]);
+}
+
+static void the_choice_is_the_cheapest_that_may_be(void **state) {
+    (void)state;
+    const tune_point p[] = {{0.9, 0}, {0.3, 2}, {0.5, 1}, {0.5, 0}, {NAN, 0}};
+    assert_int_equal(tune_choose(p, 5, 1), 3);
+    assert_int_equal(tune_choose(p, 5, 2), 1);
+    assert_int_equal(tune_choose(p, 5, 0), 3);
+    assert_true(tune_choose(p, 5, -1) == SIZE_MAX);
+}
+
+/* Both ends go on, what is beaten does not. */
+static void half_of_the_kept_lose_little_half_are_the_front(void **state) {
+    (void)state;
+    const tune_point p[] = {{0.9, 0}, {0.8, 0}, {0.7, 1}, {0.1, 9}, {0.4, 5}, {0.95, 4}, {0.5, 9}, {0.99, 9}};
+    bool keep[8];
+    assert_true(tune_keep(p, 8, 4, 1, keep));
+    const bool want[] = {false, true, true, true, true, false, false, false};
+    for (int i = 0; i < 8; i++) assert_int_equal(keep[i], want[i]);
+    assert_true(tune_keep(p, 8, 8, 1, keep));
+    for (int i = 0; i < 8; i++) assert_true(keep[i]);
+}
+
+static void as_many_are_kept_as_asked(void **state) {
+    (void)state;
+    tune_point p[50];
+    bool keep[50];
+    for (int i = 0; i < 50; i++) p[i] = (tune_point){i % 5 ? 0.01 * i : NAN, (i * 7) % 11 - 3};
+    for (size_t n = 1; n <= 50; n++) {
+        size_t kept = 0;
+        assert_true(tune_keep(p, 50, n, 0.5, keep));
+        for (int i = 0; i < 50; i++) kept += keep[i];
+        assert_int_equal(kept, n);
+    }
+}
+
+static double answers(const tune_plan *p) {
+    double n = (double)p->test_questions * (double)(p->finalists + 1);
+    for (size_t i = 0; i < p->n_rungs; i++)
+        n += (double)p->settings[i] * (double)(p->questions[i] - (i ? p->questions[i - 1] : 0));
+    return n;
+}
+
+static void a_plan_fits_the_time(void **state) {
+    (void)state;
+    for (double time = 300; time < 1e6; time *= 1.3) {
+        const tune_bounds b = {
+            .settings = 100, .tuning_questions = 168, .test_questions = 168, .answers = time};
+        tune_plan p = tune_make_plan(&b);
+        assert_true(answers(&p) <= time);
+        assert_true(p.n_rungs >= 1 && p.n_rungs <= TUNE_MAX_RUNGS);
+        assert_true(p.questions[p.n_rungs - 1] <= 168 && p.test_questions <= 168);
+        for (size_t i = 1; i < p.n_rungs; i++)
+            assert_true(p.settings[i] < p.settings[i - 1] && p.questions[i] > p.questions[i - 1]);
+    }
+    tune_plan all = tune_make_plan(&(tune_bounds){100, 30, 40, INFINITY});
+    assert_int_equal(all.questions[all.n_rungs - 1], 30);
+    assert_int_equal(all.settings[0], 100);
+    assert_int_equal(all.test_questions, 40);
+}
+
+static void a_family_is_all_its_lines(void **state) {
+    (void)state;
+    const char *text = "prefill=a:x={1|2|3},k={@/4|9} kv={b|c:d=1}";
+    assert_int_equal(tune_family_count(text), 12);
+    char *line = tune_family_line(text, 0, 1000), *last = tune_family_line(text, 11, 1000),
+         *small = tune_family_line(text, 0, 10);
+    assert_string_equal(line, "prefill=a:x=1,k=240 kv=b");
+    assert_string_equal(last, "prefill=a:x=3,k=9 kv=c:d=1");
+    assert_string_equal(small, "prefill=a:x=1,k=64 kv=b");
+    free(line);
+    free(last);
+    free(small);
+}
+
+/* Every family can be read, and a list that is cut short has some of each. */
+static void the_table_is_of_method_lines(void **state) {
+    (void)state;
+    for (int want = 0; want < TUNE_WANTS; want++) {
+        method_list list = {0};
+        sac_error err = {0};
+        size_t families = 0;
+        assert_ok(tune_table_add(&list, (tune_want)want, 4000, &err), err);
+        for (size_t i = 0; i < tune_n_families; i++) families += tune_families[i].wants >> want & 1;
+        assert_true(list.n > families && list.n < METHOD_LIST_MAX_LINES);
+        for (size_t i = 0; i < list.n; i++)
+            for (int k = 0; k < METHOD_PARTS; k++)
+                assert_true(!list.lines[i].part[k] || !strpbrk(list.lines[i].part[k], "{}|@ "));
+        method_list_free(&list);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_point_beats_what_is_no_better_in_anything),
+        cmocka_unit_test(the_front_has_one_of_equals),
+        cmocka_unit_test(the_choice_is_the_cheapest_that_may_be),
+        cmocka_unit_test(half_of_the_kept_lose_little_half_are_the_front),
+        cmocka_unit_test(as_many_are_kept_as_asked),
+        cmocka_unit_test(a_plan_fits_the_time),
+        cmocka_unit_test(a_family_is_all_its_lines),
+        cmocka_unit_test(the_table_is_of_method_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
