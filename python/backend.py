@@ -1,4 +1,4 @@
-"""Makes the wheel (PEP 517): the package's modules and libsaccade.so, which cmake builds unless one is given.
+"""Makes the wheel (PEP 517): the package's modules, saccade-parquet, and libsaccade.so, which cmake builds unless one is given.
 
     pip install .
     pip install . --config-settings library=build/release/libsaccade.so
@@ -77,11 +77,14 @@ def members(settings):
         if name.endswith((".py", ".typed")):
             with open(os.path.join(folder, name), "rb") as f:
                 yield f"saccade/{name}", f.read()
+    with open(os.path.join(ROOT, "python/saccade_parquet.py"), "rb") as f:
+        yield "saccade_parquet.py", f.read()
     with open(library(settings), "rb") as f:
         yield "saccade/libsaccade.so", f.read()
     about = f"saccade-{version()}.dist-info"
     yield f"{about}/METADATA", metadata().encode()
     yield f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: saccade\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode()
+    yield f"{about}/entry_points.txt", b"[console_scripts]\nsaccade-parquet = saccade_parquet:main\n"
     with open(os.path.join(ROOT, LICENCE), "rb") as f:
         yield f"{about}/{LICENCE}", f.read()
 

@@ -2,32 +2,39 @@
 # The packages of Debian 12 and Ubuntu 24.04 that Saccade is built and tested with, and their installation.
 #   tools/packages.sh list build|test     print them
 #   tools/packages.sh install build|test  install those that are missing: as root, or through sudo
+# "a|b" are names for one thing. "a?" is wanted where apt has it: Ubuntu's browsers are none of apt's, and tests take those that are there.
 set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
-  libstb-dev libjpeg62-turbo-dev|libjpeg-turbo8-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
+  libstb-dev libjpeg62-turbo-dev|libjpeg-turbo8-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libtiff-dev libheif-dev libopenjp2-7-dev libjxl-dev
+  libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
 test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl
-  python3-numpy python3-pil"
+  python3-numpy python3-pil
+  chromium? firefox-esr?"
 
 case "${2:-}" in
   build) wanted=$build ;;
   test) wanted="$build $test" ;;
   *) echo "usage: tools/packages.sh list|install build|test" >&2; exit 64 ;;
 esac
+knows() { apt-cache show "$1" >/dev/null 2>&1; }
 is_installed() {
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
 }
 
+# Whether a name with "?" is of no use here.
+is_out() { case $1 in *\?) ! is_installed "${1%\?}" && ! knows "${1%\?}" ;; *) false ;; esac; }
 # Of names "a|b" for one thing: the one that is installed, or that apt knows, or the first.
 choose() {
-  local name names=${1//|/ }
+  local name one=${1%\?} names
+  names=${one//|/ }
   for name in $names; do is_installed "$name" && echo "$name" && return; done
-  for name in $names; do apt-cache show "$name" >/dev/null 2>&1 && echo "$name" && return; done
-  echo "${1%%|*}"
+  for name in $names; do knows "$name" && echo "$name" && return; done
+  echo "${one%%|*}"
 }
 
 if [ "$1" = list ]; then
-  for package in $wanted; do choose "$package"; done | xargs
+  for package in $wanted; do is_out "$package" || choose "$package"; done | xargs
   exit
 fi
 
@@ -35,26 +42,31 @@ if ! command -v dpkg-query >/dev/null; then
   echo "Not a Debian system: install what stands for these packages:" $wanted >&2
   exit 0 # cmake says what it does not find
 fi
-missing=()
-for package in $wanted; do
-  package=$(choose "$package")
-  is_installed "$package" || missing+=("$package")
-done
+missing=() needed=0
+find_missing() {
+  local package name
+  missing=() needed=0
+  for package in $wanted; do
+    is_out "$package" && continue
+    name=$(choose "$package")
+    is_installed "$name" && continue
+    missing+=("$name")
+    case $package in *\?) ;; *) needed=1 ;; esac
+  done
+}
+find_missing
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
     echo "Packages are missing. As root: apt-get install --no-install-recommends ${missing[*]}" >&2
+    [ $needed -eq 0 ] && exit 0
     exit 69
   fi
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq
-for i in "${!missing[@]}"; do # apt may only now know the names that this system has
-  for package in $wanted; do
-    case "|$package|" in *"|${missing[i]}|"*) missing[i]=$(choose "$package") ;; esac
-  done
-done
+find_missing # apt may only now know the names that this system has
 echo "Installing the packages ${missing[*]}"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -33,12 +33,43 @@ static double product(const float *row, double scale, const float *norm, const s
     return sum;
 }
 
+/* Weights that are more than one tensor of rows: their scales lie apart. */
+static bool is_apart(const sac_weight *w) {
+    return sac_ref_weight_of(w)->holds != sac_ref_holds_rows;
+}
+
+/* The same as `product` where scales lie apart; x is the normalised row, rounded as the weights ask. */
+static double product_apart(const float *x, const sac_weight *w, int64_t j, float *numbers) {
+    const int64_t k = w->tensor.dim[1];
+    double sum = 0;
+    sac_ref_weight_of(w)->row(w, j, k, numbers);
+    for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)numbers[c];
+    return sum;
+}
+
+/* The normalised row, rounded as w asks, to floats; scratch: [k] more of them. */
+static const float *normed_for(const sac_weight *w, const float *x, double scale, const float *norm,
+                               int64_t k, float *normed, float *scratch) {
+    for (int64_t c = 0; c < k; c++) normed[c] = (float)((double)x[c] * scale * (double)norm[c]);
+    if (!w->x_rounding) return normed;
+    sac_round_x(w, normed, scratch, k);
+    return scratch;
+}
+
 /* A head's channels, turned by pos where there is a rotation. */
 static void head_of(const sac_qkv_step_args *a, double scale, const sac_weight *w, const float *bias,
                     int head, bool turn, double *out) {
     int d = a->kv.head_dim;
+    const int64_t k = a->x.cols, first = (int64_t)head * d;
     const float *x = sac_mat_row_f32(a->x, 0);
-    for (int c = 0; c < d; c++) out[c] = product(x, scale, a->norm, w, bias, (int64_t)head * d + c);
+    if (is_apart(w)) {
+        float *numbers = (float *)(out + d);
+        assert((size_t)d * sizeof *out + 3 * (size_t)k * sizeof *numbers <= SAC_THREAD_SCRATCH_BYTES);
+        x = normed_for(w, x, scale, a->norm, k, numbers + k, numbers + 2 * k);
+        for (int c = 0; c < d; c++)
+            out[c] = product_apart(x, w, first + c, numbers) + (bias ? (double)bias[first + c] : 0);
+    } else
+        for (int c = 0; c < d; c++) out[c] = product(x, scale, a->norm, w, bias, first + c);
     for (int i = 0; turn && i < a->rotation.rot_dim / 2; i++) {
         sac_ref_pair p = sac_ref_pair_at(&a->rotation, i);
         sac_ref_turn(&a->rotation, a->pos[0], i, false, &out[p.first], &out[p.second]);
@@ -70,29 +101,12 @@ sac_status sac_ref_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) {
     return SAC_OK;
 }
 
-/* Weights that are more than one tensor of rows: their scales lie apart. */
-static bool is_apart(const sac_weight *w) {
-    return sac_ref_weight_of(w)->holds != sac_ref_holds_rows;
-}
-
-/* The same as `product` where scales lie apart; x is the normalised row, rounded as the weights ask. */
-static double product_apart(const float *x, const sac_weight *w, int64_t j, float *numbers) {
-    const int64_t k = w->tensor.dim[1];
-    double sum = 0;
-    sac_ref_weight_of(w)->row(w, j, k, numbers);
-    for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)numbers[c];
-    return sum;
-}
-
 static void gate_up_apart(const sac_stream *s, const sac_gate_up_step_args *a, int64_t i) {
     const int64_t k = a->x.cols;
     assert(3 * (size_t)k * sizeof(float) <= SAC_THREAD_SCRATCH_BYTES);
-    float *numbers = sac_stream_thread_scratch(s, 0), *normed = numbers + k, *rounded = normed + k;
+    float *numbers = sac_stream_thread_scratch(s, 0);
     const float *x = sac_mat_row_f32(a->x, i);
-    const double scale = rms_scale(x, k, a->eps);
-    for (int64_t c = 0; c < k; c++) normed[c] = (float)((double)x[c] * scale * (double)a->norm[c]);
-    if (a->gate.x_rounding) sac_round_x(&a->gate, normed, rounded, k);
-    x = a->gate.x_rounding ? rounded : normed;
+    x = normed_for(&a->gate, x, rms_scale(x, k, a->eps), a->norm, k, numbers + k, numbers + 2 * k);
     for (int64_t j = 0; j < a->y.cols; j++) {
         const double g = product_apart(x, &a->gate, j, numbers), u = product_apart(x, &a->up, j, numbers);
         sac_mat_row_f32(a->y, i)[j] = (float)(sac_ref_activation(SAC_ACT_SILU, g) * u);

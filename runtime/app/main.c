@@ -139,6 +139,6 @@ int main(int argc, char **argv) {
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
-    if (st != SAC_OK) fprintf(stderr, "saccade: %s\n", err.text);
+    if (st != SAC_OK) fprintf(stderr, "saccade: %s%s\n", err.text, st == SAC_CANCELLED ? interrupt_advice() : "");
     return app_exit_code(st);
 }

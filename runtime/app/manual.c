@@ -117,7 +117,8 @@ static void print_exit_codes(void) {
 static void print_end(const command *c) {
     print_exit_codes();
     puts(".SH ENVIRONMENT\n.TP\n.B SACCADE_MODEL\nthe model when\n.B \\-m\nis not given\n"
-         ".TP\n.B NO_COLOR\nno colours on a terminal\n.SH SEE ALSO");
+         ".TP\n.B NO_COLOR\nno colours on a terminal\n"
+         ".TP\n.B SACCADE_PICTURES\nhow a chat shows pictures: auto, kitty, iterm2, sixel or none\n.SH SEE ALSO");
     if (c) {
         puts(".BR saccade (1)");
         return;

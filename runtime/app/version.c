@@ -34,5 +34,6 @@ void version_print(void) {
         printf("ffmpeg    %s, %s\n", b.ffmpeg, b.ffmpeg_licence);
     else
         puts("ffmpeg    none: no video, no WebP");
+    puts("pictures  " SAC_PICTURE_FORMATS);
     print_licence(&b);
 }

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,17 +41,29 @@ static bool limit(int what, rlim_t value) {
 }
 
 /* A sanitizer's shadow memory is larger than any limit. */
-static bool set_limits(const intake_task *t) {
+static bool set_limits(const intake_task *t, bool threads) {
     bool ok = limit(RLIMIT_CPU, t->seconds + 1) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_CORE, 0) &&
               limit(RLIMIT_NOFILE, 16);
-    if (!SANITIZED) ok = ok && limit(RLIMIT_AS, t->max_memory_bytes) && limit(RLIMIT_NPROC, 0);
+    if (!SANITIZED) ok = ok && limit(RLIMIT_AS, t->max_memory_bytes);
+    if (!SANITIZED && !threads) ok = ok && limit(RLIMIT_NPROC, 0);
     alarm(t->seconds);
     return ok;
 }
 
+/* What pthread_create asks for. The flags must be a thread's, so that no process comes of it; where they lie in memory
+ * (clone3), a filter cannot see them, and the C library then takes the other call. */
+static bool allow_threads(scmp_filter_ctx f) {
+    static const scmp_datum_t thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+    return seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread)) == 0 &&
+           seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0 &&
+           seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(set_robust_list), 0) == 0 &&
+           seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(rseq), 0) == 0;
+}
+
 /* Reading, writing what is open, memory, time, and the end. No opening, no network, no processes, no signals
  * to others; a call that is not listed kills the child. */
-static bool set_filter(void) {
+static bool set_filter(bool threads) {
     static const int allowed[] = {
         SCMP_SYS(read),         SCMP_SYS(pread64),
         SCMP_SYS(write),        SCMP_SYS(pwrite64),
@@ -75,6 +89,7 @@ static bool set_filter(void) {
     for (size_t i = 0; ok && i < sizeof mapping / sizeof *mapping; i++)
         ok = seccomp_rule_add(f, SCMP_ACT_ALLOW, mapping[i], 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) ==
              0;
+    if (threads) ok = ok && allow_threads(f);
     ok = ok && seccomp_load(f) == 0;
     if (f) seccomp_release(f);
     return ok;
@@ -86,6 +101,7 @@ typedef struct output {
     int fd; /* the child's end of the socket */
     const intake_task *task;
     intake_info *reply;
+    int64_t n_chosen; /* frames that come; 0 = not known yet */
 } output;
 
 static sac_status fail(sac_error *err, sac_status s, const char *text) {
@@ -120,8 +136,11 @@ static sac_status put_picture(output *o, double time_s, const sac_image *image, 
     o->reply->width = image->width;
     o->reply->height = image->height;
     o->reply->n_frames++;
-    intake_head head = {
-        .says = INTAKE_SAYS_FRAME, .width = image->width, .height = image->height, .time_s = time_s};
+    intake_head head = {.says = INTAKE_SAYS_FRAME,
+                        .width = image->width,
+                        .height = image->height,
+                        .n_chosen = (int32_t)o->n_chosen,
+                        .time_s = time_s};
     say(o->fd, &head, sizeof head);
     say(o->fd, image->rgb, n_bytes);
     return SAC_OK;
@@ -133,6 +152,7 @@ static sac_status decode_picture(output *o, const uint8_t *bytes, size_t n, sac_
     if (o->task->max_pixels) limits.max_pixels = o->task->max_pixels;
     sac_image image = {0};
     sac_status st = sac_image_decode(&image, bytes, n, &limits, err);
+    o->n_chosen = 1;
     if (st == SAC_OK) st = put_picture(o, 0, &image, err);
     sac_image_free(&image);
     o->reply->source_frames = 1;
@@ -181,6 +201,7 @@ static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, sac_er
     if (st == SAC_OK) st = sac_video_plan(video, &request, &plan, err);
     if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > INTAKE_MAX_FRAMES))
         st = fail(err, SAC_TOO_LONG, "more frames than are allowed");
+    o->n_chosen = st == SAC_OK ? plan.n_frames : 0;
     if (st == SAC_OK)
         st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, o,
                             NULL, err);
@@ -208,6 +229,32 @@ static bool hold_lifeline(int fd) {
     return poll(&f, 1, 0) == 0; /* else it was closed before */
 }
 
+/* Libraries of pictures tell standard error what is wrong with a file, in many lines. A sanitizer's report stays. */
+static void be_quiet(void) {
+    int nowhere = SANITIZED ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0) return;
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+}
+
+static void *do_nothing(void *ctx) {
+    return ctx;
+}
+
+/* A decoder that starts a thread for each processor it may use (dav1d) then starts none; and the C library has set its
+ * signal handlers, as it does with the first thread. */
+static void prepare_for_threads(void) {
+    cpu_set_t one;
+    int here = sched_getcpu();
+    pthread_t first;
+    if (here >= 0 && here < CPU_SETSIZE) {
+        CPU_ZERO(&one);
+        CPU_SET((size_t)here, &one);
+        sched_setaffinity(0, sizeof one, &one);
+    }
+    if (!pthread_create(&first, NULL, do_nothing, NULL)) pthread_join(first, NULL);
+}
+
 /* A child's whole life. */
 static void decode(const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     int fd = fds[INTAKE_TASK_SOCKET], input = fds[INTAKE_TASK_INPUT];
@@ -217,7 +264,11 @@ static void decode(const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
     if (bytes == MAP_FAILED) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
     close(input);
-    if (!set_limits(t) || !set_filter()) refuse(fd, SAC_INTERNAL, "the decoder cannot be locked in");
+    bool threads = !t->is_video && sac_image_prepare(bytes, (size_t)n);
+    if (!t->is_video) be_quiet();
+    if (threads) prepare_for_threads();
+    if (!set_limits(t, threads) || !set_filter(threads))
+        refuse(fd, SAC_INTERNAL, "the decoder cannot be locked in");
     static intake_info reply;
     output o = {.fd = fd, .task = t, .reply = &reply};
     sac_error err = {0};

@@ -212,8 +212,12 @@ static sac_status take_frame(conversation *c, const intake_head *h, sac_error *e
     }
     if (!c->rgb) return sac_fail(err, SAC_NO_MEMORY, "no memory for its pixels");
     if (!receive(c, c->rgb, c->n_bytes)) return crash(c, err);
-    intake_frame frame = {
-        .index = r->n_frames++, .time_s = h->time_s, .width = h->width, .height = h->height, .rgb = c->rgb};
+    intake_frame frame = {.index = r->n_frames++,
+                          .n_chosen = h->n_chosen > 0 && h->n_chosen <= INTAKE_MAX_FRAMES ? h->n_chosen : 0,
+                          .time_s = h->time_s,
+                          .width = h->width,
+                          .height = h->height,
+                          .rgb = c->rgb};
     return c->sink->take(c->sink->ctx, &frame, err);
 }
 

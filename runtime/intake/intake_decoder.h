@@ -42,7 +42,8 @@ typedef struct intake_info {
 } intake_info;
 
 typedef struct intake_frame {
-    int64_t index; /* counts from 0 */
+    int64_t index;    /* counts from 0 */
+    int64_t n_chosen; /* how many come, as the child says: to be shown only; 0 = not known */
     double time_s;
     int width, height;  /* the same for all frames */
     const uint8_t *rgb; /* [height][width][3], until the call returns */

@@ -1,5 +1,6 @@
 #include "intake_media.h"
 #include "clock.h"
+#include "image.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -9,6 +10,10 @@ typedef struct preparation {
     const intake_use *use;
     bool is_frame;
 } preparation;
+
+bool intake_can_read(const char *format) {
+    return sac_image_can_read(format);
+}
 
 void intake_media_free(intake_media *m) {
     for (int64_t i = 0; i < m->info.n_frames; i++) sac_prepared_free(m->frames[i]);
@@ -42,6 +47,7 @@ static sac_status take(void *ctx, const intake_frame *f, sac_error *err) {
     m->info.n_frames = f->index + 1;
     m->n_bytes += sac_prepared_bytes(m->frames[f->index]);
     m->prepare_s += sac_seconds_since(start_ns);
+    if (p->use->progress) p->use->progress(p->use->ctx, m->info.n_frames, f->n_chosen);
     if (m->n_bytes <= p->use->max_bytes) return SAC_OK;
     return sac_fail(err, SAC_TOO_LONG, "the decoded frames take more memory than is allowed");
 }

@@ -15,11 +15,17 @@ typedef struct intake_media {
     double prepare_s;      /* spent on resizing and hashing, beside the decoding */
 } intake_media;
 
+/* Does the child read pictures of this format ("TIFF", "HEIC", ...; image.h)? */
+bool intake_can_read(const char *format);
+
 /* What becomes of the decoded frames. */
 typedef struct intake_use {
     const sac_model *model;
     bool is_frame;      /* a picture is a frame of a video; a video's are */
     uint64_t max_bytes; /* of all that is prepared */
+    void (*progress)(void *ctx, int64_t n_done,
+                     int64_t n_chosen); /* a frame is prepared; n_chosen 0 = not known. NULL = nobody asks */
+    void *ctx;
 } intake_use;
 
 /* intake_decode with every frame prepared for the model. TOO_LONG also when that takes more than max_bytes. On

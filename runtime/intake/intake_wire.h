@@ -10,7 +10,7 @@ enum { INTAKE_SAYS_FRAME = 1, INTAKE_SAYS_END = 2 };
 typedef struct intake_head {
     int32_t says;
     int32_t width, height; /* of a frame: [height][width][3] bytes of RGB follow */
-    int32_t unused;        /* 0: no byte of the struct is padding */
+    int32_t n_chosen;      /* frames that come, this one among them; 0 = not known */
     double time_s;
 } intake_head;
 

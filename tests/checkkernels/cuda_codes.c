@@ -227,10 +227,48 @@ static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64
     describe(c, kind, rows, n, k, kind->group);
 }
 
+/* Of cases_step.c's shapes those whose heads are halves of whole tiles, all turned. */
+static const int qkv_shapes[] = {1, 2, 6, 8, 9, 10};
+enum { N_QKV = (int)SAC_COUNT(qkv_shapes) };
+
+static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
+    if (!check_make_step_of(c, shape, t)) return;
+    sac_qkv_step_args *a = &c->qkv_step;
+    const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0],
+                  stored = 2 * a->kv.n_rows * n_kv, half = a->kv.head_dim / 2;
+    a->wq = weights_of(c, kind, n_q, k);
+    a->wk = weights_of(c, kind, n_kv, k);
+    a->wv = weights_of(c, kind, n_kv, k);
+    const sac_weight *w[] = {&a->wq, &a->wk, &a->wv};
+    float *x = malloc((size_t)k * sizeof *x), *row = malloc((size_t)k * sizeof *row);
+    double *off = malloc((size_t)n_q * sizeof *off), squares = 0, most = 0;
+    for (int64_t i = 0; i < k; i++)
+        squares += (double)((const float *)a->x.data)[i] * (double)((const float *)a->x.data)[i];
+    const double scale = 1 / sqrt(squares / (double)k + (double)a->eps);
+    for (int64_t i = 0; i < k; i++)
+        x[i] = (float)((double)((const float *)a->x.data)[i] * scale * (double)a->norm[i]);
+    for (int m = 0; m < 3; m++)
+        for (int64_t j = 0; j < w[m]->tensor.dim[0]; j++) {
+            sac_ref_weight_of(w[m])->row(w[m], j, k, row);
+            const double is_off = (kind->how ? 0.1 : 4 * unit_of(t)) * products(x, row, k);
+            if (m == 0)
+                off[j] = is_off;
+            else
+                most = fmax(most, is_off);
+        }
+    /* what a channel is turned with is off as well */
+    for (int64_t j = 0; j < n_q; j++)
+        c->allowed[j] += off[j] + off[j % (2 * half) < half ? j + half : j - half];
+    for (int64_t j = 0; j < stored; j++) c->allowed[n_q + j] += 2 * most;
+    free(x), free(row), free(off);
+    describe(c, kind, a->n_heads, n_kv, k, kind->group);
+}
+
 int cuda_n_code_cases(check_op op) {
     return op == CHECK_linear         ? N_KINDS * N_SHAPES
            : op == CHECK_linear_group ? N_KINDS * 6
            : op == CHECK_gate_up_step ? N_KINDS * 3
+           : op == CHECK_qkv_step     ? N_KINDS * N_QKV
                                       : 0;
 }
 
@@ -242,6 +280,7 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
         make_linear(c, kind, shapes[of], i + of);
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
+    if (op == CHECK_qkv_step && !kind->ordered) make_qkv(c, kind, qkv_shapes[of], t);
     if (op == CHECK_gate_up_step && !kind->ordered)
         make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
 }

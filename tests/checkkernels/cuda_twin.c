@@ -179,6 +179,8 @@ static int weights_of(check_case *c, sac_weight *of[SAC_LINEAR_GROUP_MOST]) {
     if (c->op == CHECK_linear) of[n++] = &c->linear.w;
     if (c->op == CHECK_embed) of[n++] = &c->embed.table;
     if (c->op == CHECK_gate_up_step) of[n++] = &c->gate_up_step.gate, of[n++] = &c->gate_up_step.up;
+    if (c->op == CHECK_qkv_step)
+        of[n++] = &c->qkv_step.wq, of[n++] = &c->qkv_step.wk, of[n++] = &c->qkv_step.wv;
     for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++)
         of[n++] = &c->linear_group.w[i];
     return n;

@@ -3,6 +3,7 @@
 The binary is $SACCADE (build/release/saccade otherwise). The tests run in the root of the source tree, wherever they
 are started. They use the Python standard library only.
 """
+import fcntl
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 import zlib
@@ -22,7 +24,7 @@ SACCADE = os.path.abspath(os.environ.get("SACCADE", os.path.join(ROOT, "build/re
 os.chdir(ROOT)
 STATE = tempfile.TemporaryDirectory()  # where chats keep their history
 PASTE_MODE = re.compile("\033\\[\\?2004[hl]")
-TIMEOUT_S = 400  # a sanitizer build on a busy machine is slow; a hang is still found
+TIMEOUT_S = int(os.environ.get("SACCADE_TEST_TIMEOUT", 400))  # a sanitizer build on a busy machine is slow; a hang is still found
 
 
 def saccade(*arguments, **options):
@@ -59,26 +61,33 @@ def sample(video):
 
 def write_png(path, width=40, height=30, colour=(200, 30, 30), claim=None):
     """A picture of one colour; claim: the size that its header states instead."""
+    return write_pixels(path, width, height, bytes(colour) * width * height, claim)
+
+
+def write_pixels(path, width, height, rgb, claim=None):
+    """A picture of height rows of width pixels, three bytes each."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = (b"\0" + bytes(colour) * width) * height
+    rows = b"".join(b"\0" + rgb[3 * width * y:3 * width * (y + 1)] for y in range(height))
     size = claim or (width, height)
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
-                + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+                + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
     return path
 
 
 class Terminal:
     """The command on a pseudo-terminal of its own, so that Ctrl-C works as it does for a person."""
 
-    def __init__(self, *arguments, environment=None, program=SACCADE):
+    def __init__(self, *arguments, environment=None, program=SACCADE, size=None):
         self.raw = b""
         self.seen = ""  # less what turns bracketed paste on and off
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if size:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": STATE.name, **(environment or {})})
+            os.environ.update({"TERM": "xterm", "SACCADE_PICTURES": "none", "XDG_STATE_HOME": STATE.name, **(environment or {})})
             try:
                 os.execv(program, [program, *map(str, arguments)])
             finally:

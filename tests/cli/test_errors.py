@@ -38,8 +38,9 @@ class Usage(Case):
             (["ask", "  "], "no question"),
             (["ask", "a.jpg", "what?"], "one question is expected, found 'a.jpg' and 'what?'"),
             (["ask", "--kv", "f12", "q"], "f12"),
-            (["ask", "--prefill", "magic", "q"], "magic"),
-            (["ask", "--decode", "magic", "q"], "magic"),
+            (["ask", "--prefill", "magic", "q"], 'prefill policy "magic" is not known: there are dense'),
+            (["ask", "--decode", "quset:page=8", "q"], 'decode policy "quset" is not known; did you mean quest?'),
+            (["bench", "--kv", "kiwi"], 'KV format "kiwi" is not known; did you mean kivi?'),
             (["ask", "--chat", "magic", "q"], "magic"),
             (["inspect", "a", "b"], "one model is expected"),
             (["bench", "q"], "'q' is not expected"),
@@ -123,8 +124,7 @@ class Files(Case):
         """The command must not wait for somebody to write into it."""
         pipe = self.path("pipe.jsonl")
         os.mkfifo(pipe)
-        for arguments in [("ask", "--image", pipe, "q"), ("ask", "--video", pipe, "q"),
-                          ("caption", pipe, "--out", self.path("out"))]:
+        for arguments in [("bench", "--image", pipe), ("bench", "--video", pipe), ("caption", pipe, "--out", self.path("out"))]:
             with self.subTest(arguments):
                 self.assert_refused(saccade(*arguments), 65, "pipe.jsonl: not a regular file")
 

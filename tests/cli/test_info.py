@@ -27,7 +27,7 @@ class Help(Case):
         if found[1]:  # git may be missing here, or the tree have moved on since the build
             self.assertEqual(subprocess.run(["git", "cat-file", "-t", found[1]], capture_output=True, text=True).stdout, "commit\n")
         about = dict(line.split(None, 1) for line in rest)
-        self.assertLessEqual({"compiler", "cpu", "cuda", "ffmpeg", "licence"}, set(about))
+        self.assertLessEqual({"compiler", "cpu", "cuda", "ffmpeg", "pictures", "licence"}, set(about))
         self.assertRegex(about["compiler"], r"(gcc|clang) \d+\.")
         video = about["ffmpeg"].split(", ")
         self.assertEqual(about["licence"].split(":")[0],

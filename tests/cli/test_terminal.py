@@ -1,4 +1,5 @@
 """On a terminal: the chat, progress, and Ctrl-C. And no progress where there is no terminal."""
+import hashlib
 import json
 import os
 import re
@@ -47,7 +48,9 @@ class Chat(Case):
         with open(saved, encoding="utf-8") as f:
             messages = json.load(f)
         self.assertEqual([m["role"] for m in messages], ["user", "assistant"] * 2)
-        self.assertEqual(messages[0]["content"], [{"type": "image", "file": row["file"]},
+        with open(row["file"], "rb") as f:
+            sha256 = hashlib.sha256(f.read()).hexdigest()
+        self.assertEqual(messages[0]["content"], [{"type": "image", "file": os.path.abspath(row["file"]), "sha256": sha256},
                                                   {"type": "text", "text": row["question"]}])
         self.assertEqual(messages[1]["content"], [{"type": "text", "text": row["answer"]}])
         self.assertEqual((sorted(os.listdir(self.folder)), os.path.islink(saved)), (["behind.json", "chat.json"], True))
@@ -70,7 +73,7 @@ class Chat(Case):
         at = chat.wait_for("[1 attached] > ", at)
         for refused, needle in [("/image README.md", "README.md: not a picture"), ("/video README.md", "README.md: "),
                                 ("/image " + sample(video=True)["file"], "a video: /video shows it"),
-                                ("/imge x", "/image may be meant"), ("/retry", "no question is without an answer")]:
+                                ("/imge x", "did you mean /image?"), ("/retry", "no question was asked yet")]:
             chat.type(refused + "\n")  # at once, and what was attached stays
             at = chat.wait_for("[1 attached] > ", chat.wait_for(needle, chat.wait_for("saccade: ", at)))
         chat.type("/detach\n")

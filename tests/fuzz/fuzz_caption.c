@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 /* What a caption job is given by strangers. The first byte chooses what the rest is: 't' a tar, 'm' a
- * manifest, 'b' a batch file, 'j' a journal. What is listed is also read. */
+ * manifest, 'b' a batch file, 'c' a CSV file (',' or, for 'C', tabs; its column "x" names the files), 'l' a list, 'j' a
+ * journal. What is listed is also read. */
 #include "fuzz.h"
 
 #include "caption_list.h"
@@ -61,12 +62,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         journal_close(&j, &err);
         return 0;
     }
-    caption_input in = {.kind = data[0] == 'm'   ? CAPTION_MANIFEST
-                                : data[0] == 'b' ? CAPTION_REQUESTS
-                                                 : CAPTION_TAR};
+    caption_input in = {.kind = data[0] == 'm'                     ? CAPTION_MANIFEST
+                                : data[0] == 'b'                   ? CAPTION_REQUESTS
+                                : data[0] == 'l'                   ? CAPTION_LIST
+                                : data[0] == 'c' || data[0] == 'C' ? CAPTION_CSV
+                                                                   : CAPTION_TAR};
     caption_source *s = in.sources = calloc(1, sizeof *s);
     if (!s || !(s->path = strdup(path))) abort();
     s->name = "input";
+    s->separator = data[0] == 'C' ? '\t' : ',';
+    if (data[0] == 'C') s->column = "x";
     in.n_sources = 1;
     sac_status st = in.kind == CAPTION_TAR ? caption_list_tar(s, &err) : caption_list_lines(s, in.kind, &err);
     if (st == SAC_OK) {

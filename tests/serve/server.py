@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from cli import SACCADE, Case, is_video, main, questions, saccade, sample, write_png  # noqa: E402,F401
+from cli import SACCADE, Case, is_video, main, questions, saccade, sample, write_pixels, write_png  # noqa: E402,F401
 
 MODEL = os.environ.get("SACCADE_MODEL", "models/demo")
 HANG_S = 400  # a sanitizer build on a busy machine is slow; what has not happened by then will not happen

@@ -48,7 +48,7 @@ static sac_status list(const char *name, size_t limit) {
     char *paths[] = {path};
     caption_input_free(&in);
     err = (sac_error){0};
-    sac_status st = caption_input_open(&in, paths, 1, &err);
+    sac_status st = caption_input_open(&in, paths, 1, NULL, &err);
     return st == SAC_OK ? caption_input_list(&in, &whole, limit, &err) : st;
 }
 
@@ -120,8 +120,92 @@ static void lines(void **state) {
     assert_int_equal(in.kind, CAPTION_REQUESTS);
     put("e.jsonl", "\n\n", 2);
     assert_int_equal(list("e.jsonl", 0), SAC_BAD_FILE);
-    put("e.csv", "\n\n", 2);
-    assert_int_equal(list("e.csv", 0), SAC_BAD_ARGUMENT);
+}
+
+/* Rows as RFC 4180 has them: quotes, line ends and separators within fields, \r\n or \n between records. */
+static void rows(void **state) {
+    (void)state;
+    static const char text[] = "\xef\xbb\xbfid,image,prompt\r\n"
+                               "one,a.jpg,What?\r\n"
+                               "\r\n"
+                               ",\"b, \"\"c\"\".jpg\",\"two\nlines\"\n"
+                               "three,d.jpg\n"
+                               "four,,x\n"
+                               "five,e\"e.jpg,\n"
+                               "six,\"f.jpg\"f,\n"
+                               "one,g.jpg,\n"
+                               "\"../x\",h.jpg,\n"
+                               "nine,\xff.jpg,\n"
+                               "ten,\"open.jpg,\n"
+                               "eleven,i.jpg,\n";
+    put("m.csv", text, sizeof text - 1);
+    assert_ok(list("m.csv", 0), err);
+    assert_int_equal(in.kind, CAPTION_CSV);
+    assert_items("one b, \"c\".jpg !m.csv:5 !m.csv:6 !m.csv:7 !m.csv:8 !one\\x0a6 !../x !m.csv:11 !m.csv:12");
+    const caption_item *second = &in.sources[0].items[1];
+    assert_memory_equal(text + second->at, ",\"b, ", 5);
+    assert_memory_equal(text + second->at + second->n_bytes - 6, "lines\"\n", 7);
+    static const char *const errors[] = {"2 fields where the header has 3", "names no file",
+                                         "a quote within a field", "behind the closing quote"};
+    for (size_t i = 0; i < 4; i++) assert_non_null(strstr(in.sources[0].items[2 + i].error, errors[i]));
+    assert_non_null(strstr(in.sources[0].items[9].error, "not closed"));
+    put("m.tsv", "video\tnote\nv.mp4\t\nw\tn\n", 22);
+    assert_ok(list("m.tsv", 0), err);
+    assert_items("v.mp4 w");
+    put("l.txt", "a.jpg\r\n\n  b.mp4 \n../c.png\na.jpg", 31);
+    assert_ok(list("l.txt", 0), err);
+    assert_int_equal(in.kind, CAPTION_LIST);
+    assert_items("a.jpg   b.mp4 c.png !a.jpg\\x0a3");
+    static const struct {
+        const char *text, *needle;
+        sac_status status;
+    } bad[] = {{"\n\n", "holds no line", SAC_BAD_FILE},
+               {"image,x\n", "no row under its header", SAC_BAD_FILE},
+               {"a,b\n1,2\n", "which column", SAC_BAD_FILE},
+               {"image,image\nx,y\n", "two columns", SAC_BAD_FILE},
+               {"\"image\nx\n", "its header: a quote", SAC_BAD_FILE}};
+    for (size_t i = 0; i < 5; i++) {
+        put("e.csv", bad[i].text, strlen(bad[i].text));
+        assert_int_equal(list("e.csv", 0), bad[i].status);
+        if (!strstr(err.text, bad[i].needle)) fail_msg("'%s' is not in '%s'", bad[i].needle, err.text);
+    }
+}
+
+static void names_and_patterns(void **state) {
+    (void)state;
+    char a[600], pattern[600], none[600], notes[600];
+    mkdir(path_of("p"), 0777);
+    put("p/a.jpg", "x", 1);
+    put("p/b.png", "x", 1);
+    put("p/c.txt", "x", 1);
+    put("p/[d].png", "x", 1);
+    snprintf(a, sizeof a, "%s", path_of("p/a.jpg"));
+    snprintf(pattern, sizeof pattern, "%s", path_of("p/*"));
+    snprintf(none, sizeof none, "%s", path_of("p/*.gif"));
+    snprintf(notes, sizeof notes, "%s", path_of("p/c.txt"));
+    caption_input_free(&in);
+    assert_ok(caption_input_open(&in, (char *[]){a, pattern}, 2, NULL, &err), err);
+    assert_int_equal(in.kind, CAPTION_FILES);
+    assert_ok(caption_input_list(&in, &whole, 0, &err), err);
+    assert_int_equal(in.sources[0].n_items, 3);
+    assert_string_equal(in.sources[0].items[0].id, a + 1);
+    assert_string_equal(in.sources[0].items[1].path, path_of("p/[d].png"));
+    assert_int_equal(json_integer_value(json_object_get(in.sources[0].skipped, "txt")), 1);
+    static const char *const needles[] = {"no file has such a name", "is read by saccade-parquet",
+                                          "are expected, found", "only a CSV file"};
+    char parquet[] = "x.parquet";
+    char *const words[][2] = {{none, a}, {parquet, a}, {a, notes}, {a, a}};
+    for (int i = 0; i < 4; i++) {
+        caption_input_free(&in);
+        assert_int_not_equal(caption_input_open(&in, (char **)words[i], 2, i == 3 ? "x" : NULL, &err),
+                             SAC_OK);
+        if (!strstr(err.text, needles[i])) fail_msg("'%s' is not in '%s'", needles[i], err.text);
+    }
+    snprintf(pattern, sizeof pattern, "%s", path_of("p/[[]d].png"));
+    caption_input_free(&in);
+    assert_ok(caption_input_open(&in, (char *[]){pattern}, 1, NULL, &err), err);
+    assert_ok(caption_input_list(&in, &whole, 0, &err), err);
+    assert_int_equal(in.sources[0].n_items, 1);
 }
 
 /* ---------------------------------------------------------------- tars */
@@ -247,16 +331,16 @@ static void names_of_shards(void **state) {
     char *paths[] = {"x-{008..011}.tar", "y.tgz"}, *twice[] = {"a/x.tar", "b/x.tar"},
          *bad[] = {"x-{3..1}.tar"}, *mixed[] = {"x.tar", "y.jpg"};
     caption_input_free(&in);
-    assert_ok(caption_input_open(&in, paths, 2, &err), err);
+    assert_ok(caption_input_open(&in, paths, 2, NULL, &err), err);
     assert_int_equal(in.n_sources, 5);
     assert_string_equal(in.sources[0].name, "x-008.tar");
     assert_string_equal(in.sources[3].name, "x-011.tar");
     caption_input_free(&in);
-    assert_int_equal(caption_input_open(&in, twice, 2, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(caption_input_open(&in, twice, 2, NULL, &err), SAC_BAD_ARGUMENT);
     caption_input_free(&in);
-    assert_int_equal(caption_input_open(&in, bad, 1, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(caption_input_open(&in, bad, 1, NULL, &err), SAC_BAD_ARGUMENT);
     caption_input_free(&in);
-    assert_int_equal(caption_input_open(&in, mixed, 2, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(caption_input_open(&in, mixed, 2, NULL, &err), SAC_BAD_ARGUMENT);
 }
 
 /* Every item is in one shard, and shards are about equal. */
@@ -287,8 +371,10 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder),     cmocka_unit_test(lines),          cmocka_unit_test(a_tar),
-        cmocka_unit_test(damaged_tars), cmocka_unit_test(sizes_that_lie), cmocka_unit_test(names_of_shards),
+        cmocka_unit_test(a_folder),       cmocka_unit_test(lines),
+        cmocka_unit_test(rows),           cmocka_unit_test(names_and_patterns),
+        cmocka_unit_test(a_tar),          cmocka_unit_test(damaged_tars),
+        cmocka_unit_test(sizes_that_lie), cmocka_unit_test(names_of_shards),
         cmocka_unit_test(shards),
     };
     return cmocka_run_group_tests(tests, make_folder, end);

@@ -181,12 +181,12 @@ static void test_limits(void **state) {
 
 static void test_known_but_not_read(void **state) {
     (void)state;
-    const uint8_t avif[16] = "\0\0\0\x20"
-                             "ftypavif\0\0\0";
+    const uint8_t photoshop[16] = "8BPS\0\1";
     sac_image image;
     sac_error err;
-    assert_int_equal(sac_image_decode(&image, avif, sizeof avif, NULL, &err), SAC_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "AVIF"));
+    assert_int_equal(sac_image_decode(&image, photoshop, sizeof photoshop, NULL, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "Photoshop"));
+    assert_true(sac_image_can_read("PNG") && !sac_image_can_read("Photoshop") && !sac_image_can_read("x"));
 }
 
 /* Metadata of strangers: offsets out of the block, counts that overflow, absurd values. */

@@ -25,8 +25,9 @@ static void say(int fd, const void *data, size_t n) {
 }
 
 static void say_head(int fd, int width, int height, double time_s) {
-    say(fd, &(intake_head){.says = INTAKE_SAYS_FRAME, .width = width, .height = height, .time_s = time_s},
-        sizeof(intake_head));
+    intake_head head = {
+        .says = INTAKE_SAYS_FRAME, .width = width, .height = height, .n_chosen = -7, .time_s = time_s};
+    say(fd, &head, sizeof head);
 }
 
 /* With all its pixels, so that the head is its only fault. */
@@ -217,6 +218,7 @@ typedef struct taken {
     int64_t n, n_restarts;
     int fail_at; /* 0 = never */
     double last_s;
+    int64_t n_chosen;
     sac_image first;
 } taken;
 
@@ -233,6 +235,8 @@ static sac_status take(void *ctx, const intake_frame *f, sac_error *err) {
     assert_int_equal(f->index, t->n);
     t->n++;
     t->last_s = f->time_s;
+    t->n_chosen = f->n_chosen;
+    assert_in_range(f->n_chosen, 0, INTAKE_MAX_FRAMES);
     if (t->n != t->fail_at) return SAC_OK;
     err->status = SAC_UNSUPPORTED;
     snprintf(err->text, sizeof err->text, "enough");
@@ -386,6 +390,7 @@ static void a_video_arrives_frame_by_frame(void **state) {
     assert_ok(decode(&task, VIDEO, NULL, &t, &info, &crashed, &err), err);
     assert_int_equal(t.n, 8);
     assert_int_equal(info.n_frames, 8);
+    assert_int_equal(t.n_chosen, 8);
     assert_int_equal(info.source_frames, 16);
     assert_true(t.last_s > 0);
     t.fail_at = 3; /* who takes them may have enough */

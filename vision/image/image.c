@@ -21,16 +21,17 @@ static const format formats[] = {
     {"GIF", "GIF87a", 6, 0, sac_decode_gif},
     {"GIF", "GIF89a", 6, 0, sac_decode_gif},
     {"BMP", "BM", 2, 0, sac_decode_bmp},
-    {"TIFF", "II*\0", 4, 0, NULL},
-    {"TIFF", "MM\0*", 4, 0, NULL},
-    {"AVIF", "ftypavif", 8, 4, NULL},
-    {"AVIF", "ftypavis", 8, 4, NULL},
-    {"HEIC", "ftypheic", 8, 4, NULL},
-    {"HEIC", "ftypheix", 8, 4, NULL},
-    {"HEIF", "ftypmif1", 8, 4, NULL},
-    {"JPEG XL", "\xff\x0a", 2, 0, NULL},
-    {"JPEG XL", "\0\0\0\x0cJXL ", 8, 0, NULL},
-    {"JPEG 2000", "\0\0\0\x0cjP  ", 8, 0, NULL},
+    {"TIFF", "II*\0", 4, 0, sac_decode_tiff},
+    {"TIFF", "MM\0*", 4, 0, sac_decode_tiff},
+    {"AVIF", "ftypavif", 8, 4, sac_decode_heif},
+    {"AVIF", "ftypavis", 8, 4, sac_decode_heif},
+    {"HEIC", "ftypheic", 8, 4, sac_decode_heif},
+    {"HEIC", "ftypheix", 8, 4, sac_decode_heif},
+    {"HEIF", "ftypmif1", 8, 4, sac_decode_heif},
+    {"JPEG XL", "\xff\x0a", 2, 0, sac_decode_jxl},
+    {"JPEG XL", "\0\0\0\x0cJXL ", 8, 0, sac_decode_jxl},
+    {"JPEG 2000", "\0\0\0\x0cjP  ", 8, 0, sac_decode_jp2},
+    {"JPEG 2000", "\xff\x4f\xff\x51", 4, 0, sac_decode_jp2},
     {"Photoshop", "8BPS", 4, 0, NULL},
     {"PDF", "%PDF-", 5, 0, NULL},
     {"MP4 video", "ftyp", 4, 4, NULL},
@@ -43,6 +44,24 @@ static const format *sniff(const uint8_t *bytes, size_t n_bytes) {
         if (n_bytes >= f->at + f->n_magic && memcmp(bytes + f->at, f->magic, f->n_magic) == 0) return f;
     }
     return NULL;
+}
+
+bool sac_image_can_read(const char *name) {
+    for (size_t i = 0; i < SAC_COUNT(formats); i++)
+        if (formats[i].decode && !strcmp(formats[i].name, name)) return true;
+    return false;
+}
+
+bool sac_image_prepare(const uint8_t *bytes, size_t n_bytes) {
+    (void)bytes, (void)n_bytes;
+#ifdef SAC_HEIF
+    const format *f = sniff(bytes, n_bytes);
+    bool is_heif = f && f->decode == sac_decode_heif;
+    if (is_heif) sac_heif_prepare();
+    return is_heif;
+#else
+    return false;
+#endif
 }
 
 sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes,

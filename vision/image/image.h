@@ -8,6 +8,7 @@
 
 #include "status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,13 @@ sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes
 
 /* The same for a file; the error names it. */
 sac_status sac_image_open(sac_image *out, const char *path, const sac_image_limits *limits, sac_error *err);
+
+/* Does this build read "TIFF", "HEIC", "AVIF", "JPEG 2000", "JPEG XL"...? */
+bool sac_image_can_read(const char *name);
+
+/* For a process that is about to give up its rights: what the library of this file's format opens is opened now. True where
+ * decoding starts a thread (libde265 of HEIC has one, whatever it is told). Nothing of the file but its signature is read. */
+bool sac_image_prepare(const uint8_t *bytes, size_t n_bytes);
 
 /* Memory for width x height pixels (not cleared) after the check against limits; for decoders. */
 sac_status sac_image_alloc(sac_image *out, int64_t width, int64_t height, const sac_image_limits *limits,

@@ -22,6 +22,29 @@ sac_status sac_decode_gif(const sac_decode_args *a);
 sac_status sac_decode_bmp(const sac_decode_args *a);
 sac_status sac_decode_webp(const sac_decode_args *a);
 
+/* Those of libraries that a build may be without: NULL in the list of image.c. */
+#ifdef SAC_TIFF
+sac_status sac_decode_tiff(const sac_decode_args *a);
+#else
+#define sac_decode_tiff NULL
+#endif
+#ifdef SAC_HEIF
+sac_status sac_decode_heif(const sac_decode_args *a);
+void sac_heif_prepare(void); /* all that libheif opens, before a process is locked in */
+#else
+#define sac_decode_heif NULL
+#endif
+#ifdef SAC_JPEG2000
+sac_status sac_decode_jp2(const sac_decode_args *a);
+#else
+#define sac_decode_jp2 NULL
+#endif
+#ifdef SAC_JPEGXL
+sac_status sac_decode_jxl(const sac_decode_args *a);
+#else
+#define sac_decode_jxl NULL
+#endif
+
 sac_status sac_image_check_size(int64_t width, int64_t height, const sac_image_limits *limits,
                                 sac_error *err);
 

@@ -249,10 +249,6 @@ template <typename F, bool GATED> static sac_status run_shape(const sac_stream *
            : j.x.rows <= 8 ? run_rows<F, 8, GATED>(s, j)
                            : run_rows<F, 16, GATED>(s, j);
 }
-template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
-    return j.gated ? run_shape<F, true>(s, j) : run_shape<F, false>(s, j);
-}
-
 } // namespace sac::blocks
 
 #endif

@@ -72,6 +72,9 @@ template <typename F> static sac_status run_unpack(const sac_stream *s, const un
     sac_status product_##name(const sac_stream *s, const product_job &j) {                                   \
         return j.x.dtype == SAC_DTYPE_F16 ? run_product<name<half>>(s, j) : run_product<name<bf16>>(s, j);   \
     }                                                                                                        \
+    sac_status qkv_##name(const sac_stream *s, const qkv_product &j) {                                       \
+        return j.x_type == SAC_DTYPE_F16 ? run_qkv<name<half>>(s, j) : run_qkv<name<bf16>>(s, j);            \
+    }                                                                                                        \
     sac_status unpack_##name(const sac_stream *s, const unpack_job &j) {                                     \
         return j.y.dtype == SAC_DTYPE_F16 ? run_unpack<name<half>>(s, j) : run_unpack<name<bf16>>(s, j);     \
     }                                                                                                        \

@@ -38,7 +38,26 @@ struct product_job {
     sac_mat x;
     sac_activation act;
     bool accumulate;
-    bool gated; /* two parts: y of the first is silu(its product) times the second's product */
+    bool gated;        /* two parts: y of the first is silu(its product) times the second's product */
+    const float *norm; /* [k], or NULL: of one row of x, which is normalised first */
+    float eps;
+};
+
+/* What sac_qkv_step_args says, of heads whose halves are whole tiles and turned with each other. */
+struct qkv_product {
+    const void *w[3]; /* of q, k and v, as all below */
+    sac_block_layout layout[3];
+    const float *bias[3];
+    const void *x;
+    const float *norm;
+    float eps;
+    int n_cols; /* of x */
+    const float *cos_sin;
+    const int32_t *pos;
+    void *q, *k, *v;             /* k and v: the view's */
+    int64_t row_at, head_stride; /* of the view: where its row begins */
+    int head_dim, n_heads, n_kv_heads;
+    sac_dtype x_type, out;
 };
 
 /* y[i] = row ids[i] of w, or row first + i, for i < y.rows. */
@@ -66,6 +85,7 @@ sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 /* Each format's, in a file of its name. */
 #define X(constant, name)                                                                                    \
     sac_status product_##name(const sac_stream *s, const product_job &j);                                    \
+    sac_status qkv_##name(const sac_stream *s, const qkv_product &j);                                        \
     sac_status unpack_##name(const sac_stream *s, const unpack_job &j);
 SAC_BLOCK_FORMATS(X)
 SAC_CODE_FORMATS(X)
@@ -73,6 +93,7 @@ SAC_CODE_FORMATS(X)
 
 /* By the type of blocks. */
 sac_status product(const sac_stream *s, sac_dtype t, const product_job &j);
+sac_status qkv(const sac_stream *s, sac_dtype t, const qkv_product &j);
 sac_status unpack(const sac_stream *s, sac_dtype t, const unpack_job &j);
 
 } // namespace sac::blocks

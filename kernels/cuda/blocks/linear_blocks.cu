@@ -15,6 +15,17 @@ sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
     }
 }
 
+sac_status qkv(const sac_stream *s, sac_dtype t, const qkv_product &j) {
+    switch (t) {
+#define X(constant, name)                                                                                    \
+    case SAC_DTYPE_##constant: return qkv_##name(s, j);
+        SAC_BLOCK_FORMATS(X)
+        SAC_CODE_FORMATS(X)
+#undef X
+    default: return SAC_UNSUPPORTED;
+    }
+}
+
 sac_status unpack(const sac_stream *s, sac_dtype t, const unpack_job &j) {
     switch (t) {
 #define X(constant, name)                                                                                    \
@@ -42,6 +53,10 @@ static bool same_rows(const sac_weight *a, const sac_weight *b) {
 }
 static bool changes_rows(const sac_weight *w) {
     return w->x_rounding != SAC_X_EXACT || w->order.data;
+}
+/* Whether the product of one row may normalise it on the way. */
+static bool norms_itself(const sac_weight *w, sac_mat x, const float *norm) {
+    return x.rows == 1 && !changes_rows(w) && mat_aligned(x) && (uintptr_t)norm % 16 == 0;
 }
 /* Rows of x as w wants them, to y. */
 static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat x, sac_mat y) {
@@ -91,15 +106,47 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
         !mat_aligned(x) || x.rows > MOST_ROWS || (size_t)(x.rows * k) * 2 > room)
         return SAC_UNSUPPORTED;
     if (!x.rows || !a->y.cols) return SAC_OK;
-    const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
-    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
-    if (changes_rows(&a->gate)) SAC_TRY(change_rows(s, &a->gate, x, x));
     product_job j = {};
     const sac_tensor *w[] = {&a->gate.tensor, &a->up.tensor};
     for (int i = 0; i < 2; i++)
         j.part[i] = {w[i]->data, sac_block_layout_of(t, w[i]->dim[0], k), a->y, NULL, 0};
-    j.n_parts = 2, j.x = x, j.gated = true;
+    j.n_parts = 2, j.gated = true;
+    if (norms_itself(&a->gate, a->x, a->norm)) {
+        j.x = a->x, j.norm = a->norm, j.eps = a->eps;
+        const sac_status st = product(s, t, j);
+        if (st != SAC_UNSUPPORTED) return st;
+        j.norm = NULL;
+    }
+    const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
+    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    if (changes_rows(&a->gate)) SAC_TRY(change_rows(s, &a->gate, x, x));
+    j.x = x;
     return product(s, t, j);
+}
+
+extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_step_args *a) {
+    const sac_weight *w[] = {&a->wq, &a->wk, &a->wv};
+    const float *bias[] = {a->q_bias, a->k_bias, a->v_bias};
+    const sac_dtype t = w[0]->tensor.dtype;
+    const sac_kv_view *kv = &a->kv;
+    const int64_t k = a->x.cols;
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !is_half(kv->dtype) || a->q.dtype != kv->dtype ||
+        kv->head_dim % (2 * SAC_BLOCK_TILE) || a->rotation.rot_dim != kv->head_dim ||
+        a->rotation.interleaved || !norms_itself(w[0], a->x, a->norm))
+        return SAC_UNSUPPORTED;
+    qkv_product j = {};
+    for (int i = 0; i < 3; i++) {
+        if (w[i]->tensor.dtype != t || !fits(w[i], k) || changes_rows(w[i])) return SAC_UNSUPPORTED;
+        j.w[i] = w[i]->tensor.data, j.bias[i] = bias[i];
+        j.layout[i] = sac_block_layout_of(t, w[i]->tensor.dim[0], k);
+    }
+    j.x = a->x.data, j.norm = a->norm, j.eps = a->eps, j.n_cols = (int)k;
+    j.cos_sin = a->rotation.cos_sin, j.pos = a->pos;
+    j.q = a->q.data, j.k = kv->k, j.v = kv->v;
+    j.row_at = a->first * kv->row_stride, j.head_stride = kv->head_stride;
+    j.head_dim = kv->head_dim, j.n_heads = a->n_heads, j.n_kv_heads = kv->n_heads;
+    j.x_type = a->x.dtype, j.out = kv->dtype;
+    return qkv(s, t, j);
 }
 
 /* The end of a stream's scratch, and the stream with what is left. */

@@ -104,6 +104,7 @@ extern "C" sac_status sac_cuda_qkv_step(const sac_stream *s, const sac_qkv_step_
     const sac_kv_view *kv = &a->kv;
     const sac_dtype t = a->x.dtype, out = kv->dtype;
     int64_t k = a->x.cols;
+    if (sac_dtype_block(a->wq.tensor.dtype) > 1) return sac_cuda_qkv_blocks(s, a);
     if (!is_half(t) || !is_half(out) || a->q.dtype != out || kv->head_dim % 2 || k % 8 || k > MAX_K)
         return SAC_UNSUPPORTED;
     if (!is_weight(&a->wq, t, k) || !is_weight(&a->wk, t, k) || !is_weight(&a->wv, t, k) ||

@@ -98,6 +98,17 @@ template <typename T> constexpr float above(void) {
     return __is_same(T, bf16) ? 128 : 0;
 }
 
+/* v & MASK | OVER in one instruction: with two constants the compiler makes two of it. */
+template <uint32_t MASK, uint32_t OVER> __device__ __forceinline__ uint32_t masked_over(uint32_t v) {
+#ifdef __CUDA_ARCH__
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "n"(MASK), "r"(OVER));
+    return r;
+#else
+    return (v & MASK) | OVER;
+#endif
+}
+
 /* Two codes below 128, one in each half, less ZERO: a code at the end of a power's mantissa, less that power. */
 template <int ZERO> __device__ __forceinline__ uint32_t numbers(uint32_t codes, bf16 t) {
     constexpr uint32_t least = 0x4300u | ZERO; /* 128 and ZERO, a multiple of 1 there */

@@ -37,12 +37,13 @@ __device__ __forceinline__ uint32_t zeros_of(uint32_t word) {
 __device__ __forceinline__ float scale_of_word(uint32_t word) {
     return __uint_as_float(word & 0xffffff00u);
 }
-/* Two codes of four bits less their zero: both at the end of a power's mantissa. */
-__device__ __forceinline__ uint32_t less_zero(uint32_t codes, uint32_t zeros, bf16 t) {
-    return difference(codes | 0x43004300u, zeros | 0x43004300u, t);
+/* Codes lie at the end of this power's mantissa. */
+template <typename T> constexpr uint32_t code_power(void) {
+    return __is_same(T, bf16) ? 0x43004300u : 0x64006400u;
 }
-__device__ __forceinline__ uint32_t less_zero(uint32_t codes, uint32_t zeros, half t) {
-    return difference(codes | 0x64006400u, zeros | 0x64006400u, t);
+/* Two codes of four bits less their zero, which has the power already. */
+template <typename T> __device__ __forceinline__ uint32_t less_zero(uint32_t word, uint32_t zeros) {
+    return difference(masked_over<0x000f000fu, code_power<T>()>(word), zeros, T());
 }
 
 template <typename NUMBER, int UNIT> struct code_format {
@@ -65,9 +66,9 @@ template <typename NUMBER, int UNIT> struct code4 : code_format<NUMBER, UNIT> {
     }
     static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
                                                 uint32_t &high) {
-        const uint32_t zeros = zeros_of(s.words.of(c, step));
-        four_bits(s.codes[c], step, low, high);
-        low = less_zero(low, zeros, NUMBER()), high = less_zero(high, zeros, NUMBER());
+        const uint32_t zeros = zeros_of(s.words.of(c, step)) | code_power<NUMBER>(),
+                       w = (step < 2 ? s.codes[c].x : s.codes[c].y) >> (step % 2 * 4);
+        low = less_zero<NUMBER>(w, zeros), high = less_zero<NUMBER>(w >> 8, zeros);
     }
     static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
         d = scale_of_word(s.words.of(c, step));

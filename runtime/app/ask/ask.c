@@ -42,14 +42,14 @@ static sac_status read_question(char **out, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status answer_question(run *r, const char *question, sac_error *err) {
+static sac_status answer_question(run *r, const media_list *media, const char *question, sac_error *err) {
     const settings *s = r->s;
     conversation c = {0};
     answer a = {.quiet = s->json};
     sac_result result;
     sac_status st = SAC_OK;
     if (s->system) st = conversation_add_message(&c, "system", s->system, err);
-    if (st == SAC_OK) st = conversation_ask(&c, s, &s->media, question, err);
+    if (st == SAC_OK) st = conversation_ask(&c, s, media, question, err);
     if (st == SAC_OK) st = run_create_session(r, err);
     if (st == SAC_OK) st = run_answer(r, &c, &a, &result, err);
     if (st == SAC_OK && s->json)
@@ -78,7 +78,11 @@ static sac_status find_question(const settings *s, char **words, int n_words, co
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "no question; give one in quotes, or - to read it from standard input");
     }
-    if (!strcmp(words[0], "-")) SAC_TRY(read_question(owned, err));
+    bool is_stdin = !strcmp(words[0], "-");
+    for (size_t i = 0; is_stdin && i < s->media.n; i++)
+        if (!strcmp(s->media.items[i].path, "-"))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "standard input is the picture already; give the question in quotes");
+    if (is_stdin) SAC_TRY(read_question(owned, err));
     *question = *owned ? *owned : words[0];
     if ((*question)[strspn(*question, " \t\r\n")] || s->media.n) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT, "no question: the text is empty");
@@ -89,11 +93,13 @@ static sac_status ask(const settings *s, char **words, int n_words, sac_error *e
     char *owned;
     bool chat;
     run r = {0};
+    media_list media = {0};
     sac_status st = find_question(s, words, n_words, &question, &owned, &chat, err);
-    if (st == SAC_OK) st = media_list_check(&s->media, err);
+    if (st == SAC_OK) st = media_list_take(&media, &s->media, err);
     if (st == SAC_OK) st = run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);
-    if (st == SAC_OK) st = chat ? chat_run(&r, &s->media, err) : answer_question(&r, question, err);
+    if (st == SAC_OK) st = chat ? chat_run(&r, &media, err) : answer_question(&r, &media, question, err);
     run_close(&r);
+    media_list_clear(&media);
     free(owned);
     return st;
 }
@@ -108,6 +114,7 @@ const command command_ask = {
     .examples = "  saccade ask --image cat.jpg \"What is this?\"\n"
                 "  saccade ask --video clip.mp4 --num-frames 16 \"What happens?\"\n"
                 "  saccade ask --image before.png --image after.png \"What has changed?\"\n"
+                "  cat cat.jpg | saccade ask --image - \"What is this?\"\n"
                 "  saccade ask --frames frames.txt \"What happens?\"  # lines: f/0001.jpg 0.04\n"
                 "  saccade ask -m MODEL --temperature 0.7 --config run.yaml --json - <q.txt\n"
                 "  saccade ask -m MODEL --image cat.jpg                 # a chat\n",

@@ -103,9 +103,32 @@ static bool complete_path(chat_completion *c, const char *typed) {
     return ok;
 }
 
+/* The last word of `typed`. */
+static bool complete_value(chat_completion *c, const char *typed, const char *const *values) {
+    const char *blank = strrchr(typed, ' '), *word = blank ? blank + 1 : typed;
+    size_t n = strlen(word);
+    bool ok = true;
+    for (; ok && *values; values++)
+        if (!strncmp(*values, word, n)) ok = add_name(c, *values, false);
+    if (ok && c->n_names) qsort(c->names, c->n_names, sizeof *c->names, by_name);
+    bool is_whole = c->n_names == 1 && !strchr(c->names[0], '=');
+    return ok && set_insert(c, n, 0, !is_whole);
+}
+
+/* A path in the place of a command, to be attached: "~/", or one that begins as no command does. */
+static bool is_dropped_path(const char *before, const chat_word *words, size_t n_words) {
+    size_t n = strcspn(before, " \t");
+    if (before[0] == '~') return before[1] == '/';
+    if (before[0] != '/') return false;
+    for (size_t i = 0; i < n_words; i++)
+        if (!strncmp(words[i].name, before, n)) return false;
+    return true;
+}
+
 bool chat_complete(chat_completion *c, const char *before, const chat_word *words, size_t n_words) {
     *c = (chat_completion){0};
     size_t n = strcspn(before, " \t");
+    if (is_dropped_path(before, words, n_words)) return complete_path(c, before);
     const char *value = before + n + strspn(before + n, " \t");
     bool ok = true;
     for (size_t i = 0; ok && before[0] == '/' && i < n_words; i++) {
@@ -113,6 +136,8 @@ bool chat_complete(chat_completion *c, const char *before, const chat_word *word
         if (before[n] && words[i].takes_path && strlen(words[i].name) == n &&
             !strncmp(words[i].name, before, n))
             return complete_path(c, value);
+        if (before[n] && words[i].values && strlen(words[i].name) == n && !strncmp(words[i].name, before, n))
+            return complete_value(c, value, words[i].values);
     }
     if (ok && c->n_names) qsort(c->names, c->n_names, sizeof *c->names, by_name);
     return ok && set_insert(c, n, 0, false);

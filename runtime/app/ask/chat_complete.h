@@ -10,6 +10,7 @@
 typedef struct chat_word {
     const char *name; /* "/image" */
     bool takes_path;
+    const char *const *values; /* what may follow otherwise, NULL-terminated; or NULL */
 } chat_word;
 
 typedef struct chat_completion {

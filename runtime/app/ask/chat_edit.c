@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -97,9 +98,26 @@ static unsigned char on_paste(EditLine *line, wint_t key) {
     return put ? CC_REFRESH : CC_ERROR;
 }
 
+static size_t columns_of(const char *name) {
+    wchar_t wide[256];
+    size_t n = mbstowcs(wide, name, 255);
+    int width = n < 255 ? wcswidth(wide, n) : -1;
+    return width < 0 ? strlen(name) : (size_t)width;
+}
+
 static void show_names(const chat_completion *c) {
+    struct winsize w;
+    size_t room = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80, at = 0;
     fputc('\n', stderr);
-    for (size_t i = 0; i < c->n_names && i < SHOWN_MAX; i++) fprintf(stderr, "%s  ", c->names[i]);
+    for (size_t i = 0; i < c->n_names && i < SHOWN_MAX; i++) {
+        size_t n = columns_of(c->names[i]);
+        if (at && at + n >= room) {
+            fputc('\n', stderr);
+            at = 0;
+        }
+        fprintf(stderr, "%s  ", c->names[i]);
+        at += n + 2;
+    }
     if (c->n_names > SHOWN_MAX) fprintf(stderr, "and %zu more", c->n_names - SHOWN_MAX);
     fputc('\n', stderr);
 }
@@ -126,14 +144,24 @@ static unsigned char on_tab(EditLine *line, wint_t key) {
 
 static void bind_keys(EditLine *line) {
     static const char *const keys[][2] = {
-        {"^C", "chat-interrupt"},     {"^Z", "chat-stop"},
-        {"\\e[200~", "chat-paste"},   {"^I", "chat-complete"},
-        {"^R", "em-inc-search-prev"}, {"\\e[H", "ed-move-to-beg"},
-        {"\\eOH", "ed-move-to-beg"},  {"\\e[1~", "ed-move-to-beg"},
-        {"\\e[7~", "ed-move-to-beg"}, {"\\e[F", "ed-move-to-end"},
-        {"\\eOF", "ed-move-to-end"},  {"\\e[4~", "ed-move-to-end"},
-        {"\\e[8~", "ed-move-to-end"}, {"\\e[3~", "ed-delete-next-char"},
-        {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
+        {"^C", "chat-interrupt"},
+        {"^Z", "chat-stop"},
+        {"\\e[200~", "chat-paste"},
+        {"^I", "chat-complete"},
+        {"^R", "em-inc-search-prev"},
+        {"^U", "vi-kill-line-prev"}, /* as a shell: what is before the cursor */
+        {"^W", "ed-delete-prev-word"},
+        {"\\e[H", "ed-move-to-beg"},
+        {"\\eOH", "ed-move-to-beg"},
+        {"\\e[1~", "ed-move-to-beg"},
+        {"\\e[7~", "ed-move-to-beg"},
+        {"\\e[F", "ed-move-to-end"},
+        {"\\eOF", "ed-move-to-end"},
+        {"\\e[4~", "ed-move-to-end"},
+        {"\\e[8~", "ed-move-to-end"},
+        {"\\e[3~", "ed-delete-next-char"},
+        {"\\e[1;5D", "ed-prev-word"},
+        {"\\e[1;5C", "em-next-word"},
     };
     /* el_set would copy the names and never free them. */
     el_wset(line, EL_ADDFN, L"chat-interrupt", L"Drops the line", on_interrupt);
@@ -155,6 +183,12 @@ static bool has_terminal(void) {
 void chat_edit_remember(chat_edit *e, const char *text) {
     HistEvent event;
     history(e->history, &event, H_ENTER, text);
+}
+
+void chat_edit_push(chat_edit *e, const char *keys) {
+    locale_t had = uselocale(e->utf8);
+    el_push(e->line, keys);
+    uselocale(had);
 }
 
 static bool start(chat_edit *e, const chat_history *past) {
@@ -240,6 +274,10 @@ sac_status chat_edit_read(chat_edit *e, const char *prompt, char **text, bool *i
 
 void chat_edit_remember(chat_edit *e, const char *text) {
     (void)e, (void)text;
+}
+
+void chat_edit_push(chat_edit *e, const char *keys) {
+    (void)e, (void)keys;
 }
 
 void chat_edit_close(chat_edit *e) {

@@ -17,6 +17,9 @@ chat_edit *chat_edit_open(const chat_history *history, const chat_word *words, s
  * input. *interrupted: Ctrl-C. */
 sac_status chat_edit_read(chat_edit *e, const char *prompt, char **text, bool *interrupted, sac_error *err);
 
+/* The next line begins with these keys. */
+void chat_edit_push(chat_edit *e, const char *keys);
+
 /* The next Up shows this. */
 void chat_edit_remember(chat_edit *e, const char *text);
 

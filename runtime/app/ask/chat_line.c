@@ -43,6 +43,10 @@ bool chat_line_has_history(const chat_line *l) {
     return l->edit != NULL;
 }
 
+void chat_line_push(chat_line *l, const char *keys) {
+    if (l->edit && *keys) chat_edit_push(l->edit, keys);
+}
+
 static sac_status read_plain(chat_line *l, const char *prompt, char **line, sac_error *err) {
     fputs(prompt, stderr);
     ssize_t n = getline(&l->plain, &l->plain_room, stdin);
@@ -71,8 +75,16 @@ static sac_status append(chat_line *l, const char *line, bool is_first, sac_erro
     return SAC_OK;
 }
 
+/* Whether a backslash that is none itself stands before the byte at i. */
+static bool is_escaped(const char *text, size_t i) {
+    size_t n = 0;
+    while (n < i && text[i - 1 - n] == '\\') n++;
+    return n % 2 == 1;
+}
+
+/* But for a blank that a backslash makes part of a path. */
 static void trim_end(chat_line *l, const char *blanks) {
-    while (l->n && strchr(blanks, l->text[l->n - 1])) l->text[--l->n] = 0;
+    while (l->n && strchr(blanks, l->text[l->n - 1]) && !is_escaped(l->text, l->n - 1)) l->text[--l->n] = 0;
 }
 
 static bool ends_in_quotes(const chat_line *l) {

@@ -18,6 +18,9 @@ sac_status chat_line_open(chat_line **out, const chat_word *words, size_t n_word
  * end of input. Ctrl-C with nothing typed: SAC_CANCELLED. */
 sac_status chat_line_read(chat_line *l, const char *prompt, char **text, sac_error *err);
 
+/* Keys that came while nobody read a line: the next line begins with them. Nothing without an editor. */
+void chat_line_push(chat_line *l, const char *keys);
+
 /* Whether Up brings back what was typed before. */
 bool chat_line_has_history(const chat_line *l);
 

@@ -8,6 +8,7 @@
 #include "caption_shard.h"
 #include "commands.h"
 #include "exit_code.h"
+#include "interrupt.h"
 #include "output.h"
 #include "report.h"
 #include "run_files.h"
@@ -115,7 +116,7 @@ static sac_status find_media_root(job *j, const char *batch_file, sac_error *err
 static sac_status open_job(job *j, char **words, int n_words, sac_error *err) {
     const settings *s = j->s;
     SAC_TRY(caption_shard_find(&j->shard, s->shard, s->shards, err));
-    SAC_TRY(caption_input_open(&j->in, words, n_words, err));
+    SAC_TRY(caption_input_open(&j->in, words, n_words, s->column, err));
     if (!s->out)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
     SAC_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
@@ -142,25 +143,36 @@ static sac_status open_model(job *j, sac_error *err) {
 
 /* NULL = nothing. */
 static json_t *skipped(const job *j) {
-    return j->in.kind == CAPTION_FOLDER ? j->in.sources[0].skipped : NULL;
+    return j->in.n_sources ? j->in.sources[0].skipped : NULL;
 }
 
 /* Totals are the shard's; "this_run" is what this process did. */
 static json_t *report(const job *j) {
     const caption_stats *t = &j->stats;
     double here = (double)(t->n_captions + t->n_errors);
-    return json_pack("{s:O, s:I, s:I, s:I, s:O, s:o, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, "
-                     "s:f, s:f, s:f, s:f}}",
-                     "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
-                     (json_int_t)j->records.n_captions, "failed", (json_int_t)j->records.n_errors, "errors",
-                     j->errors, "skipped", skipped(j) ? json_incref(skipped(j)) : json_object(), "complete",
-                     j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
-                     (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed",
-                     (json_int_t)t->n_errors, "seconds", t->seconds, "items_per_second",
-                     t->seconds > 0 ? here / t->seconds : 0, "frames", (json_int_t)t->frames, "prompt_tokens",
-                     (json_int_t)t->prompt_tokens, "visual_tokens", (json_int_t)t->visual_tokens, "tokens",
-                     (json_int_t)t->tokens, "media_s", t->media_s, "vision_s", t->vision_s, "prefill_s",
-                     t->prefill_s, "decode_s", t->decode_s);
+    return json_pack(
+        "{s:O, s:I, s:I, s:I, s:I, s:O, s:o, s:o, s:b, s:{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, "
+        "s:f, s:f, s:f, s:f}}",
+        "header", j->records.header, "items", (json_int_t)t->n_items, "captions",
+        (json_int_t)j->records.n_captions, "away", (json_int_t)j->records.n_away, "failed",
+        (json_int_t)j->records.n_errors, "errors", j->errors, "skipped",
+        skipped(j) ? json_incref(skipped(j)) : json_object(), "skipped_files",
+        skipped(j) ? json_incref(j->in.sources[0].skipped_files) : json_array(), "complete",
+        j->records.n_captions + j->records.n_errors == t->n_items, "this_run", "captions",
+        (json_int_t)t->n_captions, "done_before", (json_int_t)t->n_before, "failed", (json_int_t)t->n_errors,
+        "seconds", t->seconds, "items_per_second", t->seconds > 0 ? here / t->seconds : 0, "frames",
+        (json_int_t)t->frames, "prompt_tokens", (json_int_t)t->prompt_tokens, "visual_tokens",
+        (json_int_t)t->visual_tokens, "tokens", (json_int_t)t->tokens, "media_s", t->media_s, "vision_s",
+        t->vision_s, "prefill_s", t->prefill_s, "decode_s", t->decode_s);
+}
+
+/* From the first-th on, of n in all. */
+static void print_names(const json_t *names, size_t first, json_int_t n) {
+    enum { SHOWN = 8 };
+    size_t i = first;
+    for (; i < json_array_size(names) && i < first + SHOWN; i++)
+        printf("%s%s", i > first ? ", " : "", json_string_value(json_array_get(names, i)));
+    printf("%s\n", (json_int_t)i < n ? ", ... (more in report.json)" : "");
 }
 
 static void print_skipped(const job *j) {
@@ -176,6 +188,8 @@ static void print_skipped(const job *j) {
         comma = ", ";
     }
     printf(")\n");
+    printf("           ");
+    print_names(j->in.sources[0].skipped_files, 0, all);
 }
 
 static sac_status print_report(job *j, sac_error *err) {
@@ -197,8 +211,14 @@ static sac_status print_report(job *j, sac_error *err) {
         printf("           %s %s, the first: %s: %s\n", report_count(n), kind,
                json_string_value(json_array_get(json_object_get(e, "ids"), 0)),
                json_string_value(json_object_get(e, "first")));
+        if (n > 1) printf("           also ");
+        if (n > 1) print_names(json_object_get(e, "ids"), 1, n);
     }
     if (j->records.n_errors) printf("           all of them: %s/%s\n", j->folder, CAPTION_ERRORS_FILE);
+    if (j->records.n_away)
+        printf(
+            "away       %s of items that are not in the input now, or have changed: kept for their return\n",
+            report_counted(j->records.n_away, "caption"));
     print_skipped(j);
     return output_finish(err);
 }
@@ -221,6 +241,7 @@ static void say_start(const job *j) {
 static sac_status run_job(job *j, sac_error *err) {
     json_t *header;
     SAC_TRY(make_header(j, &header, err));
+    interrupt_goes_on();
     SAC_TRY(caption_records_open(&j->records, j->folder, header, &j->in, &j->shard, j->s->retry, err));
     SAC_TRY(caption_run(&j->r, &j->in, &j->shard, &j->how, &j->records, &j->stats, err));
     if (j->shard.count == 1) SAC_TRY(caption_output_write(&j->records, &j->s->format, j->s->out, err));
@@ -273,18 +294,36 @@ static sac_status print_merged(const settings *s, const caption_records *r, sac_
     return output_finish(err);
 }
 
+/* For a format that has pictures in it. */
+static sac_status open_merged_input(caption_records *r, caption_input *in, const settings *s, char **words,
+                                    int n_words, sac_error *err) {
+    const caption_shard whole = {.count = 1};
+    SAC_TRY(caption_input_open(in, words, n_words, s->column, err));
+    SAC_TRY(
+        caption_input_list(in, &whole, (size_t)json_integer_value(json_object_get(r->header, "limit")), err));
+    bool same = in->n_sources == r->n_sources;
+    for (size_t i = 0; same && i < r->n_sources; i++) same = in->sources[i].n_items == r->n_items[i];
+    r->input = in;
+    return same ? SAC_OK
+                : sac_fail(err, SAC_BAD_CONFIG, "merge: %s: not the input of this job, or it has changed",
+                           words[0]);
+}
+
 static sac_status merge(const settings *s, char **words, int n_words, sac_error *err) {
-    if (n_words != 1)
+    if (n_words < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "merge: one folder is expected, that of --out of the shards");
     caption_records r = {0};
+    caption_input in = {0};
     sac_error at_close;
     raise_file_limit();
     sac_status st = caption_formats_check(&s->format, NULL, err);
     if (st == SAC_OK) st = caption_records_merge(&r, words[0], err);
+    if (st == SAC_OK && n_words > 1) st = open_merged_input(&r, &in, s, words + 1, n_words - 1, err);
     if (st == SAC_OK) st = caption_output_write(&r, &s->format, s->out ? s->out : words[0], err);
     if (st == SAC_OK) st = print_merged(s, &r, err);
     if (st == SAC_OK) note_errors(&r);
     caption_records_close(&r, &at_close);
+    caption_input_free(&in);
     return st;
 }
 
@@ -296,14 +335,15 @@ static sac_status caption_command(const settings *s, char **words, int n_words, 
 const command command_caption = {
     .name = "caption",
     .mask = COMMAND_CAPTION,
-    .brief = "describe a folder, a manifest or tar shards of pictures and videos",
-    .synopsis = "[options] FOLDER|FILE.jsonl|SHARD.tar... --out DIR\n       saccade caption merge DIR",
-    .summary = "Describes the pictures and videos of a folder, a manifest ({\"image\": FILE} a line), "
-               "WebDataset shards or an\n"
-               "OpenAI batch file. A job that was stopped or killed goes on with the same command. A file "
-               "that cannot be\n"
-               "read is an error line of the result. 'merge' proves that all shards are whole and writes the "
-               "results.",
+    .brief = "describe a folder, list or tar shards of pictures and videos",
+    .synopsis = "[options] FOLDER|LIST|SHARD.tar...|PICTURE... --out DIR\n"
+                "       saccade caption merge DIR [INPUT]",
+    .summary =
+        "Describes the pictures and videos of a folder, a manifest ({\"image\": FILE} a line), a CSV file,\n"
+        "a list of names, WebDataset shards, an OpenAI batch file, or those that are named. A job that was\n"
+        "stopped or killed goes on with the same command, and does what came to its input since. A file\n"
+        "that cannot be read is an error line of the result. 'merge' proves that all shards are whole and\n"
+        "writes the results.",
     .examples = "  saccade caption photos --out captions\n"
                 "  saccade caption photos --ask \"Describe the scene in one sentence.\" \\\n"
                 "    --format text --out captions\n"
@@ -311,6 +351,7 @@ const command command_caption = {
                 "    --format jsonl --format tar --out cc3m-captions\n"
                 "  saccade caption items.jsonl --shard 0/4 --out captions  # and 1/4, 2/4, 3/4\n"
                 "  saccade caption merge captions --format coco\n"
+                "  saccade caption 'photos/*.jpg' more.png --format webdataset --out captions\n"
                 "  saccade caption batch_input.jsonl --out results  # OpenAI's batch format\n",
     .run = caption_command,
 };

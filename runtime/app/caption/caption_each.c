@@ -1,4 +1,5 @@
 #include "caption_each.h"
+#include "caption_seen.h"
 #include "run_files.h"
 #include "status.h"
 

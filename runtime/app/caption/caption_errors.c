@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDS_MAX = 5 };
+enum { IDS_MAX = 1000 };
 
 typedef struct lister {
     const caption_records *r;

@@ -6,7 +6,7 @@
 
 #define CAPTION_ERRORS_FILE "failed.jsonl"
 
-/* {"BAD_FILE": {"items": 2, "first": text, "ids": [the first few]}, ...}: of all records that are errors, those of
+/* {"BAD_FILE": {"items": 2, "first": text, "ids": [the first 1000]}, ...}: of all records that are errors, those of
  * earlier runs too, in the order of the input. All of them go to folder/CAPTION_ERRORS_FILE, {"source", "id", "error":
  * {"status", "text"}} a line; where nothing failed there is no such file. */
 sac_status caption_errors(const caption_records *r, const char *folder, json_t **errors, sac_error *err);

@@ -1,6 +1,7 @@
 /* caption_folder.c - the pictures and videos of a folder and of the folders in it, in order of path. */
 #define _GNU_SOURCE
 #include "caption_list.h"
+#include "report_value.h"
 #include "status.h"
 
 #include <ctype.h>
@@ -19,11 +20,6 @@ static int by_id(const void *a, const void *b) {
     return strcmp(((const caption_item *)a)->id, ((const caption_item *)b)->id);
 }
 
-static caption_media media_of_name(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && name[0] != '.' ? caption_media_of(dot + 1) : CAPTION_NO_MEDIA;
-}
-
 /* What a file that is left out is counted under: its ending in small letters. */
 static void ending_of(const char *name, char ending[16]) {
     const char *dot = strrchr(name, '.');
@@ -35,11 +31,15 @@ static void ending_of(const char *name, char ending[16]) {
     if (n) ending[n] = 0;
 }
 
-static sac_status count_skipped(caption_source *s, const char *name, sac_error *err) {
+sac_status caption_skip(caption_source *s, const char *name, const char *path, sac_error *err) {
     enum { KINDS_MAX = 100 };
     char ending[16];
     if (name[0] == '.') return SAC_OK;
     if (!s->skipped && !(s->skipped = json_object())) return sac_fail_no_memory(err);
+    if (!s->skipped_files && !(s->skipped_files = json_array())) return sac_fail_no_memory(err);
+    if (json_array_size(s->skipped_files) < CAPTION_SKIPPED_MAX &&
+        json_array_append_new(s->skipped_files, report_text(path)))
+        return sac_fail_no_memory(err);
     ending_of(name, ending);
     json_t *n = json_object_get(s->skipped, ending);
     if (!n && json_object_size(s->skipped) >= KINDS_MAX)
@@ -70,6 +70,13 @@ static sac_status refuse_empty(const caption_source *s, sac_error *err) {
     return sac_fail(err, SAC_BAD_FILE, "%s: no pictures or videos in this folder", s->path);
 }
 
+static int64_t mtime_of(const FTSENT *e) {
+    struct stat info = {0}; /* of a link's own file; a job may not have it now */
+    if (e->fts_info == FTS_F) info = *e->fts_statp;
+    if (e->fts_info != FTS_F && stat(e->fts_path, &info)) return 0;
+    return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+}
+
 /* Links to files are followed, links to folders are not (they may lead in a circle). */
 static sac_status add_entry(caption_source *s, FTS *walk, FTSENT *e, size_t root, sac_error *err) {
     const char *below = e->fts_path + root;
@@ -80,9 +87,11 @@ static sac_status add_entry(caption_source *s, FTS *walk, FTSENT *e, size_t root
         return SAC_OK;
     case FTS_F:
     case FTS_SL:
-        if (media_of_name(e->fts_name) == CAPTION_NO_MEDIA) return count_skipped(s, e->fts_name, err);
+        if (caption_media_of_path(e->fts_name) == CAPTION_NO_MEDIA)
+            return caption_skip(s, e->fts_name, below, err);
         SAC_TRY(
             caption_add(s, below, strlen(below), 0, e->fts_info == FTS_F ? e->fts_statp->st_size : 0, err));
+        s->items[s->n_items - 1].mtime_ns = mtime_of(e);
         if (!strcmp(s->items[s->n_items - 1].id, below)) return SAC_OK;
         return caption_spoil(s, NULL, err, "its name is not a text (UTF-8 without control characters)");
     case FTS_DNR:

@@ -1,31 +1,47 @@
 #define _GNU_SOURCE
 #include "caption_input.h"
 #include "hash.h"
-#include "input.h"
+#include "intake_media.h"
 #include "status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 const char *caption_kind_name(caption_kind kind) {
-    static const char *const names[] = {"folder", "manifest", "batch", "webdataset"};
+    static const char *const names[] = {"folder", "manifest", "batch", "webdataset", "files", "csv", "list"};
     return names[kind];
 }
 
 caption_media caption_media_of(const char *ending) {
     static const char *const images[] = {"jpg", "jpeg", "png", "webp", "bmp", "gif"};
+    static const struct {
+        const char *ending, *format;
+    } others[] = {{"tif", "TIFF"},      {"tiff", "TIFF"},     {"heic", "HEIC"},     {"heif", "HEIC"},
+                  {"hif", "HEIC"},      {"avif", "AVIF"},     {"jp2", "JPEG 2000"}, {"j2k", "JPEG 2000"},
+                  {"jpf", "JPEG 2000"}, {"jpx", "JPEG 2000"}, {"jxl", "JPEG XL"}};
     static const char *const videos[] = {"mp4", "mkv", "webm", "mov", "avi", "m4v"};
     for (size_t i = 0; i < SAC_COUNT(images); i++)
         if (!strcasecmp(ending, images[i])) return CAPTION_IMAGE;
+    for (size_t i = 0; i < SAC_COUNT(others); i++) /* of libraries that a build may be without */
+        if (!strcasecmp(ending, others[i].ending) && intake_can_read(others[i].format)) return CAPTION_IMAGE;
     for (size_t i = 0; i < SAC_COUNT(videos); i++)
         if (!strcasecmp(ending, videos[i])) return CAPTION_VIDEO;
     return CAPTION_NO_MEDIA;
+}
+
+caption_media caption_media_of_path(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && *name != '.' ? caption_media_of(dot + 1) : CAPTION_NO_MEDIA;
+}
+
+char *caption_item_path(const caption_source *s, const caption_item *item) {
+    char *path;
+    if (item->path) return strdup(item->path);
+    return asprintf(&path, "%s/%s", s->path, item->id) < 0 ? NULL : path;
 }
 
 /* ---------------------------------------------------------------- items */
@@ -111,116 +127,20 @@ sac_status caption_spoil(caption_source *s, const char *id, sac_error *err, cons
     return SAC_OK;
 }
 
-/* ---------------------------------------------------------------- sources */
-
-static sac_status add_source(caption_input *in, const char *path, sac_error *err) {
-    caption_source *sources = realloc(in->sources, (in->n_sources + 1) * sizeof *sources);
-    if (!sources) return sac_fail_no_memory(err);
-    in->sources = sources;
-    char *copy = strdup(path);
-    if (!copy) return sac_fail_no_memory(err);
-    for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/';) copy[--n] = 0;
-    const char *slash = strrchr(copy, '/');
-    sources[in->n_sources++] = (caption_source){.path = copy, .name = slash && slash[1] ? slash + 1 : copy};
-    return SAC_OK;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcasecmp(text + n - m, end);
-}
-
-static bool is_tar_name(const char *path) {
-    return ends_with(path, ".tar") || ends_with(path, ".tar.gz") || ends_with(path, ".tgz") ||
-           ends_with(path, ".tar.zst");
-}
-
-/* "name-{000..146}.tar", as WebDataset names shards; the numbers have as many digits as are written. */
-static sac_status add_tars(caption_input *in, const char *path, sac_error *err) {
-    enum { SHARDS_MAX = 1000000 };
-    int head, digits, tail, to_digits;
-    unsigned long from, to;
-    const char *open = strchr(path, '{');
-    if (!open) return add_source(in, path, err);
-    if (sscanf(open, "{%n%lu%n..%n%lu%n}", &head, &from, &digits, &tail, &to, &to_digits) != 2 ||
-        open[to_digits] != '}' || to < from || to - from >= SHARDS_MAX || strchr(open + to_digits, '{'))
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: expected one {FIRST..LAST}, like {000..146}", path);
-    int width = digits - head > 20 ? 20 : digits - head;
-    for (unsigned long i = from; i <= to; i++) {
-        char *name;
-        if (asprintf(&name, "%.*s%0*lu%s", (int)(open - path), path, width, i, open + to_digits + 1) < 0)
-            return sac_fail_no_memory(err);
-        sac_status st = add_source(in, name, err);
-        free(name);
-        if (st != SAC_OK) return st;
-    }
-    return SAC_OK;
-}
-
-static sac_status check_tars(const caption_input *in, sac_error *err) {
-    for (size_t i = 0; i < in->n_sources; i++)
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(in->sources[i].name, in->sources[k].name))
-                return sac_fail(err, SAC_BAD_ARGUMENT, "%s and %s have the same name: results go by it",
-                                in->sources[k].path, in->sources[i].path);
-    return SAC_OK;
-}
-
-/* A batch file says so in its first line. */
-static sac_status kind_of_lines(const char *path, caption_kind *kind, sac_error *err) {
-    FILE *f;
-    SAC_TRY(input_open(&f, path, false, err));
-    char start[4096];
-    size_t n = fread(start, 1, sizeof start - 1, f);
-    fclose(f);
-    start[n] = 0;
-    start[strcspn(start, "\n")] = 0;
-    *kind = strstr(start, "\"custom_id\"") ? CAPTION_REQUESTS : CAPTION_MANIFEST;
-    return SAC_OK;
-}
-
-static sac_status one_input(caption_input *in, const char *path, sac_error *err) {
-    struct stat st;
-    if (stat(path, &st)) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
-    in->kind = CAPTION_FOLDER;
-    if (!S_ISDIR(st.st_mode)) {
-        if (!ends_with(path, ".jsonl") && !ends_with(path, ".ndjson"))
-            return sac_fail(
-                err, SAC_BAD_ARGUMENT,
-                "%s: expected a folder, a .jsonl file or tar shards (.tar, .tar.gz, .tgz, .tar.zst)", path);
-        SAC_TRY(kind_of_lines(path, &in->kind, err));
-    }
-    return add_source(in, path, err);
-}
-
-sac_status caption_input_open(caption_input *in, char **paths, int n_paths, sac_error *err) {
-    *in = (caption_input){0};
-    if (n_paths < 1)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "no input: a folder, a .jsonl file or tar shards");
-    if (!is_tar_name(paths[0])) {
-        if (n_paths == 1) return one_input(in, paths[0], err);
-        return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "one folder, one .jsonl file or tar shards are expected, found '%.60s' and '%.60s'",
-                        paths[0], paths[1]);
-    }
-    in->kind = CAPTION_TAR;
-    for (int i = 0; i < n_paths; i++) {
-        if (!is_tar_name(paths[i]))
-            return sac_fail(err, SAC_BAD_ARGUMENT, "%s: not a tar, as '%.60s' is", paths[i], paths[0]);
-        SAC_TRY(add_tars(in, paths[i], err));
-    }
-    return check_tars(in, err);
-}
-
 void caption_input_free(caption_input *in) {
     for (size_t i = 0; i < in->n_sources; i++) {
         caption_source *s = &in->sources[i];
         for (size_t k = 0; k < s->n_items; k++) {
             free(s->items[k].id);
             free(s->items[k].error);
+            free(s->items[k].path);
         }
         free(s->items);
         json_decref(s->skipped);
+        json_decref(s->skipped_files);
+        json_decref(s->columns);
+        for (size_t k = 0; k < s->n_files; k++) free(s->files[k].path);
+        free(s->files);
         free(s->path);
     }
     free(in->sources);

@@ -1,7 +1,8 @@
-/* caption_lines.c - a file with an item a line: a manifest, or OpenAI's batch requests. Only where each line
+/* caption_lines.c - a file with an item a line: a manifest, OpenAI's batch requests, a list of names; or a row (CSV). Only where each line
  * lies is kept; it is read again when its turn comes. */
 #define _GNU_SOURCE
 #include "caption_list.h"
+#include "caption_table.h"
 #include "hash.h"
 #include "status.h"
 
@@ -14,8 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a path begins is no part of a name. */
-static const char *without_root(const char *path) {
+const char *caption_without_root(const char *path) {
     for (;;) {
         if (*path == '/')
             path++;
@@ -35,7 +35,7 @@ static const char *id_of(const json_t *line, caption_kind kind) {
     for (size_t i = 0; !id && i < SAC_COUNT(keys); i++) {
         const json_t *v = json_object_get(line, keys[i]);
         if (json_is_array(v)) v = json_array_get(v, 0);
-        if (json_is_string(v)) id = without_root(json_string_value(v));
+        if (json_is_string(v)) id = caption_without_root(json_string_value(v));
     }
     return id;
 }
@@ -43,16 +43,15 @@ static const char *id_of(const json_t *line, caption_kind kind) {
 static sac_status add_line(caption_source *s, caption_kind kind, const char *text, size_t n, int64_t at,
                            size_t number, sac_error *err) {
     char place[400];
-    json_error_t e;
-    json_t *line = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    char *why;
+    json_t *line = caption_row_json(s, kind, text, n, &why);
     const char *id = json_is_object(line) ? id_of(line, kind) : NULL;
     snprintf(place, sizeof place, "%.300s:%zu", s->name, number);
     const char *name = id ? id : place;
     sac_status st = caption_add(s, name, strlen(name), at, (int64_t)n, err);
-    if (st == SAC_OK && !line)
-        st = json_error_code(&e) == json_error_out_of_memory
-                 ? sac_fail_no_memory(err)
-                 : caption_spoil(s, place, err, "not JSON: %s", e.text);
+    if (!line && !why) st = sac_fail_no_memory(err);
+    if (st == SAC_OK && !line) st = caption_spoil(s, place, err, "%s", why);
+    if (!line) free(why);
     if (st == SAC_OK && !id)
         st = caption_spoil(s, place, err,
                            kind == CAPTION_REQUESTS
@@ -69,20 +68,29 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
 static sac_status list_text(caption_source *s, caption_kind kind, const char *text, size_t n_bytes,
                             sac_error *err) {
     size_t number = 0;
-    bool marked = n_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3);
+    bool marked = n_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3), headed = kind != CAPTION_CSV;
     for (size_t at = marked ? 3 : 0, next; at < n_bytes; at = next) {
         const char *stop = memchr(text + at, '\n', n_bytes - at);
         size_t end = stop ? (size_t)(stop - text) : n_bytes;
+        if (kind == CAPTION_CSV) end = at + caption_csv_record(text + at, n_bytes - at, s->separator);
         next = end + 1;
         number++;
-        while (end > at && strchr("\r \t", text[end - 1]) && text[end - 1]) end--;
+        const char *blank = kind == CAPTION_CSV ? "\r" : "\r \t"; /* a tab ends a field */
+        while (end > at && strchr(blank, text[end - 1]) && text[end - 1]) end--;
         if (end == at) continue;
         if (end - at > CAPTION_LINE_MAX_BYTES)
             return sac_fail(err, SAC_BAD_FILE, "%s:%zu: a line of more than %zu bytes", s->path, number,
                             CAPTION_LINE_MAX_BYTES);
+        if (!headed) {
+            SAC_TRY(caption_csv_header(s, text + at, end - at, err));
+            headed = true;
+            continue;
+        }
         SAC_TRY(add_line(s, kind, text + at, end - at, (int64_t)at, number, err));
     }
-    return s->n_items ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: holds no line", s->path);
+    return s->n_items ? SAC_OK
+                      : sac_fail(err, SAC_BAD_FILE, "%s: holds no %s", s->path,
+                                 kind == CAPTION_CSV && headed ? "row under its header" : "line");
 }
 
 /* Mapped: pictures may travel in the lines, and the file is then larger than memory. */

@@ -53,14 +53,16 @@ static sac_status spoil_repeated(caption_source *s, sac_error *err) {
 /* ---------------------------------------------------------------- listing */
 
 static sac_status list_source(caption_input *in, caption_source *s, size_t limit, sac_error *err) {
-    sac_status st = in->kind == CAPTION_FOLDER ? caption_list_folder(s, err)
-                    : in->kind == CAPTION_TAR  ? caption_list_tar(s, err)
-                                               : caption_list_lines(s, in->kind, err);
+    sac_status st = in->kind == CAPTION_FOLDER  ? caption_list_folder(s, err)
+                    : in->kind == CAPTION_FILES ? caption_list_files(s, err)
+                    : in->kind == CAPTION_TAR   ? caption_list_tar(s, err)
+                                                : caption_list_lines(s, in->kind, err);
     if (st == SAC_OK) st = spoil_repeated(s, err);
     if (st != SAC_OK) return st;
     for (size_t i = limit; i < s->n_items; i++) {
         free(s->items[i].id);
         free(s->items[i].error);
+        free(s->items[i].path);
     }
     if (s->n_items > limit) s->n_items = limit;
     for (size_t i = 0; i < s->n_items; i++) {
@@ -71,6 +73,7 @@ static sac_status list_source(caption_input *in, caption_source *s, size_t limit
         s->ids_hash = sac_hash_quick(s->ids_hash, &id, sizeof id);
         s->content_hash = sac_hash_quick(s->content_hash, &id, sizeof id);
         s->content_hash = sac_hash_quick(s->content_hash, &item->n_bytes, sizeof item->n_bytes);
+        s->content_hash = sac_hash_quick(s->content_hash, &item->mtime_ns, sizeof item->mtime_ns);
     }
     s->listed = true;
     return SAC_OK;
@@ -91,12 +94,14 @@ static bool splits_sources(caption_kind kind, size_t n_sources, const caption_sh
 }
 
 sac_status caption_input_list(caption_input *in, const caption_shard *shard, size_t limit, sac_error *err) {
-    bool by_source = in->by_source = splits_sources(in->kind, in->n_sources, shard) && !limit;
+    bool by_source = in->by_source = splits_sources(in->kind, in->n_sources, shard);
     size_t left = limit ? limit : SIZE_MAX;
     if (in->kind == CAPTION_TAR) SAC_TRY(check_any_tar(in, err));
     for (size_t i = 0; i < in->n_sources; i++) {
-        if (by_source && !caption_is_mine(shard, true, i, "")) continue;
-        SAC_TRY(list_source(in, &in->sources[i], left, err));
+        /* which items are the first `limit` is known only when those before them were counted */
+        if (by_source && !limit && !caption_is_mine(shard, true, i, "")) continue;
+        if (left) SAC_TRY(list_source(in, &in->sources[i], left, err));
+        in->sources[i].listed = true;
         left -= limit ? in->sources[i].n_items : 0;
     }
     return SAC_OK;

@@ -140,6 +140,7 @@ static sac_status on_merged_header(merger *m, json_t *line, sac_error *err) {
 static sac_status on_merged(void *ctx, const journal_line *line, sac_error *err) {
     merger *m = ctx;
     if (line->number == 1) return on_merged_header(m, line->json, err);
+    if (caption_is_away(line->json)) return SAC_OK;
     size_t source, index;
     caption_place *p = caption_find_place(m->r, line->json, &source, &index);
     const char *id = json_string_value(json_object_get(line->json, "id"));

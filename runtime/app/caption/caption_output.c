@@ -109,6 +109,7 @@ static const format formats_known[] = {{"jsonl", write_jsonl},
                                        {"coco", write_coco},
                                        {"text", caption_write_text},
                                        {"tar", caption_write_tars},
+                                       {"webdataset", caption_write_samples},
                                        {"batch", caption_write_batch}};
 
 static const format *find_format(const char *name) {
@@ -123,8 +124,9 @@ sac_status caption_formats_check(const text_list *formats, const char *input, sa
         const char *name = formats->items[i];
         if (!find_format(name))
             return sac_fail(err, SAC_BAD_ARGUMENT,
-                            "--format: expected jsonl, coco, text, tar or batch, found '%.40s'", name);
-        if (is_batch && (!strcmp(name, "text") || !strcmp(name, "tar")))
+                            "--format: expected jsonl, coco, text, tar, webdataset or batch, found '%.40s'",
+                            name);
+        if (is_batch && (!strcmp(name, "text") || !strcmp(name, "tar") || !strcmp(name, "webdataset")))
             return sac_fail(err, SAC_BAD_ARGUMENT,
                             "--format %s: a batch's custom_id is not the name of a file", name);
     }

@@ -1,12 +1,10 @@
-/* caption_output_files.c - results that are many files, or members of a tar; and OpenAI's batch results. */
+/* caption_output_files.c - results that are many files; and OpenAI's batch results. */
 #define _GNU_SOURCE
 #include "caption_each.h"
 #include "caption_output.h"
 #include "run_files.h"
 #include "status.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,118 +92,6 @@ sac_status caption_write_text(const caption_records *r, const char *folder, sac_
         json_decref(t.taken);
         free(own);
     }
-    free(below);
-    return st;
-}
-
-/* ---------------------------------------------------------------- tar */
-
-typedef struct tar {
-    draft f;
-    struct archive *a;
-    sac_error *err;
-    bool failed; /* by a write, which filled err */
-} tar;
-
-static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size_t n) {
-    tar *t = ctx;
-    (void)a;
-    if (caption_file_write(&t->f, bytes, n, t->err) == SAC_OK) return (la_ssize_t)n;
-    t->failed = true;
-    return -1;
-}
-
-static sac_status add_member(tar *t, const char *key, const char *ending, const char *text, size_t n,
-                             sac_error *err) {
-    char *name;
-    if (asprintf(&name, "%s.%s", key, ending) < 0) return sac_fail_no_memory(err);
-    struct archive_entry *e = archive_entry_new();
-    bool ok = e != NULL;
-    if (ok) {
-        archive_entry_set_pathname(e, name);
-        archive_entry_set_size(e, (la_int64_t)n);
-        archive_entry_set_filetype(e, AE_IFREG);
-        archive_entry_set_perm(e, 0644);
-        archive_entry_set_mtime(e, 0, 0); /* the same records, the same bytes */
-        ok =
-            archive_write_header(t->a, e) == ARCHIVE_OK && archive_write_data(t->a, text, n) == (la_ssize_t)n;
-    }
-    archive_entry_free(e);
-    free(name);
-    if (ok) return SAC_OK;
-    return t->failed
-               ? err->status
-               : sac_fail(err, SAC_IO, "%s: cannot be written: %s", t->f.part, archive_error_string(t->a));
-}
-
-static sac_status on_tar(void *ctx, size_t source, const json_t *json, const char *text, size_t n,
-                         sac_error *err) {
-    tar *t = ctx;
-    const json_t *caption = json_object_get(json, "caption");
-    const char *id = json_string_value(json_object_get(json, "id"));
-    (void)source;
-    if (caption)
-        SAC_TRY(add_member(t, id, "txt", json_string_value(caption), json_string_length(caption), err));
-    return add_member(t, id, "json", text, n, err);
-}
-
-/* Every member of a tar with hdrcharset has a header that GNU tar warns about, so it is there for names that
- * need it: without it libarchive would translate them to the locale's characters and back. */
-static sac_status on_name(void *ctx, size_t source, const json_t *json, const char *text, size_t n,
-                          sac_error *err) {
-    bool *ascii = ctx;
-    (void)source;
-    (void)text;
-    (void)n;
-    (void)err;
-    for (const char *p = json_string_value(json_object_get(json, "id")); *p; p++)
-        if ((unsigned char)*p >= 0x80) *ascii = false;
-    return SAC_OK;
-}
-
-/* x.tar.gz gives x.tar: captions are small. */
-static char *tar_name(const caption_records *r, size_t source) {
-    const char *kind = json_string_value(json_object_get(r->header, "input")),
-               *name = caption_source_name(r, source);
-    char *out;
-    if (!kind || strcmp(kind, "webdataset")) return strdup("captions.tar");
-    size_t n = strlen(name);
-    static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
-    for (size_t i = 0; i < SAC_COUNT(endings); i++) {
-        size_t m = strlen(endings[i]);
-        if (n > m && !strcasecmp(name + n - m, endings[i]))
-            return asprintf(&out, "%.*s.tar", (int)(n - m), name) < 0 ? NULL : out;
-    }
-    return asprintf(&out, "%s.tar", name) < 0 ? NULL : out;
-}
-
-static sac_status write_tar(const caption_records *r, size_t source, const char *folder, sac_error *err) {
-    char *name = tar_name(r, source);
-    tar t = {.err = err};
-    sac_status st = name ? caption_file_open(&t.f, folder, name, err) : sac_fail_no_memory(err);
-    free(name);
-    bool ascii = true;
-    if (st == SAC_OK) st = caption_each(r, source, on_name, &ascii, err);
-    if (st == SAC_OK && !(t.a = archive_write_new())) st = sac_fail_no_memory(err);
-    if (st == SAC_OK) {
-        archive_write_set_format_pax_restricted(t.a);
-        if (!ascii) archive_write_set_option(t.a, "pax", "hdrcharset", "BINARY");
-        if (archive_write_open(t.a, &t, NULL, on_bytes, NULL) != ARCHIVE_OK) st = sac_fail_no_memory(err);
-    }
-    if (st == SAC_OK) st = caption_each(r, source, on_tar, &t, err);
-    if (st == SAC_OK && archive_write_close(t.a) != ARCHIVE_OK)
-        st = t.failed ? err->status : sac_fail(err, SAC_IO, "%s: %s", t.f.part, archive_error_string(t.a));
-    if (t.a && st != SAC_OK) archive_write_fail(t.a);
-    archive_write_free(t.a);
-    return caption_file_close(&t.f, st, err);
-}
-
-sac_status caption_write_tars(const caption_records *r, const char *folder, sac_error *err) {
-    char *below = run_files_path(folder, "tar");
-    sac_status st = below ? run_files_make_folder(below, err) : sac_fail_no_memory(err);
-    for (size_t s = 0; st == SAC_OK && s < r->n_sources; s++)
-        if (r->places[s]) st = write_tar(r, s, below, err);
-    if (st == SAC_OK) run_files_sync_folder(below);
     free(below);
     return st;
 }

@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "caption_records.h"
+#include "caption_seen.h"
 #include "status.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +36,11 @@ uint16_t caption_state_of(const json_t *line) {
     return json_is_string(json_object_get(line, "caption")) ? 1 : 0;
 }
 
+bool caption_is_away(const json_t *line) {
+    return caption_state_of(line) == 1 && json_is_string(json_object_get(line, "source")) &&
+           json_is_string(json_object_get(line, "id"));
+}
+
 caption_place *caption_find_place(const caption_records *r, const json_t *line, size_t *source,
                                   size_t *index) {
     const json_t *s = json_object_get(line, "source"), *i = json_object_get(line, "index");
@@ -48,12 +53,12 @@ caption_place *caption_find_place(const caption_records *r, const json_t *line, 
 
 /* What the item was known by goes into the line: CAPTION_SEEN_KEY. */
 sac_status caption_records_add(caption_records *r, size_t source, size_t index, const json_t *record,
-                               sac_error *err) {
+                               uint64_t content, sac_error *err) {
     caption_place *p = &r->places[source][index];
-    char seen[17];
+    char seen[CAPTION_SEEN_BYTES];
     int64_t at;
     size_t n;
-    snprintf(seen, sizeof seen, "%016" PRIx64, r->input->sources[source].items[index].seen);
+    caption_seen_text(&r->input->sources[source].items[index], content, seen);
     json_t *line = json_copy((json_t *)record);
     sac_status st = line && !json_object_set_new(line, CAPTION_SEEN_KEY, json_string(seen))
                         ? journal_write(&r->journals[0], line, 9, &at, &n, err)
@@ -68,7 +73,11 @@ sac_status caption_records_add(caption_records *r, size_t source, size_t index, 
 
 sac_status caption_records_read(const caption_records *r, size_t source, size_t index, char **text,
                                 size_t *n_bytes, sac_error *err) {
-    const caption_place *p = &r->places[source][index];
+    return caption_records_read_at(r, &r->places[source][index], text, n_bytes, err);
+}
+
+sac_status caption_records_read_at(const caption_records *r, const caption_place *p, char **text,
+                                   size_t *n_bytes, sac_error *err) {
     const journal_file *j = &r->journals[p->shard];
     *text = malloc((size_t)p->n_bytes + 1);
     if (!*text) return sac_fail_no_memory(err);

@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
 #include "caption_request.h"
+#include "caption_seen.h"
+#include "caption_table.h"
 #include "status.h"
 
 #include <errno.h>
@@ -26,28 +28,24 @@ static sac_status ask(caption_request *q, const caption_how *how, caption_media 
     return conversation_add_text(&q->c, text, strlen(text), err);
 }
 
-static caption_media media_of_path(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot ? caption_media_of(dot + 1) : CAPTION_NO_MEDIA;
-}
-
-static sac_status read_from_folder(caption_reader *r, const caption_source *s, const caption_item *item,
-                                   caption_request *q, sac_error *err) {
-    caption_media media = media_of_path(item->id);
-    char *path;
-    if (asprintf(&path, "%s/%s", s->path, item->id) < 0) return sac_fail_no_memory(err);
+static sac_status read_file_item(caption_reader *r, const caption_source *s, const caption_item *item,
+                                 caption_request *q, sac_error *err) {
+    char *path = caption_item_path(s, item);
+    if (!path) return sac_fail_no_memory(err);
+    caption_media media = caption_media_of_path(path);
     sac_status st = begin(q, r->how, err);
     if (st == SAC_OK)
         st = caption_request_add_file(q, r->how, media == CAPTION_VIDEO ? MEDIA_VIDEO : MEDIA_IMAGE, path,
                                       err);
+    q->content = caption_content_hash(path);
     free(path);
     return st == SAC_OK ? ask(q, r->how, media, NULL, err) : st;
 }
 
 /* ---------------------------------------------------------------- lines */
 
-static sac_status read_line(caption_reader *r, const caption_source *s, const caption_item *item,
-                            json_t **line, sac_error *err) {
+sac_status caption_read_line(caption_reader *r, const caption_source *s, const caption_item *item,
+                             json_t **line, sac_error *err) {
     size_t n = (size_t)item->n_bytes, got = 0;
     if (r->lines_fd < 0) r->lines_fd = open(s->path, O_RDONLY | O_CLOEXEC);
     if (r->lines_fd < 0) return sac_fail(err, SAC_IO, "%s: %s", s->path, strerror(errno));
@@ -58,27 +56,32 @@ static sac_status read_line(caption_reader *r, const caption_source *s, const ca
         if (more <= 0) break;
         got += (size_t)more;
     }
-    *line = got == n ? json_loadb(text, n, 0, NULL) : NULL;
+    char *why;
+    *line = got == n ? caption_row_json(s, r->in->kind, text, n, &why) : NULL;
+    if (got == n && !*line) free(why);
     free(text);
     return json_is_object(*line) ? SAC_OK
                                  : sac_fail(err, SAC_IO, "%s: has changed while it was worked on", s->path);
+}
+
+char *caption_path_beside(const char *manifest, const char *name) {
+    const char *slash = strrchr(manifest, '/');
+    char *path;
+    if (*name == '/' || !slash) return strdup(name);
+    return asprintf(&path, "%.*s/%s", (int)(slash - manifest), manifest, name) < 0 ? NULL : path;
 }
 
 /* "FILE", or a list of them; relative to the manifest's folder. */
 static sac_status add_files(caption_request *q, const caption_how *how, const char *manifest, media_kind kind,
                             const json_t *value, sac_error *err) {
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
-    const char *slash = strrchr(manifest, '/');
     if (!n) return sac_fail(err, SAC_BAD_FILE, "expected the name of a file, found an empty list");
     for (size_t i = 0; i < n; i++) {
         const char *name = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
-        char *path;
         if (!name || !*name)
             return sac_fail(err, SAC_BAD_FILE, "expected the name of a file, or a list of names");
-        int made = *name == '/' || !slash
-                       ? asprintf(&path, "%s", name)
-                       : asprintf(&path, "%.*s/%s", (int)(slash - manifest), manifest, name);
-        if (made < 0) return sac_fail_no_memory(err);
+        char *path = caption_path_beside(manifest, name);
+        if (!path) return sac_fail_no_memory(err);
         sac_status st = caption_request_add_file(q, how, kind, path, err);
         free(path);
         if (st != SAC_OK) return st;
@@ -88,14 +91,12 @@ static sac_status add_files(caption_request *q, const caption_how *how, const ch
 
 static sac_status add_frames(caption_request *q, const caption_how *how, const char *manifest,
                              const json_t *value, sac_error *err) {
-    const char *name = json_string_value(value), *slash = strrchr(manifest, '/');
-    char *path;
+    const char *name = json_string_value(value);
     if (!name)
         return sac_fail(err, SAC_BAD_FILE,
                         "frames: expected a folder or a list, as --frames of 'ask' takes them");
-    if ((*name == '/' || !slash ? asprintf(&path, "%s", name)
-                                : asprintf(&path, "%.*s/%s", (int)(slash - manifest), manifest, name)) < 0)
-        return sac_fail_no_memory(err);
+    char *path = caption_path_beside(manifest, name);
+    if (!path) return sac_fail_no_memory(err);
     sac_status st =
         conversation_add_media(&q->c, &(media_item){.kind = MEDIA_FRAMES, .path = path}, how->s, err);
     free(path);
@@ -124,7 +125,7 @@ static sac_status read_manifest_line(caption_reader *r, const caption_source *s,
 static sac_status read_from_lines(caption_reader *r, const caption_source *s, const caption_item *item,
                                   caption_request *q, sac_error *err) {
     json_t *line = NULL;
-    sac_status st = read_line(r, s, item, &line, err);
+    sac_status st = caption_read_line(r, s, item, &line, err);
     if (st == SAC_OK)
         st = r->in->kind == CAPTION_REQUESTS ? caption_request_openai(q, r->how, line, err)
                                              : read_manifest_line(r, s, line, q, err);
@@ -135,7 +136,7 @@ static sac_status read_from_lines(caption_reader *r, const caption_source *s, co
 /* ---------------------------------------------------------------- tars */
 
 /* Forward to a member. Opened again for a place that lies behind. */
-static sac_status find_member(caption_reader *r, size_t source, const caption_item *item, sac_error *err) {
+sac_status caption_find_member(caption_reader *r, size_t source, const caption_item *item, sac_error *err) {
     const caption_source *s = &r->in->sources[source];
     if (!r->tar || r->tar_source != source || r->member.number >= item->at) {
         caption_tar_close(r->tar);
@@ -154,7 +155,7 @@ static sac_status read_from_tar(caption_reader *r, size_t source, const caption_
                                 caption_request *q, sac_error *err) {
     size_t n_key, n;
     uint8_t *bytes;
-    SAC_TRY(find_member(r, source, item, err));
+    SAC_TRY(caption_find_member(r, source, item, err));
     const char *ending = caption_tar_key(r->member.name, &n_key);
     caption_media media = ending ? caption_media_of(ending) : CAPTION_NO_MEDIA;
     q->extra = json_pack("{s:s, s:s}", "__key__", item->id, "__url__", r->in->sources[source].name);
@@ -191,8 +192,8 @@ void caption_request_read(caption_reader *r, size_t source, size_t index, captio
     *q = (caption_request){.source = source, .index = index, .sampling = *r->how->sampling};
     if (item->error)
         q->status = sac_fail(&q->err, SAC_BAD_FILE, "%s", item->error);
-    else if (r->in->kind == CAPTION_FOLDER)
-        q->status = read_from_folder(r, s, item, q, &q->err);
+    else if (r->in->kind == CAPTION_FOLDER || r->in->kind == CAPTION_FILES)
+        q->status = read_file_item(r, s, item, q, &q->err);
     else if (r->in->kind == CAPTION_TAR)
         q->status = read_from_tar(r, source, item, q, &q->err);
     else

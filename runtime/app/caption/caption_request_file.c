@@ -12,8 +12,8 @@
 /* Larger files are opened in their place when their turn comes. */
 #define READ_AHEAD_BYTES ((off_t)64 << 20)
 
-static sac_status read_file(int fd, const char *path, size_t n_bytes, uint8_t **bytes, size_t *n,
-                            sac_error *err) {
+sac_status caption_read_file(int fd, const char *path, size_t n_bytes, uint8_t **bytes, size_t *n,
+                             sac_error *err) {
     uint8_t *data = malloc(n_bytes + 1);
     if (!data) return sac_fail_no_memory(err);
     for (*n = 0; *n < n_bytes;) {
@@ -44,7 +44,7 @@ sac_status caption_request_add_file(caption_request *q, const caption_how *how, 
     }
     uint8_t *bytes = NULL;
     size_t n = 0;
-    sac_status s = read_file(fd, path, (size_t)st.st_size, &bytes, &n, err);
+    sac_status s = caption_read_file(fd, path, (size_t)st.st_size, &bytes, &n, err);
     close(fd);
     if (s != SAC_OK) return s;
     q->n_bytes += n;

@@ -1,11 +1,13 @@
 /* caption_resume.c - the journal of a shard taken up again.
  *
  * Where the input is listed as it was, a record's place is the one that it names. Where it is listed otherwise (files came
- * to a folder, a tar that was missing is there, --limit is another), items are found by their id: what has a caption and
- * looks the same keeps it, what failed and looks the same keeps its error, all else is done. The journal is then written
- * anew, so that its header and its places are those of the listing it has now. */
+ * to a folder or left it, a tar that was missing is there, --limit is another), items are found by the name of their source
+ * and their id: what looks the same keeps its caption or its error, all else is done. A caption without its item is kept
+ * aside ("away"): the item may come back. The journal is then written anew, so that its header and its places are those of
+ * the listing it has now. */
 #define _GNU_SOURCE
 #include "caption_records.h"
+#include "caption_seen.h"
 #include "run_files.h"
 #include "status.h"
 
@@ -14,39 +16,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const ignored[] = {
-    "started", "machine", "settings.threads", "model.path", "model.mmproj.path", "sources", "limit", NULL};
+static const char *const ignored[] = {"started",    "machine",           "settings.threads",
+                                      "model.path", "model.mmproj.path", "sources",
+                                      "limit",      "by_source",         NULL};
 
 typedef struct resumed {
     caption_records *r;
-    bool relisted; /* the journal was begun with another listing */
+    bool relisted;   /* the journal was begun with another listing */
+    json_t *sources; /* of the journal's header */
     const caption_item **
-        *by_id; /* [source][item] in order of id, once an item is looked for; NULL = not yet */
+        *by_id;          /* [source][item] in order of id, once an item is looked for; NULL = not yet */
+    caption_place *away; /* [r->n_away], where it is relisted */
 } resumed;
 
 /* ---------------------------------------------------------------- the header */
 
-static sac_status check_sources(resumed *u, const json_t *there, sac_error *err) {
-    const caption_records *r = u->r;
-    const json_t *now = json_object_get(r->header, "sources");
-    size_t n = json_array_size(now);
-    if (json_array_size(there) != n)
-        return sac_fail(err, SAC_BAD_CONFIG,
-                        "%s: begun with %zu sources, now there are %zu; give another --out",
-                        r->journals[0].path, json_array_size(there), n);
-    for (size_t i = 0; i < n; i++) {
-        const char *a = json_string_value(json_object_get(json_array_get(there, i), "name")),
-                   *b = json_string_value(json_object_get(json_array_get(now, i), "name"));
-        if (!a || !b || strcmp(a, b))
-            return sac_fail(err, SAC_BAD_CONFIG,
-                            "%s: source %zu was '%.80s' and is '%.80s' now; give another --out",
-                            r->journals[0].path, i, a ? a : "?", b ? b : "?");
-    }
-    u->relisted = !json_equal(there, now);
-    return SAC_OK;
+static const char *name_at(const json_t *sources, size_t i) {
+    return json_string_value(json_object_get(json_array_get(sources, i), "name"));
 }
 
-static sac_status check_header(resumed *u, const json_t *line, sac_error *err) {
+/* SIZE_MAX = not among those of today. Patterns of tars give them in order, so that most are found where they were. */
+static size_t find_source(const json_t *now, const char *name, size_t likely) {
+    const char *there = name_at(now, likely);
+    if (!name) return SIZE_MAX;
+    if (there && !strcmp(there, name)) return likely;
+    for (size_t i = 0; i < json_array_size(now); i++)
+        if ((there = name_at(now, i)) && !strcmp(there, name)) return i;
+    return SIZE_MAX;
+}
+
+static sac_status check_sources(resumed *u, json_t *there, sac_error *err) {
+    const json_t *now = json_object_get(u->r->header, "sources");
+    const char *a = name_at(there, 0), *b = name_at(now, 0);
+    u->sources = json_incref(there);
+    u->relisted = !json_equal(there, now);
+    for (size_t i = 0; i < json_array_size(there); i++)
+        if (find_source(now, name_at(there, i), i) != SIZE_MAX) return SAC_OK;
+    return sac_fail(err, SAC_BAD_CONFIG,
+                    "%s: begun with another input: '%.80s' is no part of this one, which begins with "
+                    "'%.80s'; give another "
+                    "--out",
+                    u->r->journals[0].path, a ? a : "?", b ? b : "?");
+}
+
+static sac_status check_header(resumed *u, json_t *line, sac_error *err) {
     char what[200];
     caption_records *r = u->r;
     const char *path = r->journals[0].path;
@@ -60,6 +73,7 @@ static sac_status check_header(resumed *u, const json_t *line, sac_error *err) {
     SAC_TRY(check_sources(u, json_object_get(line, "sources"), err));
     u->relisted |= json_integer_value(json_object_get(line, "limit")) !=
                    json_integer_value(json_object_get(r->header, "limit"));
+    u->relisted |= json_is_true(json_object_get(line, "by_source")) != r->input->by_source;
     json_t *started = json_object_get(line, "started");
     return started && json_object_set(r->header, "started", started) ? sac_fail_no_memory(err) : SAC_OK;
 }
@@ -87,64 +101,74 @@ static sac_status find_item(resumed *u, size_t source, const char *id, size_t *i
     return SAC_OK;
 }
 
-static bool looks_the_same(const caption_item *item, const json_t *record) {
-    char now[17];
-    const char *seen = json_string_value(json_object_get(record, CAPTION_SEEN_KEY));
-    snprintf(now, sizeof now, "%016" PRIx64, item->seen);
-    return seen && !strcmp(seen, now);
-}
-
-/* A caption without its item: work that would be lost. */
-static sac_status refuse_loss(const resumed *u, size_t source, const char *id, bool is_there,
-                              sac_error *err) {
+/* A tar that cannot be read now is expected back; results without its captions would not be what was asked for. */
+static sac_status refuse_loss(const resumed *u, size_t source, sac_error *err) {
     const caption_source *s = &u->r->input->sources[source];
-    const char *path = u->r->journals[0].path;
-    if (s->broken)
-        return sac_fail(err, SAC_IO,
-                        "%s: %.200s; it has captions in %s: run again when it is there and whole", s->path,
-                        s->items[s->n_items - 1].error, path);
     return sac_fail(
-        err, SAC_BAD_CONFIG,
-        "%s: the input has changed: '%.200s' of '%.80s' has a caption and is %s; give the input (and "
-        "--limit) as it was, or another --out",
-        path, id, s->name, is_there ? "another now" : "not there now");
+        err, SAC_IO,
+        "%s: %.200s; it has captions in %s: run again when it is there and whole, or leave it out", s->path,
+        s->items[s->n_items - 1].error, u->r->journals[0].path);
 }
 
 /* ---------------------------------------------------------------- records */
 
-/* The place of a record, or NULL where it is of no use any more. */
-static sac_status find_place(resumed *u, const journal_line *line, caption_place **place, sac_error *err) {
+static sac_status refuse_line(const resumed *u, const journal_line *line, sac_error *err) {
+    return sac_fail(err, SAC_BAD_FILE, "%s:%zu: not the record of an item of this input; give another --out",
+                    u->r->journals[0].path, line->number);
+}
+
+static sac_status keep_aside(resumed *u, const journal_line *line, sac_error *err) {
+    size_t n = (size_t)u->r->n_away;
+    if (u->relisted && (n & (n - 1)) == 0) { /* the room is the next power of two */
+        caption_place *more = realloc(u->away, (n ? 2 * n : 1) * sizeof *more);
+        if (!more) return sac_fail_no_memory(err);
+        u->away = more;
+    }
+    if (u->relisted) u->away[n] = (caption_place){line->at, (uint32_t)line->n_bytes, 1, 0};
+    u->r->n_away++;
+    return SAC_OK;
+}
+
+/* Under the listing that the journal was begun with. */
+static sac_status find_as_listed(resumed *u, const journal_line *line, caption_place **place,
+                                 sac_error *err) {
+    const caption_records *r = u->r;
+    const char *id = json_string_value(json_object_get(line->json, "id"));
+    size_t source, index;
+    if (caption_is_away(line->json)) return keep_aside(u, line, err);
+    *place = caption_find_place(r, line->json, &source, &index);
+    if (!*place || !id || !caption_state_of(line->json) ||
+        strcmp(id, r->input->sources[source].items[index].id))
+        return refuse_line(u, line, err);
+    return SAC_OK;
+}
+
+static sac_status find_relisted(resumed *u, const journal_line *line, caption_place **place, sac_error *err) {
     const caption_records *r = u->r;
     const json_t *from = json_object_get(line->json, "source");
-    const char *id = json_string_value(json_object_get(line->json, "id"));
+    const char *id = json_string_value(json_object_get(line->json, "id")), *name = json_string_value(from);
     uint16_t state = caption_state_of(line->json);
-    size_t source = 0, index = SIZE_MAX;
-    bool known = id && state && caption_is_whole_number(from, r->n_sources);
-    *place = NULL;
-    if (known) source = (size_t)json_integer_value(from);
-    if (known && !u->relisted) {
-        *place = caption_find_place(r, line->json, &source, &index);
-        known = *place && !strcmp(id, r->input->sources[source].items[index].id);
-    }
-    if (!known || !r->places[source])
-        return sac_fail(err, SAC_BAD_FILE,
-                        "%s:%zu: not the record of an item of this input; give another --out",
-                        r->journals[0].path, line->number);
-    if (!u->relisted) return SAC_OK;
-    SAC_TRY(find_item(u, source, id, &index, err));
-    bool is_there = index != SIZE_MAX;
-    if (is_there && looks_the_same(&r->input->sources[source].items[index], line->json))
+    size_t n = json_array_size(u->sources), index = SIZE_MAX, at = 0;
+    if (!id || !state || (!name && !caption_is_whole_number(from, n))) return refuse_line(u, line, err);
+    if (!name) name = name_at(u->sources, at = (size_t)json_integer_value(from));
+    size_t source = find_source(json_object_get(r->header, "sources"), name, at);
+    bool mine =
+        source != SIZE_MAX && r->places[source] && caption_is_mine(r->shard, r->input->by_source, source, id);
+    if (mine) SAC_TRY(find_item(u, source, id, &index, err));
+    const caption_source *s = mine ? &r->input->sources[source] : NULL;
+    if (index != SIZE_MAX && caption_looks_the_same(s, &s->items[index], line->json)) {
         *place = &r->places[source][index];
-    else if (state == 1)
-        return refuse_loss(u, source, id, is_there, err);
-    return SAC_OK;
+        return SAC_OK;
+    }
+    if (state == 2) return SAC_OK; /* what failed and is another now is done again */
+    return s && s->broken && index == SIZE_MAX ? refuse_loss(u, source, err) : keep_aside(u, line, err);
 }
 
 static sac_status on_line(void *ctx, const journal_line *line, sac_error *err) {
     resumed *u = ctx;
     if (line->number == 1) return check_header(u, line->json, err);
-    caption_place *p;
-    SAC_TRY(find_place(u, line, &p, err));
+    caption_place *p = NULL;
+    SAC_TRY(u->relisted ? find_relisted(u, line, &p, err) : find_as_listed(u, line, &p, err));
     uint16_t state = caption_state_of(line->json);
     if (!p || (state == 2 && u->r->retry)) return SAC_OK;
     caption_count(u->r, p, -1); /* a later record of the same item counts: an error that was done again */
@@ -163,14 +187,32 @@ static sac_status move_record(caption_records *r, size_t source, size_t index, j
     SAC_TRY(caption_records_read(r, source, index, &text, &n, err));
     json_t *record = json_loadb(text, n, 0, NULL);
     free(text);
-    bool bad = !record || json_object_set_new(record, "index", json_integer((json_int_t)index));
+    bool bad = !record || json_object_set_new(record, "source", json_integer((json_int_t)source)) ||
+               json_object_set_new(record, "index", json_integer((json_int_t)index));
     sac_status st = bad ? sac_fail_no_memory(err) : journal_write(to, record, 9, &p->at, &n, err);
     p->n_bytes = (uint32_t)n;
     json_decref(record);
     return st;
 }
 
-static sac_status write_anew(caption_records *r, sac_error *err) {
+/* The name of its source stays with it: sources may come in another order. */
+static sac_status move_away(const resumed *u, const caption_place *p, journal_file *to, sac_error *err) {
+    char *text;
+    size_t n;
+    SAC_TRY(caption_records_read_at(u->r, p, &text, &n, err));
+    json_t *record = json_loadb(text, n, 0, NULL);
+    free(text);
+    const json_t *from = json_object_get(record, "source");
+    const char *name = json_is_integer(from) ? name_at(u->sources, (size_t)json_integer_value(from)) : NULL;
+    bool bad = !record || (name && json_object_set_new(record, "source", json_string(name))) ||
+               json_object_set_new(record, "index", json_null()); /* keys stay in their order */
+    sac_status st = bad ? sac_fail_no_memory(err) : journal_write(to, record, 9, NULL, NULL, err);
+    json_decref(record);
+    return st;
+}
+
+static sac_status write_anew(const resumed *u, sac_error *err) {
+    caption_records *r = u->r;
     journal_file next;
     sac_error at_close;
     sac_status st = journal_replacement(&r->journals[0], &next, err);
@@ -178,6 +220,7 @@ static sac_status write_anew(caption_records *r, sac_error *err) {
     for (size_t s = 0; s < r->n_sources; s++)
         for (size_t i = 0; r->places[s] && i < r->n_items[s] && st == SAC_OK; i++)
             if (r->places[s][i].state) st = move_record(r, s, i, &next, err);
+    for (int64_t i = 0; i < r->n_away && st == SAC_OK; i++) st = move_away(u, &u->away[i], &next, err);
     if (st == SAC_OK) return journal_replace(&r->journals[0], &next, err);
     journal_close(&next, &at_close);
     return st;
@@ -195,7 +238,7 @@ static sac_status take_up(resumed *u, const char *folder, sac_error *err) {
     free(path);
     if (st == SAC_OK && !r->journals[0].n_lines)
         st = journal_write(&r->journals[0], r->header, 17, NULL, NULL, err);
-    return st == SAC_OK && u->relisted ? write_anew(r, err) : st;
+    return st == SAC_OK && u->relisted ? write_anew(u, err) : st;
 }
 
 sac_status caption_records_open(caption_records *r, const char *folder, json_t *header,
@@ -210,5 +253,7 @@ sac_status caption_records_open(caption_records *r, const char *folder, json_t *
     if (st == SAC_OK) run_files_sync_folder(folder);
     for (size_t i = 0; u.by_id && i < r->n_sources; i++) free(u.by_id[i]);
     free(u.by_id);
+    free(u.away);
+    json_decref(u.sources);
     return st;
 }

@@ -124,8 +124,8 @@ static void record(work *w, const caption_request *q, const sac_result *result, 
         fail(w, why);
     } else {
         json_t *j = result ? answer_record(w, q, result) : error_record(w, q, why);
-        sac_status st =
-            j ? caption_records_add(w->records, q->source, q->index, j, &err) : sac_fail_no_memory(&err);
+        sac_status st = j ? caption_records_add(w->records, q->source, q->index, j, q->content, &err)
+                          : sac_fail_no_memory(&err);
         json_decref(j);
         if (st != SAC_OK)
             fail(w, &err);

@@ -1,12 +1,15 @@
 #define _GNU_SOURCE
 #include "conversation.h"
 #include "frames.h"
+#include "input.h"
 #include "status.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PIPE_MAX_BYTES ((size_t)1 << 30)
 
 sac_status conversation_begin(conversation *c, const char *role, sac_error *err) {
     sac_message *messages = realloc(c->messages, (c->n_messages + 1) * sizeof *messages);
@@ -42,6 +45,12 @@ static sac_video_options video_options(const settings *s) {
 
 sac_status conversation_add_media(conversation *c, const media_item *item, const settings *s,
                                   sac_error *err) {
+    if (item->bytes) {
+        void *bytes = malloc(item->n_bytes);
+        if (!bytes) return sac_fail_no_memory(err);
+        memcpy(bytes, item->bytes, item->n_bytes);
+        return conversation_add_bytes(c, item->kind, bytes, item->n_bytes, s, err);
+    }
     sac_part *p = add_part(c);
     if (!p || !(p->path = strdup(item->path))) return sac_fail_no_memory(err);
     p->kind = item->kind == MEDIA_IMAGE   ? SAC_PART_IMAGE
@@ -119,9 +128,33 @@ void conversation_free(conversation *c) {
     *c = (conversation){0};
 }
 
+static sac_status check(const media_item *item, sac_error *err) {
+    if (item->bytes || access(item->path, R_OK) == 0) return SAC_OK;
+    int why = errno;
+    if (strstr(item->path, "://"))
+        return sac_fail(err, SAC_NOT_FOUND, "%s: addresses are not fetched here; download it and give the file",
+                        item->path);
+    return sac_fail(err, SAC_NOT_FOUND, "%s: %s", item->path, strerror(why));
+}
+
 sac_status media_list_check(const media_list *media, sac_error *err) {
-    for (size_t i = 0; i < media->n; i++)
-        if (access(media->items[i].path, R_OK))
-            return sac_fail(err, SAC_NOT_FOUND, "%s: %s", media->items[i].path, strerror(errno));
+    for (size_t i = 0; i < media->n; i++) SAC_TRY(check(&media->items[i], err));
+    return SAC_OK;
+}
+
+sac_status media_list_take(media_list *out, const media_list *media, sac_error *err) {
+    *out = (media_list){0};
+    bool was_stdin = false;
+    for (size_t i = 0; i < media->n; i++) {
+        SAC_TRY(media_list_add_copy(out, &media->items[i], err));
+        media_item *item = &out->items[i];
+        bool is_stdin = !strcmp(item->path, "-");
+        if (is_stdin && was_stdin)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "standard input can be one picture or video only");
+        was_stdin = was_stdin || is_stdin;
+        if (item->kind != MEDIA_FRAMES && input_is_stream(item->path))
+            SAC_TRY(input_read_bytes(&item->bytes, &item->n_bytes, item->path, PIPE_MAX_BYTES, err));
+        SAC_TRY(check(item, err));
+    }
     return SAC_OK;
 }

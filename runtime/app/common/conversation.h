@@ -40,4 +40,7 @@ void conversation_free(conversation *c);
 /* Fails early, before a large model is loaded, when a file cannot be read. */
 sac_status media_list_check(const media_list *media, sac_error *err);
 
+/* A copy, checked likewise, in which pictures and videos that come through a pipe ("-" is standard input) are read. */
+sac_status media_list_take(media_list *out, const media_list *media, sac_error *err);
+
 #endif

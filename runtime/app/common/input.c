@@ -47,3 +47,42 @@ sac_status input_read(char **out, const char *path, size_t max_bytes, sac_error 
     *out = text;
     return SAC_OK;
 }
+
+bool input_is_stream(const char *path) {
+    struct stat st;
+    if (!strcmp(path, "-")) return true;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* Everything that is left of f, at most max_bytes. */
+static sac_status read_rest(FILE *f, const char *name, size_t max_bytes, char **out, size_t *n_bytes, sac_error *err) {
+    size_t room = 1 << 16, n = 0;
+    char *bytes = malloc(room);
+    while (bytes) {
+        n += fread(bytes + n, 1, room - n, f);
+        if (n < room || n > max_bytes) break;
+        char *more = realloc(bytes, room *= 2);
+        if (!more) free(bytes);
+        bytes = more;
+    }
+    if (!bytes) return sac_fail_no_memory(err);
+    *out = bytes;
+    *n_bytes = n;
+    if (ferror(f)) return sac_fail(err, SAC_IO, "%s: %s", name, strerror(errno));
+    if (n > max_bytes) return sac_fail(err, SAC_TOO_LONG, "%s: more than %zu bytes", name, max_bytes);
+    return n ? SAC_OK : sac_fail(err, SAC_BAD_FILE, "%s: nothing came", name);
+}
+
+sac_status input_read_bytes(void **out, size_t *n_bytes, const char *path, size_t max_bytes, sac_error *err) {
+    bool is_stdin = !strcmp(path, "-");
+    FILE *f = stdin;
+    char *bytes = NULL;
+    *out = NULL;
+    *n_bytes = 0;
+    if (!is_stdin) SAC_TRY(input_open(&f, path, true, err));
+    sac_status st = read_rest(f, is_stdin ? "standard input" : path, max_bytes, &bytes, n_bytes, err);
+    if (!is_stdin) fclose(f);
+    if (st == SAC_OK) *out = bytes;
+    if (st != SAC_OK) free(bytes);
+    return st;
+}

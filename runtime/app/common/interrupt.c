@@ -13,11 +13,24 @@ static sac_session *running; /* under the lock */
 static atomic_bool pending;
 static void (*called)(void); /* under the lock */
 
+static atomic_bool goes_on; /* what is ended goes on with the same command */
+
 void interrupt_quit(void) {
-    static const char text[] = "\r\033[Ksaccade: cancelled\n";
-    const char *p = isatty(STDERR_FILENO) ? text : text + 4; /* without what clears a line */
-    if (write(STDERR_FILENO, p, sizeof text - 1 - (size_t)(p - text)) < 0) _exit(130);
+    static const char plain[] = "\r\033[Ksaccade: cancelled\n",
+                      kept[] = "\r\033[Ksaccade: cancelled; run again to go on\n";
+    bool again = atomic_load(&goes_on);
+    size_t first = isatty(STDERR_FILENO) ? 0 : 4,
+           n = (again ? sizeof kept : sizeof plain) - 1; /* 4: what clears a line */
+    if (write(STDERR_FILENO, (again ? kept : plain) + first, n - first) < 0) _exit(130);
     _exit(130);
+}
+
+void interrupt_goes_on(void) {
+    atomic_store(&goes_on, true);
+}
+
+const char *interrupt_advice(void) {
+    return atomic_load(&goes_on) ? "; run again to go on" : "";
 }
 
 /* What runs is asked between pieces of work, of which one may take seconds. */

@@ -20,6 +20,12 @@ void interrupt_call(void (*fn)(void));
 /* Ends the command as the second Ctrl-C does; from fn of interrupt_call only. */
 void interrupt_quit(void);
 
+/* From here on what is done is kept: the last line of a command that is ended says so. */
+void interrupt_goes_on(void);
+
+/* What is said behind "cancelled": "" or that. */
+const char *interrupt_advice(void);
+
 /* From here on the signal cancels what `s` runs. */
 void interrupt_begin(sac_session *s);
 

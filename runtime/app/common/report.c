@@ -325,9 +325,12 @@ void report_print_summary(const run *r, const sac_result *result) {
         if (m->time_s) fprintf(stderr, ", %.2f to %.2f s", m->time_s[0], m->time_s[m->n_frames - 1]);
         fprintf(stderr, ", %s; rule: %s]%s\n", report_counted(m->n_tokens, "token"), m->rule, plain);
     }
-    fprintf(stderr, "%s[%s (%s visual, %s reused), %s, %.2f s%s]%s\n", dim,
+    char rate[40] = "";
+    if (result->n_tokens > 1 && result->seconds.decode > 0)
+        snprintf(rate, sizeof rate, " at %.1f/s", (double)result->n_tokens / result->seconds.decode);
+    fprintf(stderr, "%s[%s (%s visual, %s reused), %s%s, %.2f s%s]%s\n", dim,
             report_counted(result->n_prompt_tokens, "prompt token"), report_count(result->n_visual_tokens),
-            report_count(result->n_reused_tokens), report_counted(result->n_tokens, "answer token"),
+            report_count(result->n_reused_tokens), report_counted(result->n_tokens, "answer token"), rate,
             result->seconds.total, !strcmp(result->finish_reason, "length") ? ", cut at the limit" : "",
             plain);
     if (!result->prefill_is_short) return;

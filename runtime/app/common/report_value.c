@@ -42,6 +42,12 @@ const char *report_counted(int64_t n, const char *noun) {
     return text;
 }
 
+const char *report_rate(double per_second) {
+    char *text = next_buffer();
+    snprintf(text, BUFFER_BYTES, per_second < 99.95 ? "%.1f tokens/s" : "%.0f tokens/s", per_second);
+    return text;
+}
+
 json_t *report_real(double v) {
     return isfinite(v) ? json_real(v) : json_null();
 }

@@ -19,4 +19,7 @@ const char *report_count(int64_t n);
 /* "1 item", "16,640 items" likewise; noun: "item" */
 const char *report_counted(int64_t n, const char *noun);
 
+/* "37.5 tokens/s" likewise */
+const char *report_rate(double per_second);
+
 #endif

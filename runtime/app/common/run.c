@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "input.h"
 #include "interrupt.h"
+#include "method_names.h"
 #include "output.h"
 #include "status.h"
 
@@ -194,6 +195,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
     progress_init(&r->progress, s->quiet);
     if (s->device && !is_device(s->device))
         return sac_fail(err, SAC_BAD_ARGUMENT, "device \"%.80s\": give cpu, cuda, cuda:N or auto", s->device);
+    SAC_TRY(method_names_check(s, err));
     SAC_TRY(find_model(r, err));
     sac_model_options o;
     sac_model_options_default(&o);

@@ -45,8 +45,14 @@ static void text_list_clear(text_list *list) {
     *list = (text_list){0};
 }
 
+void media_list_drop(media_list *list, size_t i) {
+    free(list->items[i].path);
+    free(list->items[i].bytes);
+    memmove(list->items + i, list->items + i + 1, (--list->n - i) * sizeof *list->items);
+}
+
 void media_list_clear(media_list *list) {
-    for (size_t i = 0; i < list->n; i++) free(list->items[i].path);
+    while (list->n) media_list_drop(list, list->n - 1);
     free(list->items);
     *list = (media_list){0};
 }
@@ -92,6 +98,18 @@ sac_status media_list_add(media_list *list, media_kind kind, const char *path, s
     char *copy = strdup(path);
     if (!copy) return sac_fail_no_memory(err);
     items[list->n++] = (media_item){.kind = kind, .path = copy};
+    return SAC_OK;
+}
+
+sac_status media_list_add_copy(media_list *list, const media_item *item, sac_error *err) {
+    SAC_TRY(media_list_add(list, item->kind, item->path, err));
+    media_item *copy = &list->items[list->n - 1];
+    if (item->bytes && !(copy->bytes = malloc(item->n_bytes + 1))) {
+        media_list_drop(list, list->n - 1);
+        return sac_fail_no_memory(err);
+    }
+    if (item->bytes) memcpy(copy->bytes, item->bytes, item->n_bytes);
+    copy->n_bytes = item->n_bytes;
     return SAC_OK;
 }
 
@@ -192,5 +210,38 @@ sac_status settings_set(settings *s, const setting *row, const char *text, setti
     case SETTING_MEDIA: SAC_TRY(media_list_add(&s->media, (media_kind)row->offset, text, err)); break;
     }
     if (store) *had = origin;
+    return SAC_OK;
+}
+
+sac_status settings_copy_row(settings *to, const settings *from, const setting *row, sac_error *err) {
+    void *field = (char *)to + row->offset;
+    const void *other = (const char *)from + row->offset;
+    to->origin[row - settings_table] = from->origin[row - settings_table];
+    switch (row->kind) {
+    case SETTING_FLAG: *(bool *)field = *(const bool *)other; break;
+    case SETTING_INT:
+    case SETTING_SEED: memcpy(field, other, sizeof(int64_t)); break;
+    case SETTING_REAL: *(double *)field = *(const double *)other; break;
+    case SETTING_TEXT: {
+        const char *text = *(char *const *)other;
+        if (text) return store_text(field, text, err);
+        free(*(char **)field);
+        *(char **)field = NULL;
+        break;
+    }
+    case SETTING_TEXTS: {
+        const text_list *list = other;
+        text_list_clear(field);
+        for (size_t i = 0; i < list->n; i++) SAC_TRY(text_list_add(field, list->items[i], err));
+        break;
+    }
+    case SETTING_MEDIA: break;
+    }
+    return SAC_OK;
+}
+
+sac_status settings_copy(settings *to, const settings *from, sac_error *err) {
+    settings_init(to);
+    for (size_t i = 0; i < settings_n; i++) SAC_TRY(settings_copy_row(to, from, &settings_table[i], err));
     return SAC_OK;
 }

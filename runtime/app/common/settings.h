@@ -58,6 +58,8 @@ typedef enum media_kind { MEDIA_IMAGE, MEDIA_VIDEO, MEDIA_FRAMES } media_kind;
 typedef struct media_item {
     media_kind kind;
     char *path;
+    void *bytes; /* [n_bytes] of what came through a pipe, whose path is only a name; otherwise NULL */
+    size_t n_bytes;
 } media_item;
 
 typedef struct media_list {
@@ -74,7 +76,7 @@ typedef struct settings {
     char *model, *mmproj, *weights, *quantize_format, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device,
         *activations;
     int64_t threads, vision_cache_mib;
-    bool fast, json, quiet, help, parse_special, keep_video_marks;
+    bool fast, json, quiet, help, no_pictures, parse_special, keep_video_marks;
     double fps;
     int64_t num_frames, max_frames, max_pixels;
     int64_t image_min_pixels, image_max_pixels;
@@ -96,7 +98,7 @@ typedef struct settings {
     bool measure_mass;
     text_list method;
     char *methods;
-    char *ask, *shard;
+    char *ask, *column, *shard;
     text_list format;
     int64_t shards, batch;
     bool trust_media;
@@ -123,6 +125,12 @@ extern const size_t settings_n;
 void settings_init(settings *s);
 void settings_free(settings *s);
 
+/* All but the media; to be freed, on failure too. */
+sac_status settings_copy(settings *to, const settings *from, sac_error *err);
+
+/* The row's value and origin as they are in `from`. */
+sac_status settings_copy_row(settings *to, const settings *from, const setting *row, sac_error *err);
+
 /* The row of a name, '_' counting as '-'; NULL when there is none. */
 const setting *settings_find(const char *name);
 
@@ -139,6 +147,8 @@ sac_status settings_check_folder(const char *option, const char *path, sac_error
 bool settings_given(const settings *s, size_t offset);
 
 sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err);
+sac_status media_list_add_copy(media_list *list, const media_item *item, sac_error *err);
+void media_list_drop(media_list *list, size_t i);
 void media_list_clear(media_list *list);
 
 #endif

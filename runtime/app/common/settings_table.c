@@ -90,6 +90,8 @@ const setting settings_table[] = {
      "write one JSON object"},
     {"quiet", 'q', NULL, false, SETTING_FLAG, offsetof(settings, quiet), ANY, 0, 0, NULL,
      "no progress on the terminal"},
+    {"no-pictures", 0, NULL, false, SETTING_FLAG, offsetof(settings, no_pictures), COMMAND_ASK, 0, 0, NULL,
+     "a chat shows no pictures on the terminal ($SACCADE_PICTURES names a protocol: kitty, iterm2, sixel, none)"},
     {"help", 'h', NULL, true, SETTING_FLAG, offsetof(settings, help), ANY, 0, 0, NULL, "this text"},
     {"plan", 0, NULL, true, SETTING_FLAG, offsetof(settings, plan), COMMAND_BENCH, 0, 0, NULL,
      "print the memory plan and stop"},
@@ -198,9 +200,11 @@ const setting settings_table[] = {
     {"ask", 0, "caption", false, SETTING_TEXT, offsetof(settings, ask), COMMAND_CAPTION, 0, 0, "TEXT",
      "what is asked about each item that brings no question of its own (Describe the image. or Describe the "
      "video.)"},
+    {"column", 0, "caption", false, SETTING_TEXT, offsetof(settings, column), COMMAND_CAPTION, 0, 0, "NAME",
+     "of a CSV file: the column that names the picture or video (image, video, path, file, ...)"},
     {"format", 0, "caption", false, SETTING_TEXTS, offsetof(settings, format), COMMAND_CAPTION, 0, 0, "NAME",
-     "of the result: jsonl, coco, text (a file beside each name), tar (parallel to the shards), batch "
-     "(OpenAI's); repeat for more (jsonl; batch for a batch file)"},
+     "of the result: jsonl, coco, text (a file beside each name), tar (parallel to the shards), webdataset "
+     "(with the pictures), batch (OpenAI's); repeat for more (jsonl; batch for a batch file)"},
     {"batch", 'b', "caption", false, SETTING_INT, offsetof(settings, batch), COMMAND_CAPTION, 1, 256, "B",
      "captions written at the same time; a session's memory each (8)"},
     {"shard", 0, "caption", true, SETTING_TEXT, offsetof(settings, shard), COMMAND_CAPTION, 0, 0, "I/N",

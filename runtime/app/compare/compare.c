@@ -6,6 +6,7 @@
 #include "compare_plot.h"
 #include "compare_report.h"
 #include "exit_code.h"
+#include "interrupt.h"
 #include "method_list_read.h"
 #include "output.h"
 #include "report.h"
@@ -55,9 +56,9 @@ static sac_status check_name(const char *line, const char *part, const char *con
         suggest_offer(&near, names[i]);
     }
     return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "method line with %s=%.80s: \"%s\" is not known%s%s%s; see 'saccade help ask'", part,
+                    "method line with %s=%.80s: \"%s\" is not known%s%s%s 'saccade help ask'", part,
                     line, typed, near.best ? "; did you mean " : "", near.best ? near.best : "",
-                    near.best ? "?" : "");
+                    near.best ? "? See" : "; see");
 }
 
 static sac_status check_names(const method_list *list, sac_error *err) {
@@ -109,6 +110,7 @@ static void note_refused(const comparison *c) {
 static sac_status open_journals(state *a, sac_error *err) {
     comparison *c = &a->c;
     if (!c->s->out) return SAC_OK;
+    interrupt_goes_on();
     char *folder = run_files_path(c->s->out, "journals");
     sac_status st = folder ? run_files_make_folder(c->s->out, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_files_make_folder(folder, err);

@@ -11,6 +11,7 @@
 #include "eval_table.h"
 #include "eval_text.h"
 #include "exit_code.h"
+#include "interrupt.h"
 #include "method_record.h"
 #include "output.h"
 #include "report.h"
@@ -49,6 +50,7 @@ static sac_status open_run(evaluation *e, sac_error *err) {
 
 static sac_status open_journal(evaluation *e, sac_error *err) {
     if (!e->s->out) return SAC_OK;
+    interrupt_goes_on();
     SAC_TRY(run_files_make_folder(e->s->out, err));
     char *path = run_files_path(e->s->out, "journal.jsonl");
     if (!path) return sac_fail_no_memory(err);

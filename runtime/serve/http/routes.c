@@ -26,15 +26,38 @@ static enum MHD_Result version(serve_exchange *x) {
     return serve_reply_json(x, 200, json_pack("{s:s}", "version", SAC_VERSION));
 }
 
+static json_t *names_json(const char *const *names) {
+    json_t *list = json_array();
+    for (size_t i = 0; names[i]; i++) json_array_append_new(list, json_string(names[i]));
+    return list;
+}
+
+/* own: the server's; NULL = the library's default. */
+static json_t *method_json(const char *own, const char *const *names) {
+    return json_pack("{s:s?, s:o}", "own", own, "names", names_json(names));
+}
+
+/* What a page needs to know of the server before it asks. */
+static json_t *describe_server(const serve_server *s) {
+    const serve_config *c = s->config;
+    return json_pack("{s:b, s:b, s:i, s:I, s:f, s:{s:o, s:o, s:o}}", "vision", (int)s->info.has_vision,
+                     "request_methods", (int)c->request_methods, "max_media", c->max_media, "max_body_bytes",
+                     (json_int_t)c->max_body_bytes, "temperature", c->sampling.temperature, "methods",
+                     "prefill", method_json(c->session.prefill, sac_prefill_names()), "decode",
+                     method_json(c->session.decode, sac_decode_names()), "kv",
+                     method_json(c->session.kv, sac_kv_names()));
+}
+
 /* As vLLM tells of LoRA adapters: their parent is the model that they stand on, their root the folder. */
 static json_t *describe_model(const serve_server *s, const char *adapter) {
     const char *name = s->config->model_name, *root = s->info.family;
     sac_adapter_info a;
     for (int64_t i = 0; adapter && sac_model_get_adapter(s->model, i, &a); i++)
         if (a.name && !strcmp(a.name, adapter)) root = a.folder;
-    return json_pack("{s:s, s:s, s:I, s:s, s:s?, s:s?, s:I}", "id", adapter ? adapter : name, "object",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s?, s:s?, s:I, s:o}", "id", adapter ? adapter : name, "object",
                      "model", "created", (json_int_t)s->started, "owned_by", "saccade", "root", root,
-                     "parent", adapter ? name : NULL, "max_model_len", (json_int_t)s->n_ctx);
+                     "parent", adapter ? name : NULL, "max_model_len", (json_int_t)s->n_ctx, "saccade",
+                     describe_server(s));
 }
 
 static enum MHD_Result models(serve_exchange *x) {
@@ -74,10 +97,44 @@ static enum MHD_Result metrics(serve_exchange *x) {
     return serve_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.n);
 }
 
+/* What the page may do: its own scripts, styles and requests, pictures and videos that the reader chose, the camera. */
+#define PAGE_POLICY                                                                                          \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' " \
+    "blob:; "                                                                                                \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/* "gzip" named, and not with a weight of 0. */
+static bool takes_gzip(const serve_exchange *x) {
+    const char *accepted = serve_exchange_header(x, "Accept-Encoding"),
+               *at = accepted ? strstr(accepted, "gzip") : NULL;
+    if (!at) return false;
+    at += strlen("gzip");
+    at += strspn(at, " ");
+    if (*at != ';') return true;
+    at = strstr(at, "q=");
+    return !at || strtod(at + 2, NULL) > 0;
+}
+
 static enum MHD_Result page(serve_exchange *x) {
-    char *copy = malloc(serve_page_bytes);
-    if (copy) memcpy(copy, serve_page, serve_page_bytes);
-    return serve_reply(x, 200, "text/html; charset=utf-8", copy, serve_page_bytes);
+    const serve_page_file *f = serve_page_find(x->path);
+    if (!f) {
+        serve_refuse(&x->problem, 404, NULL, NULL, "there is no %.100s here", x->path);
+        return serve_reply_problem(x, &x->problem);
+    }
+    bool packed = f->packed && takes_gzip(x);
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        packed ? f->n_packed : f->n_bytes, (void *)(uintptr_t)(packed ? f->packed : f->data),
+        MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
+    if (packed) MHD_add_response_header(r, "Content-Encoding", "gzip");
+    if (f->packed) MHD_add_response_header(r, "Vary", "Accept-Encoding");
+    MHD_add_response_header(r, "Content-Type", serve_page_type(f));
+    MHD_add_response_header(r, "Content-Security-Policy", PAGE_POLICY);
+    MHD_add_response_header(r, "Permissions-Policy", "camera=(self), microphone=(), geolocation=()");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(r, "Cache-Control", "no-cache");
+    serve_metrics_reply(x->server->metrics, 200);
+    return serve_reply_response(x, r, 200);
 }
 
 static enum MHD_Result preflight(serve_exchange *x) {
@@ -108,8 +165,16 @@ static const serve_route routes[] = {
      .takes_body = true,
      .api = SERVE_API_MESSAGES,
      .task = SERVE_COUNT_TOKENS},
-    {.method = "POST", .path = "/tokenize", .takes_body = true, .api = SERVE_API_CHAT, .task = SERVE_TOKENIZE},
-    {.method = "POST", .path = "/detokenize", .takes_body = true, .api = SERVE_API_CHAT, .task = SERVE_DETOKENIZE},
+    {.method = "POST",
+     .path = "/tokenize",
+     .takes_body = true,
+     .api = SERVE_API_CHAT,
+     .task = SERVE_TOKENIZE},
+    {.method = "POST",
+     .path = "/detokenize",
+     .takes_body = true,
+     .api = SERVE_API_CHAT,
+     .task = SERVE_DETOKENIZE},
     {.method = "GET", .path = "/v1/models", .run = models},
     {.method = "GET", .path = "/v1/models/*", .run = model},
     {.method = "POST",
@@ -124,6 +189,7 @@ static const serve_route routes[] = {
     {.method = "GET", .path = "/version", .open = true, .run = version},
     {.method = "GET", .path = "/metrics", .open = true, .run = metrics},
     {.method = "GET", .path = "/", .open = true, .run = page},
+    {.method = "GET", .path = "/page/*", .open = true, .run = page},
     {.method = "OPTIONS", .path = "/*", .open = true, .run = preflight},
 };
 

@@ -6,6 +6,7 @@
 #include "media_source.h"
 #include "methods.h"
 #include "metrics.h"
+#include "progress.h"
 #include "request.h"
 #include "status.h"
 
@@ -236,10 +237,25 @@ static void refuse_decoding(serve_problem *p, const char *param, bool crashed, c
     snprintf(p->param, sizeof p->param, "%s", param);
 }
 
-static serve_media *decode(serve_job *j, const serve_source *source, intake_task *t, bool is_frame,
-                           const uint8_t key[32], const char *param, serve_problem *p) {
+typedef struct decoding {
+    serve_job *job;
+    int64_t medium;
+} decoding;
+
+static void on_frame(void *ctx, int64_t n_done, int64_t n_chosen) {
+    const decoding *d = ctx;
+    serve_progress_tell(d->job, "decode", d->medium, n_done, n_chosen);
+}
+
+static serve_media *decode(serve_job *j, int64_t medium, const serve_source *source, intake_task *t,
+                           bool is_frame, const uint8_t key[32], const char *param, serve_problem *p) {
     serve_server *s = j->server;
-    intake_use use = {.model = s->model, .is_frame = is_frame, .max_bytes = s->config->max_decoded_bytes / 2};
+    decoding told = {j, medium};
+    intake_use use = {.model = s->model,
+                      .is_frame = is_frame,
+                      .max_bytes = s->config->max_decoded_bytes / 2,
+                      .progress = is_frame ? NULL : on_frame, /* frames sent one by one: each is a file */
+                      .ctx = &told};
     intake_media prepared;
     bool crashed;
     sac_error err;
@@ -278,7 +294,7 @@ static serve_media *get_item(serve_job *j, const serve_media_ref *ref, size_t i,
     if (m)
         serve_metrics_count(s->metrics, SERVE_COUNT_media_hits, 1);
     else
-        m = decode(j, &source, &t, is_frame, key, ref->param, p);
+        m = decode(j, ref - j->request->media, &source, &t, is_frame, key, ref->param, p);
     serve_source_close(&source);
     return m;
 }

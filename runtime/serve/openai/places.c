@@ -1,25 +1,58 @@
 #include "places.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+/* What one layer kept. */
+typedef struct serve_layer_places {
+    uint8_t *kept; /* [n] 1 = kept; NULL = all */
+    int64_t n;
+} serve_layer_places;
 
 struct serve_places {
     uint32_t *n_layers; /* [n] that kept the position */
     int64_t n;
     uint32_t n_all; /* layers seen */
+    bool by_layer;
+    serve_layer_places *layers; /* [n_layer_places] */
+    int n_layer_places;
 };
 
-serve_places *serve_places_open(void) {
-    return calloc(1, sizeof(serve_places));
+serve_places *serve_places_open(bool by_layer) {
+    serve_places *p = calloc(1, sizeof *p);
+    if (p) p->by_layer = by_layer;
+    return p;
 }
 
 void serve_places_free(serve_places *p) {
     if (!p) return;
+    for (int i = 0; i < p->n_layer_places; i++) free(p->layers[i].kept);
+    free(p->layers);
     free(p->n_layers);
     free(p);
 }
 
-void serve_places_kept(serve_places *p, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
+/* Without memory for it, a layer counts as one that kept all. */
+static void note_layer(serve_places *p, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
+    if (layer < 0) return;
+    if (layer >= p->n_layer_places) {
+        serve_layer_places *more = realloc(p->layers, (size_t)(layer + 1) * sizeof *more);
+        if (!more) return;
+        for (int i = p->n_layer_places; i <= layer; i++) more[i] = (serve_layer_places){0};
+        p->layers = more;
+        p->n_layer_places = layer + 1;
+    }
+    serve_layer_places *l = &p->layers[layer];
+    free(l->kept);
+    *l = (serve_layer_places){.kept = n_kept < n_tokens ? calloc((size_t)n_tokens, 1) : NULL, .n = n_tokens};
+    for (int64_t i = 0; l->kept && i < n_kept; i++)
+        if (kept[i] >= 0 && kept[i] < n_tokens) l->kept[kept[i]] = 1;
+}
+
+void serve_places_kept(serve_places *p, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
+    if (p->by_layer) note_layer(p, layer, kept, n_kept, n_tokens);
     if (n_tokens > p->n) {
         uint32_t *more = realloc(p->n_layers, (size_t)n_tokens * sizeof *more);
         if (!more) return;
@@ -39,28 +72,56 @@ static double share(const serve_places *p, int64_t position) {
     return round(1000.0 * p->n_layers[position] / p->n_all) / 1000;
 }
 
+/* cells: [n_cells] the position of each, -1 = none. */
+static json_t *layer_json(const serve_layer_places *l, const int64_t *cells, int n_cells) {
+    const int n_digits = (n_cells + 3) / 4;
+    char *text = l->kept ? calloc((size_t)n_digits + 1, 1) : NULL;
+    if (!text) return json_null();
+    for (int d = 0; d < n_digits; d++) {
+        unsigned bits = 0;
+        for (int i = 4 * d; i < 4 * d + 4; i++) {
+            const bool kept = i < n_cells && cells[i] >= 0 && (cells[i] >= l->n || l->kept[cells[i]]);
+            bits = 2 * bits + kept;
+        }
+        text[d] = "0123456789abcdef"[bits];
+    }
+    json_t *j = json_string(text);
+    free(text);
+    return j;
+}
+
+static json_t *layers_json(const serve_places *p, const int64_t *cells, int n_cells) {
+    json_t *list = json_array();
+    for (int i = 0; cells && i < p->n_layer_places; i++)
+        json_array_append_new(list, layer_json(&p->layers[i], cells, n_cells));
+    return list;
+}
+
 /* The tile's cells, row by row; -1 for those that have no token. `from`: the tile's first position. */
 static json_t *tile_json(const serve_places *p, sac_session *s, const sac_token_place *places, int64_t from,
                          int64_t n) {
     const sac_token_place *first = &places[from];
     int rows = first->rows > 0 ? first->rows : 1, columns = first->columns > 0 ? first->columns : 1;
     int n_cells = rows * columns;
-    double *cells = malloc((size_t)n_cells * sizeof *cells);
+    int64_t *cells = malloc((size_t)n_cells * sizeof *cells);
     json_t *kept = json_array();
     for (int i = 0; cells && i < n_cells; i++) cells[i] = -1;
     for (int64_t i = from; cells && i < n && places[i].media == first->media && places[i].tile == first->tile;
          i++)
         if (places[i].row < rows && places[i].column < columns)
-            cells[places[i].row * columns + places[i].column] = share(p, i);
-    for (int i = 0; cells && i < n_cells; i++) json_array_append_new(kept, json_real(cells[i]));
+            cells[places[i].row * columns + places[i].column] = i;
+    for (int i = 0; cells && i < n_cells; i++)
+        json_array_append_new(kept, json_real(cells[i] < 0 ? -1 : share(p, cells[i])));
+    json_t *layers = p->by_layer ? layers_json(p, cells, n_cells) : NULL;
     free(cells);
     const sac_media_report *media;
     size_t n_media = sac_session_media(s, &media);
     bool timed = (size_t)first->media < n_media && media[first->media].time_s &&
                  first->tile < media[first->media].n_frames;
-    return json_pack("{s:i, s:i, s:o, s:i, s:i, s:o}", "media", (int)first->media, "tile", (int)first->tile,
-                     "time", timed ? json_real(media[first->media].time_s[first->tile]) : json_null(), "rows",
-                     rows, "columns", columns, "kept", kept);
+    return json_pack("{s:i, s:i, s:o, s:i, s:i, s:o, s:o*}", "media", (int)first->media, "tile",
+                     (int)first->tile, "time",
+                     timed ? json_real(media[first->media].time_s[first->tile]) : json_null(), "rows", rows,
+                     "columns", columns, "kept", kept, "layers", layers);
 }
 
 json_t *serve_places_json(serve_places *p, sac_session *s) {

@@ -223,7 +223,7 @@ static bool parse_video(serve_request *r, serve_problem *p) {
     return true;
 }
 
-static bool parse_extras(serve_request *r, const serve_config *c, serve_problem *p) {
+static bool parse_extras(serve_request *r, const serve_config *c, serve_api api, serve_problem *p) {
     const json_t *own = NULL;
     r->timeout_s = c->timeout_s;
     r->methods = calloc(1, sizeof *r->methods);
@@ -233,6 +233,14 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_problem 
     if (!own) return true;
     if (!serve_methods_parse(r->methods, c, own, p)) return false;
     if (!serve_field_bool(own, "places", &r->want_places, p)) return false;
+    if (!serve_field_bool(own, "place_layers", &r->want_place_layers, p)) return false;
+    if (!serve_field_bool(own, "progress", &r->want_progress, p)) return false;
+    if (r->want_place_layers && !r->want_places)
+        return serve_refuse(p, 400, "place_layers", NULL, "'place_layers' goes with 'places': give both");
+    if (r->want_progress && !(r->stream && api == SERVE_API_CHAT))
+        return serve_refuse(
+            p, 400, "progress", "unsupported",
+            "'progress' is told in streams of chat completions only: give 'stream' there, or leave it out");
     return serve_field_real(own, "timeout", 0.001, c->timeout_s, &r->timeout_s, p);
 }
 
@@ -262,7 +270,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, s
     if (!parse_logprobs(r, p)) return false;
     if (!parse_stream(r, p)) return false;
     if (!parse_video(r, p)) return false;
-    if (!parse_extras(r, c, p)) return false;
+    if (!parse_extras(r, c, api, p)) return false;
     if (!serve_field_bool(r->json, "include_reasoning", &r->include_reasoning, p)) return false;
     if (is_chat ? !serve_conversation_parse(r, c, p) || !serve_content_parse(r, c, p)
                 : !serve_prompts_parse(r, n_vocab, p))

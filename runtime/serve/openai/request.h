@@ -27,6 +27,12 @@ typedef enum serve_tool_choice {
     SERVE_TOOLS_REQUIRED /* one at least; r->tool_name: this one */
 } serve_tool_choice;
 
+/* What a stream was told last of how far it is; see progress.h. */
+typedef struct serve_told {
+    const char *stage; /* NULL = nothing */
+    int64_t medium, done, total, ns;
+} serve_told;
+
 /* A video as it was before frames of it were chosen. */
 typedef struct serve_video_facts {
     double fps, duration_s;
@@ -94,6 +100,9 @@ struct serve_request {
     double timeout_s;        /* 0 = the server's */
     int64_t priority;        /* vLLM's: lower is earlier */
     serve_methods *methods;  /* owned */
+    bool want_place_layers;  /* with the places, which layers kept each */
+    bool want_progress;
+    serve_told told;
 };
 
 /* What the body will take once it is parsed, beside its strings; false: too much. Of other APIs than OpenAI's completions a second tree

@@ -3,6 +3,7 @@
 #include "content.h"
 #include "job_end.h"
 #include "media_store.h"
+#include "progress.h"
 #include "request.h"
 #include "slot_methods.h"
 #include "tokenize.h"
@@ -65,6 +66,10 @@ static bool parse(serve_job *j, serve_problem *p) {
 }
 
 static void hand_on(serve_server *s, serve_job *j, serve_queue *to) {
+    pthread_mutex_lock(&s->lock);
+    size_t n_before = to->n;
+    pthread_mutex_unlock(&s->lock);
+    serve_progress_tell(j, "queue", -1, 0, (int64_t)n_before);
     pthread_mutex_lock(&s->lock);
     serve_queue_add(to, j);
     pthread_cond_broadcast(&s->stirred);

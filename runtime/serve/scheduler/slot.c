@@ -143,7 +143,7 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
         slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
     if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden))
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-    if (r->want_places) slot->places = serve_places_open();
+    if (r->want_places) slot->places = serve_places_open(r->want_place_layers);
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
     slot->events = serve_slot_events(slot);
     return true;

@@ -1,6 +1,7 @@
 #include "slot_events.h"
 #include "clock.h"
 #include "metrics.h"
+#include "progress.h"
 #include "request.h"
 #include "token_limits.h"
 
@@ -51,10 +52,16 @@ static void on_logits(void *ctx, float *logits, int n_vocab) {
             if (slot->stop_ids[i] < n_vocab) logits[slot->stop_ids[i]] = -INFINITY;
 }
 
+/* Media and the prompt, of the first choice; tokens of the answer tell of themselves. */
+static void on_progress(void *ctx, const char *stage, int64_t done, int64_t total) {
+    serve_slot *slot = ctx;
+    if (slot->choice > 0 || slot->decoding) return;
+    serve_progress_tell(slot->job, stage, -1, done, total);
+}
+
 void serve_slot_on_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens) {
     const serve_slot *slot = ctx;
-    (void)layer;
-    if (slot->places) serve_places_kept(slot->places, kept, n_kept, n_tokens);
+    if (slot->places) serve_places_kept(slot->places, layer, kept, n_kept, n_tokens);
 }
 
 sac_events serve_slot_events(serve_slot *slot) {
@@ -64,5 +71,6 @@ sac_events serve_slot_events(serve_slot *slot) {
                         .text = on_text,
                         .stopped = on_stopped,
                         .token = on_token,
+                        .progress = r->want_progress ? on_progress : NULL,
                         .logits = changes_logits ? on_logits : NULL};
 }

@@ -1,0 +1,28 @@
+# cmake -DOUT=files.c -DFOLDER=page -DHEADER=page.h -DNAME=serve_page "-DFILES=page.html=/;page.css=/page/page.css" -P embed_files.cmake
+# Files of a folder as a table in C, each by the path that it is asked for by, and texts besides as gzip has them. The header declares
+# the table's type, NAME_file: path, the file's name, bytes and how many, bytes of gzip and how many (0 = none). A last entry has no path.
+function(add_array name path)
+  file(READ ${path} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  set(arrays "${arrays}static const unsigned char ${name}[] = {${bytes}0};\n" PARENT_SCOPE)
+endfunction()
+
+set(arrays "")
+set(entries "")
+set(k 0)
+foreach(pair ${FILES})
+  string(REGEX MATCH "^([^=]+)=(.+)$" _ "${pair}")
+  set(file ${CMAKE_MATCH_1})
+  set(path ${CMAKE_MATCH_2})
+  set(packed "0, 0")
+  add_array(file_${k} ${FOLDER}/${file})
+  if(file MATCHES "\\.(html|css|js)$")
+    file(ARCHIVE_CREATE OUTPUT ${OUT}.gz PATHS ${FOLDER}/${file} FORMAT raw COMPRESSION GZip MTIME "2000-01-01 00:00:00 UTC")
+    add_array(packed_${k} ${OUT}.gz)
+    file(REMOVE ${OUT}.gz)
+    set(packed "packed_${k}, sizeof packed_${k} - 1")
+  endif()
+  string(APPEND entries "    {\"${path}\", \"${file}\", file_${k}, sizeof file_${k} - 1, ${packed}},\n")
+  math(EXPR k "${k} + 1")
+endforeach()
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\n${arrays}\nconst ${NAME}_file ${NAME}_files[] = {\n${entries}    {0, 0, 0, 0, 0, 0},\n};\n")

@@ -1,0 +1,282 @@
+/* block_stream.cuh - one row of x against blocks that are read once: bound by memory, and not far from it by instructions.
+ *
+ * One wave of blocks. A block has a stretch of units: a tile of 16 rows of w, or two that are wanted together (gate and up,
+ * the channels that rope turns together). The stretches of 256 elements of all its tiles are one list, which its warps
+ * take by turns, so that each has its ring of stages in shared memory full from the first tile to the last. x lies in shared memory
+ * once, normalised there where the job wants that. A unit's sums meet there too, in the order of the warps, while the
+ * next unit's are made.
+ *
+ * Weights are asked for while the kernel before is still at work. */
+#ifndef SAC_KERNELS_BLOCK_STREAM_CUH
+#define SAC_KERNELS_BLOCK_STREAM_CUH
+
+#include "block_product.cuh"
+#include "half_weights.cuh"
+#include "reduce.cuh"
+#include "turn.cuh"
+
+namespace sac::blocks {
+
+/* Blocks on a processor, and warps of each: registers are full then. Fewer warps, or more stages, were slower (a step of 28 layers,
+ * W4 in groups of 128: 2.16 ms; 12 warps with three stages 2.18, 8 warps 2.33; H100). With fewer than STREAM_WARPS_LEAST
+ * block_product.cuh's kernel is taken. */
+enum { STREAM_BLOCKS = 2, STREAM_WARPS = 16, STREAM_WARPS_LEAST = 4, STREAM_STAGES = 2 };
+
+/* Codes of four bits gain by it (W4: a step 2.42 -> 2.16 ms). The others, which take more registers or more bytes at a time, do
+ * not: Q4_K, 8192 x 8192, 17.1 us by block_product.cuh, 18.6 by this; FP8, 14 layers, 2.01 and 2.09 ms. */
+template <typename F> constexpr bool streams = false;
+template <typename T> constexpr bool streams<c4_32<T>> = true;
+template <typename T> constexpr bool streams<c4_64<T>> = true;
+template <typename T> constexpr bool streams<c4_128<T>> = true;
+
+/* What every job has. */
+struct stream_input {
+    const void *x;     /* [k], 16-byte aligned */
+    const float *norm; /* [k], or NULL: x is taken as it is */
+    float eps;
+    int k, n_stretches, n_units;
+    int x_bytes; /* in shared memory: whole stretches */
+};
+
+/* Which units a block has. Blocks lie one a processor first, then a second one on each: those of a processor come to as many
+ * as those of the next. */
+__device__ __forceinline__ int units_before(const stream_input &in, int more) {
+    const int rounds = (int)gridDim.x / STREAM_BLOCKS, b = (int)blockIdx.x,
+              at = gridDim.x % STREAM_BLOCKS ? b : b % rounds * STREAM_BLOCKS + b / rounds;
+    return (int)((int64_t)(at + more) * in.n_units / gridDim.x);
+}
+
+/* Parts some stretches on. */
+template <typename F> __device__ __forceinline__ void move_parts(block_parts &p, int stretches) {
+    p.part[SAC_BLOCK_CODES] += stretches * F::CODES;
+    if (F::HIGH) p.part[SAC_BLOCK_HIGH] += stretches * F::HIGH;
+    p.part[SAC_BLOCK_SCALES] += stretches * F::SCALES;
+    if (F::MORE) p.part[SAC_BLOCK_MORE] += stretches * F::MORE;
+}
+
+/* x to shared memory, zeros behind it; normalised and rounded to T as the op alone would. Factors of the norm are asked for
+ * while the kernel before is still at work. */
+template <typename T> __device__ __forceinline__ void take_x(const stream_input &in, T *x, float *part) {
+    const int at = threadIdx.x * 8, step = (int)blockDim.x * 8, end = in.x_bytes / 2;
+    const T *from = (const T *)in.x;
+    float g[8], e[8], sum = 0;
+    if (in.norm && at < in.k) load<8>(g, in.norm + at);
+    wait_for_last();
+    for (int i = at; i < end; i += step) {
+        const uint4 v = i < in.k ? *(const uint4 *)(from + i) : make_uint4(0, 0, 0, 0);
+        *(uint4 *)(x + i) = v;
+        if (!in.norm) continue;
+        unpack_eight(v, e, T());
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum += e[j] * e[j];
+    }
+    if (!in.norm) return;
+    const float scale = 1.0f / sqrtf(block_sum(sum, part) / (float)in.k + in.eps);
+    for (int i = at; i < in.k; i += step) {
+        if (i > at) load<8>(g, in.norm + i);
+        unpack_eight(*(const uint4 *)(x + i), e, T());
+#pragma unroll
+        for (int j = 0; j < 8; j++) e[j] = e[j] * scale * g[j];
+        store<8>(x + i, e);
+    }
+}
+
+/* JOB has TILES, of a unit: every warp has a tile of each; tile(unit, i): its parts; is_flat(): whether tiles of neighbouring units
+ * lie behind one another; finish<T>(unit, row, sums[TILES]) for each of its rows, row < 16. */
+template <typename F, typename JOB>
+static __global__ void __launch_bounds__(32 * STREAM_WARPS, STREAM_BLOCKS)
+    stream_kernel(const stream_input in, const JOB job) {
+    typedef typename F::T T;
+    enum { W_BYTES = F::CODES + F::HIGH + F::SCALES + F::MORE, STAGES = STREAM_STAGES, TILES = JOB::TILES };
+    extern __shared__ __align__(16) uint8_t shared[];
+    __shared__ float part[32];
+    __shared__ float sums[2][STREAM_WARPS][TILE]; /* of a unit and of the one after it */
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32,
+              mine = warp % TILES, every = n_warps / TILES;
+    const int first = units_before(in, 0), n = units_before(in, 1) - first;
+    uint8_t *ring = shared + in.x_bytes + warp * (STAGES * W_BYTES);
+
+    /* the next stretch of this warp to ask for */
+    int unit = 0, stretch = warp / TILES;
+    block_parts next = job.tile(first, mine);
+    move_parts<F>(next, stretch);
+    auto ask = [&](int stage) {
+        while (stretch >= in.n_stretches) {
+            stretch -= in.n_stretches, unit++;
+            if (!job.is_flat() && unit < n) {
+                next = job.tile(first + unit, mine);
+                move_parts<F>(next, stretch);
+            }
+        }
+        if (unit < n) ask_tile<F>(ring + stage * W_BYTES, next, 0);
+        copy_commit();
+        stretch += every;
+        move_parts<F>(next, every);
+    };
+#pragma unroll
+    for (int i = 0; i + 1 < STAGES; i++) ask(i);
+    start_next();
+    take_x(in, (T *)shared, part);
+    __syncthreads();
+
+    const uint8_t *x = shared + 8 * (lane % 4);
+    int at = warp / TILES, stage = 0, free_stage = STAGES - 1;
+    for (int u = 0; u < n; u++) {
+        float y[1][4] = {};
+        for (; at < in.n_stretches; at += every) {
+            ask(free_stage);
+            copy_wait<STAGES - 1>();
+            __syncwarp();
+            const uint8_t *const rows[1] = {x + at * (2 * STRETCH)};
+            add_tile<F, 1, true>(y, ring + stage * W_BYTES, rows);
+            __syncwarp();
+            free_stage = stage;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
+        }
+        at -= in.n_stretches;
+        if (lane % 4 == 0) {
+            sums[u % 2][warp][lane / 4] = y[0][0];
+            sums[u % 2][warp][lane / 4 + 8] = y[0][2];
+        }
+        __syncthreads();
+        if (warp == u % n_warps && lane < TILE) {
+            float sum[TILES] = {};
+            for (int w = 0; w < n_warps; w += TILES)
+#pragma unroll
+                for (int i = 0; i < TILES; i++) sum[i] += sums[u % 2][w + i][lane];
+            job.template finish<T>(first + u, lane, sum);
+        }
+    }
+}
+
+/* UNSUPPORTED where x leaves no room for a few warps' rings. */
+template <typename F, typename JOB>
+static sac_status run_stream(const sac_stream *s, stream_input in, const JOB &job) {
+    enum { RING = STREAM_STAGES * (F::CODES + F::HIGH + F::SCALES + F::MORE), DECLARED = 4 << 10 };
+    const int most = (block_shared_bytes(s->device) + 1024) / STREAM_BLOCKS - 1024 - DECLARED;
+    in.x_bytes = in.n_stretches * 2 * STRETCH;
+    const int n_warps = (int)min_of(STREAM_WARPS, (most - in.x_bytes) / RING) / JOB::TILES * JOB::TILES;
+    if (in.x_bytes > most || n_warps < STREAM_WARPS_LEAST || !in.n_units) return SAC_UNSUPPORTED;
+    const int64_t n_blocks = min_of((int64_t)in.n_units, (int64_t)s->device->n_processors * STREAM_BLOCKS);
+    launch_plan p = of_step(
+        {dim3((unsigned)n_blocks), dim3(32u * (unsigned)n_warps), (size_t)(in.x_bytes + n_warps * RING)});
+    p.shared_limit = most;
+    return launch(s, p, stream_kernel<F, JOB>, in, job);
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+/* Products; a unit is a tile of any of them. */
+struct product_tiles {
+    enum { TILES = 1 };
+    product_job job; /* first_block: first unit */
+
+    __device__ bool is_flat(void) const { return job.n_parts == 1; }
+
+    __device__ const product_part &part_of(int unit) const {
+        int of = 0;
+        while (of + 1 < job.n_parts && unit >= job.part[of + 1].first_block) of++;
+        return job.part[of];
+    }
+    __device__ block_parts tile(int unit, int) const {
+        const product_part &p = part_of(unit);
+        return parts_at(p.w, p.layout, unit - p.first_block, 0);
+    }
+    template <typename T> __device__ void finish(int unit, int row, const float sum[TILES]) const {
+        const product_part &p = part_of(unit);
+        const int64_t col = (int64_t)(unit - p.first_block) * TILE + row;
+        if (col < p.y.cols) blocks::finish(job, p, col, 0, sum[0]);
+    }
+};
+
+/* A tile of the gate and the same one of up. */
+struct gate_up_pairs {
+    enum { TILES = 2 };
+    product_job job;
+
+    __device__ bool is_flat(void) const { return true; }
+
+    __device__ block_parts tile(int unit, int i) const {
+        return parts_at(job.part[i].w, job.part[i].layout, unit, 0);
+    }
+    template <typename T> __device__ void finish(int unit, int row, const float sum[TILES]) const {
+        const int64_t col = (int64_t)unit * TILE + row;
+        if (col < job.part[0].y.cols) finish_gated<T>(job.part[0], col, 0, sum[0], sum[1]);
+    }
+};
+
+/* Queries, keys and values: heads of q, then of k, then of v; of a head a tile in its first half and the one that it is turned
+ * with. Position and table come by upload. */
+struct qkv_pairs {
+    enum { TILES = 2 };
+    qkv_product job;
+
+    __device__ bool is_flat(void) const { return false; }
+
+    /* Which matrix, which head of it, and the channel where the unit begins. */
+    __device__ int place(int unit, int &head, int &channel) const {
+        const int tiles = job.head_dim / (2 * TILE);
+        head = unit / tiles, channel = (unit - head * tiles) * TILE;
+        const int m = head < job.n_heads ? 0 : head < job.n_heads + job.n_kv_heads ? 1 : 2;
+        head -= m == 0 ? 0 : m == 1 ? job.n_heads : job.n_heads + job.n_kv_heads;
+        return m;
+    }
+    __device__ block_parts tile(int unit, int i) const {
+        int head, channel;
+        const int m = place(unit, head, channel);
+        return parts_at(job.w[m], job.layout[m],
+                        (head * job.head_dim + channel + i * (job.head_dim / 2)) / TILE, 0);
+    }
+    template <typename T> __device__ void finish(int unit, int row, const float sum[TILES]) const {
+        int head, channel;
+        const int m = place(unit, head, channel), half = job.head_dim / 2;
+        channel += row;
+        float x = sum[0], y = sum[1];
+        if (const float *b = job.bias[m])
+            x += b[head * job.head_dim + channel], y += b[head * job.head_dim + channel + half];
+        if (m < 2) {
+            const float *cs = job.cos_sin + ((int64_t)job.pos[0] * half + channel) * 2;
+            turn(cs[0], cs[1], x, y);
+        }
+        void *to = m == 0 ? job.q : m == 1 ? job.k : job.v;
+        const int64_t at =
+            m == 0 ? (int64_t)head * job.head_dim + channel : job.row_at + head * job.head_stride + channel;
+        store_any(job.out, to, at, x);
+        store_any(job.out, to, at + half, y);
+    }
+};
+
+template <typename F> static sac_status stream_product(const sac_stream *s, const product_job &j) {
+    stream_input in = {j.x.data, j.norm, j.eps, (int)j.x.cols, (int)j.part[0].layout.n_stretches, 0, 0};
+    if (j.gated) {
+        in.n_units = (int)ceil_div(j.part[0].y.cols, TILE);
+        return run_stream<F>(s, in, gate_up_pairs{j});
+    }
+    product_tiles tiles = {j};
+    for (int i = 0; i < j.n_parts; i++) {
+        tiles.job.part[i].first_block = in.n_units;
+        in.n_units += (int)ceil_div(j.part[i].y.cols, TILE);
+    }
+    return run_stream<F>(s, in, tiles);
+}
+template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
+    if constexpr (streams<F>) {
+        const sac_status st = j.x.rows == 1 ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
+        if (st != SAC_UNSUPPORTED) return st;
+    }
+    if (j.norm) return SAC_UNSUPPORTED;
+    return j.gated ? run_shape<F, true>(s, j) : run_shape<F, false>(s, j);
+}
+template <typename F> static sac_status run_qkv(const sac_stream *s, const qkv_product &j) {
+    if constexpr (streams<F>) {
+        const int n_heads = j.n_heads + 2 * j.n_kv_heads;
+        const stream_input in = {
+            j.x, j.norm, j.eps, j.n_cols, (int)j.layout[0].n_stretches, n_heads * j.head_dim / (2 * TILE), 0};
+        return run_stream<F>(s, in, qkv_pairs{j});
+    }
+    return SAC_UNSUPPORTED;
+}
+
+} // namespace sac::blocks
+
+#endif
