@@ -233,7 +233,7 @@ static sac_status take_answers(evaluation *e, const json_t *rows, sac_error *err
 static sac_status score_answers(evaluation *e, sac_error *err) {
     char *text;
     size_t n;
-    json_t *rows;
+    json_t *rows = NULL;
     eval_set_cut(&e->set, (size_t)e->s->limit);
     SAC_TRY(eval_task_open(&e->task, e->s, &e->set, e->set_path, err));
     if (!(e->records = calloc(e->set.n_questions, sizeof(json_t *)))) return sac_fail_no_memory(err);
@@ -241,7 +241,7 @@ static sac_status score_answers(evaluation *e, sac_error *err) {
     sac_status st = eval_table_parse(&rows, text, n, e->s->answers, err);
     free(text);
     if (st == SAC_OK) st = take_answers(e, rows, err);
-    if (st == SAC_OK) json_decref(rows);
+    json_decref(rows);
     if (st == SAC_OK) st = count(e, err);
     if (st == SAC_OK) st = write_html(e, err);
     return st == SAC_OK ? print_outcome(e, err) : st;

@@ -91,6 +91,7 @@ static sac_status add_flat(eval_reader *r, const json_t *row) {
     SAC_TRY(eval_row_text(r, row, "options", &options));
     json_t *list = read_python_list(options), *copy = list ? json_copy((json_t *)row) : NULL;
     if (!list) return eval_row_refuse(r, "options", "expected a list of texts, found '%.60s'", options);
+    if (!copy) json_decref(list);
     bool kept = copy && !json_object_set_new(copy, "options", list) && !json_array_append(r->set->json, copy);
     sac_status st = kept ? add(r, copy, video, id) : sac_fail_no_memory(r->err);
     json_decref(copy);
