@@ -1,3 +1,4 @@
+#include "bind_flags.h"
 #include "bind_values.h"
 #include "family.h"
 
@@ -36,6 +37,7 @@ static const sac_weight_slot decoder_slots[] = {
     SHARED(gate),
     SHARED(up),
     SHARED(down),
+    LAYER(shared_router, true),
 };
 /* Of layers whose attention is linear, where a model has any. */
 static const sac_weight_slot linear_slots[] = {
@@ -143,40 +145,9 @@ static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, 
 
 static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl,
                            const sac_spec_tensor *row, int layer, bool *out) {
-    *out = true;
-    if (!row->when) return SAC_OK;
     const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
-    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each),
-               linear = p <= &b->parts[LINEAR] && sl->in_layer && sac_decoder_is_linear(&b->c->decoder, layer);
-    const struct {
-        const char *name;
-        bool set;
-    } flags[] = {
-        {"untied", b->own_head},
-        {"attention", !linear},
-        {"linear", linear},
-        {"qkv_bias", b->c->qkv_bias && !linear},
-        {"o_bias", b->c->o_bias && !linear},
-        {"projector_bias", b->c->projector_bias},
-        {"newline", b->c->image_newline},
-        {"norm_bias", b->c->projector_norm_bias},
-        {"qk_norm", b->c->qk_norm && !linear},
-        {"post_norms", b->c->post_norms},
-        {"pre_norms", !b->c->no_pre_norms},
-        {"experts", sparse},
-        {"router_bias", sparse && b->c->decoder.experts.sigmoid},
-        {"shared", sparse && b->c->decoder.experts.shared},
-        {"dense", !sparse},
-        {"tower_qkv_bias", b->c->tower.qkv_bias},
-        {"tower_qk_norm", b->c->tower.qk_norm},
-        {"tower_norm_bias", b->c->tower.norm_bias},
-        {"tower_final_norm", b->c->tower.final_norm},
-    };
-    for (size_t i = 0; i < SAC_COUNT(flags); i++)
-        if (strcmp(row->when, flags[i].name) == 0) {
-            *out = flags[i].set;
-            return SAC_OK;
-        }
+    const bool of_decoder = p <= &b->parts[EXPERTS] && sl->in_layer;
+    if (sac_bind_flag(b->c, row->when, b->own_head, of_decoder ? layer / n_each : -1, out)) return SAC_OK;
     return sac_fail(b->err, SAC_INTERNAL, "unknown flag \"%s\" of %s", row->when, sl->name);
 }
 

@@ -50,6 +50,7 @@ static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int laye
                         p->stream->device->name, sac_weight_name(&to->gate));
     SAC_TRY(sac_place_weight(p, &l->router));
     SAC_TRY(sac_place_vector(p, &l->router_bias, c->experts.n));
+    SAC_TRY(sac_place_weight(p, &l->shared_router));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].down));

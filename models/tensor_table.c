@@ -6,16 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* `tower`: instead of the file that this one is like; NULL: that. */
+/* The file, the one that it is like, and so on; `tower`: instead of the second. */
 static sac_status open_spec(sac_tensor_table *t, const char *name, const char *tower, sac_error *err) {
-    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], name, err));
-    const char *like = t->specs[t->n_specs++].like;
-    if (!like) return SAC_OK;
-    if (tower) like = tower;
-    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
-    if (t->specs[t->n_specs++].like)
-        return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
-                        like);
+    for (const char *like = name; like; tower = NULL) {
+        if (t->n_specs == (int)SAC_COUNT(t->specs))
+            return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like too many others", name);
+        SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
+        like = t->specs[t->n_specs++].like;
+        if (like && tower) like = tower;
+    }
     return SAC_OK;
 }
 

@@ -10,7 +10,7 @@
 #define SAC_TENSOR_NAME_BYTES 512
 
 typedef struct sac_tensor_table {
-    sac_family_spec specs[4]; /* the first that has a slot counts */
+    sac_family_spec specs[6]; /* the first that has a slot counts */
     int n_specs;
     int n_experts; /* of a layer */
     sac_shape_symbol symbols[16 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
