@@ -19,7 +19,8 @@ static bool is_of_expert(const sac_spec_tensor *row) {
 
 /* Whose scores choose, and the gates of linear attention, a number a head each: in full bits, as in everybody's files. */
 static bool stays_whole(const sac_spec_tensor *row) {
-    return strcmp(row->slot, "layer.router") == 0 || strcmp(row->slot, "layer.linear.a") == 0 ||
+    return strcmp(row->slot, "layer.router") == 0 || strcmp(row->slot, "layer.shared_router") == 0 ||
+           strcmp(row->slot, "layer.linear.a") == 0 ||
            strcmp(row->slot, "layer.linear.b") == 0;
 }
 

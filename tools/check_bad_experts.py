@@ -63,6 +63,7 @@ def swap(a, b):
 
 GRANITE = "model.layers.1.block_sparse_moe."
 ROUTER, SHARED = "model.layers.1.mlp.gate.", "model.layers.1.mlp.shared_experts.{}_proj.weight"
+GATED = "model.layers.1.mlp."
 CASES = [
     drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
     drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
@@ -119,6 +120,17 @@ CASES = [
         "model.language_model.layers.1.mlp.experts.gate_up_proj", "model.language_model.layers.1.mlp.gate.e_score_correction_bias",
         "model.language_model.layers.1.mlp.shared_experts.up_proj.weight", "model.visual.merger.gate_proj.weight")],
     shape("glm4v_moe", FUSED + "gate_up_proj", [4, 9, 32]), shape("glm4v_moe", FUSED + "down_proj", [4, 3, 48]),
+    *[keys(base, **k) for base in ("qwen3_5_moe_text", "qwen3_5_moe") for k in (
+        {"num_experts": 7}, {"num_experts": 0}, {"num_experts": None}, {"num_experts_per_tok": 6}, {"num_experts_per_tok": 0},
+        {"moe_intermediate_size": 6}, {"moe_intermediate_size": 0}, {"shared_expert_intermediate_size": 9},
+        {"shared_expert_intermediate_size": 0}, {"shared_expert_intermediate_size": 1 << 31}, {"norm_topk_prob": False},
+        {"attn_output_gate": False})],
+    *[header("qwen3_5_moe_text", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        GATED + "shared_expert_gate.weight", GATED + "shared_expert.up_proj.weight", GATED + "gate.weight", EXPERT.format(1, 4, "down"))],
+    shape("qwen3_5_moe_text", GATED + "shared_expert_gate.weight", [12, 1]), shape("qwen3_5_moe_text", GATED + "shared_expert_gate.weight", [12]),
+    shape("qwen3_5_moe_text", GATED + "shared_expert.down_proj.weight", [10, 12]),
+    header("qwen3_5_moe_text", "a gate in a type of 8 bits", lambda t: t[GATED + "shared_expert_gate.weight"].update(dtype="I8", shape=[1, 24])),
+    shape("qwen3_5_moe", FUSED + "gate_up_proj", [4, 5, 24]), shape("qwen3_5_moe", FUSED + "down_proj", [4, 60]),
     keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
 ]
 

@@ -6,7 +6,7 @@
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
 llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
-qwen3_5_text, qwen3_5.
+qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -433,14 +433,29 @@ def write_qwen3_5_text(folder, rng, seed):
     shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
 
 
-def write_qwen3_5(folder, rng, seed):
+def draw_hybrid_moe_text(rng):
+    n = rng.randint(1, 9)
+    experts = {"num_experts": n, "num_experts_per_tok": rng.randint(1, min(n, 5)), "moe_intermediate_size": rng.randint(1, 33),
+               "shared_expert_intermediate_size": rng.randint(1, 40)}
+    return {**{k: v for k, v in draw_hybrid_text(rng).items() if k != "intermediate_size"}, **experts}
+
+
+def write_qwen3_5_moe_text(folder, rng, seed):
+    save_text(folder, tiny.qwen3_5_moe_text(**draw_hybrid_moe_text(rng)), rng, seed, rng.choice(["apart", "v5"]))
+
+
+def write_qwen3_5_moe(folder, rng, seed):
+    write_qwen3_5(folder, rng, seed, draw_hybrid_moe_text(rng), rng.choice(["apart", "v5"]))
+
+
+def write_qwen3_5(folder, rng, seed, text=None, experts="v5"):
     """Bounds that some pictures are under and some over."""
     heads, patch, merge = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3])
-    text = draw_hybrid_text(rng)
+    text = text or draw_hybrid_text(rng)
     config = tiny.qwen3_5({"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
                            "intermediate_size": rng.choice([3, 20, 60]), "num_position_embeddings": rng.randint(1, 9) ** 2,
                            "spatial_merge_size": merge}, text)
-    write_weights(folder, config, seed)
+    write_weights(folder, config, seed, experts=experts)
     shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
     square = (merge * patch) ** 2
     common = {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -583,7 +598,9 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
             "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
-            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100))}
+            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100)),
+            "qwen3_5_moe_text": (write_qwen3_5_moe_text, draw_gemma_case),
+            "qwen3_5_moe": (write_qwen3_5_moe, draw_llava_case(["plain"], 100))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

@@ -312,12 +312,19 @@ def qwen3_5_text(**keys):
                        **{"linear_conv_kernel_dim": 4, **keys})
 
 
+def qwen3_5_moe_text(**keys):
+    return {**qwen3_5_text(**keys), "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"]}
+
+
 def qwen3_5(vision, text, **keys):
-    text = {k: v for k, v in qwen3_5_text(**text).items() if k != "architectures"}
-    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "image_token_id": IMAGE,
+    """With experts where the text has them."""
+    is_moe = "num_experts" in text
+    text = {k: v for k, v in (qwen3_5_moe_text if is_moe else qwen3_5_text)(**text).items() if k != "architectures"}
+    return {"architectures": [f"Qwen3_5{'Moe' if is_moe else ''}ForConditionalGeneration"],
+            "model_type": "qwen3_5_moe" if is_moe else "qwen3_5", "image_token_id": IMAGE,
             "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3, "text_config": text,
-            "vision_config": {"model_type": "qwen3_5_vision", "spatial_merge_size": 2, "temporal_patch_size": 2, "in_channels": 3,
-                              "out_hidden_size": text["hidden_size"], **vision},
+            "vision_config": {"model_type": "qwen3_5_moe_vision" if is_moe else "qwen3_5_vision", "spatial_merge_size": 2,
+                              "temporal_patch_size": 2, "in_channels": 3, "out_hidden_size": text["hidden_size"], **vision},
             "tie_word_embeddings": text["tie_word_embeddings"], **keys}
 
 
@@ -482,6 +489,13 @@ MODELS = {
                                   linear_conv_kernel_dim=3, attention_bias=True, tie_word_embeddings=False, rope_parameters={
                                       "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
                                       "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "f16", "v5", {}),
+    "qwen3_5_moe_text": (qwen3_5_moe_text(hidden_size=12, num_attention_heads=3, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                          layer_types=["linear_attention", "full_attention"], linear_num_value_heads=2,
+                                          linear_num_key_heads=1, linear_key_head_dim=6, linear_value_head_dim=5, num_experts=5,
+                                          num_experts_per_tok=2, moe_intermediate_size=7, shared_expert_intermediate_size=10,
+                                          tie_word_embeddings=True, rope_parameters={
+                                              "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
+                                              "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "bf16", "v5", {"experts": "apart"}),
     "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "glm4_moe": (glm4_moe(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
@@ -542,6 +556,14 @@ MODELS = {
                              linear_value_head_dim=12, tie_word_embeddings=True, rope_parameters={
                                  "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [1, 1, 1],
                                  "mrope_interleaved": True})), "bf16", "v5", {}),
+    "qwen3_5_moe": (qwen3_5({"depth": 1, "hidden_size": 8, "num_heads": 2, "intermediate_size": 20, "patch_size": 4,
+                             "num_position_embeddings": 16}, dict(
+                                 hidden_size=12, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                 full_attention_interval=2, linear_num_value_heads=2, linear_num_key_heads=2, linear_key_head_dim=4,
+                                 linear_value_head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=5,
+                                 shared_expert_intermediate_size=8, tie_word_embeddings=True, rope_parameters={
+                                     "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5,
+                                     "mrope_section": [1, 0, 1], "mrope_interleaved": True})), "f16", "v5", {"experts": "v5"}),
     "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
                     hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
     "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,

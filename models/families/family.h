@@ -66,6 +66,8 @@ extern const sac_family sac_family_mistral3;
 extern const sac_family sac_family_glm4v, sac_family_glm4v_moe;
 extern const sac_family sac_family_qwen3_5_text; /* text */
 extern const sac_family sac_family_qwen3_5;
+extern const sac_family sac_family_qwen3_5_moe_text; /* text */
+extern const sac_family sac_family_qwen3_5_moe;
 
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 

@@ -2,7 +2,7 @@
  * four layers have linear attention (llm/linear_attention.h), and what the others' attention gives is gated (Qiu et al.,
  * arXiv:2505.06708). A quarter of a head's channels is turned, by numbers on three axes. */
 #include "config_values.h"
-#include "family.h"
+#include "qwen3_5.h"
 
 #include <string.h>
 
@@ -73,7 +73,7 @@ static sac_status read_layers(sac_decoder_config *d, const json_t *object, sac_e
     return SAC_OK;
 }
 
-static sac_status read(sac_model_config *c, const json_t *object, sac_error *err) {
+sac_status sac_qwen3_5_read_text(sac_model_config *c, const json_t *object, sac_error *err) {
     SAC_TRY(sac_json_get_bool(object, "attention_bias", &c->qkv_bias, err));
     c->o_bias = c->qkv_bias;
     SAC_TRY(sac_config_read_decoder(c, object, err));
@@ -82,4 +82,4 @@ static sac_status read(sac_model_config *c, const json_t *object, sac_error *err
 }
 
 const sac_family sac_family_qwen3_5_text = {
-    .name = "qwen3_5_text", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+    .name = "qwen3_5_text", .defaults = defaults, .read = sac_qwen3_5_read_text, .positions = sac_positions_plain};

@@ -185,6 +185,20 @@ static void test_experts_go_along(void **state) {
     sac_loaded_model_free(&m);
 }
 
+/* The gate of the MLP beside experts. */
+static void test_gates_of_shared_experts_go_along(void **state) {
+    fixture *f = *state;
+    sac_loaded_model m;
+    sac_device_decoder d;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, "tests/golden/models/qwen3_5_moe_text", NULL, NULL, &err), err);
+    assert_ok(sac_decoder_to_device(&m, sac_device_activations(&m), &f->stream, &d, NULL, NULL, &err), err);
+    for (int i = 0; i < m.decoder.config.n_layers; i++)
+        assert_copied(&f->stream, &d.decoder.layers[i].shared_router, &m.decoder.layers[i].shared_router);
+    sac_device_decoder_free(&d, &f->device);
+    sac_loaded_model_free(&m);
+}
+
 /* Matrices that are rows of one tensor, by themselves or beside experts. */
 static void test_parts_of_tensors_go_along(void **state) {
     fixture *f = *state;
@@ -525,6 +539,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_vectors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_experts_go_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gates_of_shared_experts_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parts_of_tensors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),

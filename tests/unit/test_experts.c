@@ -200,6 +200,7 @@ int main(void) {
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoeshared"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/glm4_moe"),
         OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/glm4_moe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/qwen3_5_moe_text"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
