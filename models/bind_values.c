@@ -2,6 +2,8 @@
 
 #include "kept_adapters.h"
 
+#include <math.h>
+
 /* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
 static size_t natural_alignment(sac_dtype t) {
     return t == SAC_DTYPE_F32 || t == SAC_DTYPE_I32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
@@ -46,6 +48,16 @@ static sac_status take(sac_value_binder *b, const char *name, size_t n_bytes, vo
     return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
 }
 
+/* The logarithms of what decays, of which files have the negative. */
+static sac_status take_logs(float *values, int64_t n, const char *name, sac_error *err) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!(values[i] < 0 && isfinite(values[i])))
+            return sac_fail(err, SAC_BAD_FILE, "tensor %.100s: value %lld must be negative", name, (long long)i);
+        values[i] = (float)log(-(double)values[i]);
+    }
+    return SAC_OK;
+}
+
 sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t,
                            const sac_adapted *adapted, const float **out) {
     if (t->dtype != SAC_DTYPE_F32 && t->dtype != SAC_DTYPE_F16 && t->dtype != SAC_DTYPE_BF16)
@@ -67,6 +79,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
     else
         (row->transposed ? to_f32_turned : to_f32)(values, t, n);
     for (int64_t i = 0; i < n && row->plus_one && !b->source->gguf; i++) ((float *)values)[i] += 1.0f;
+    if (row->decays && b->source->gguf) return take_logs(values, n, t->name, b->err);
     return SAC_OK;
 }
 

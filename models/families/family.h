@@ -45,6 +45,7 @@ struct sac_family {
     /* The other way round, into `keys`: integers, reals, booleans and lists of booleans. UNSUPPORTED for what GGUF cannot say. */
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
     bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
+    bool gguf_all_sparse; /* in GGUF, no layer has an MLP alone: how wide one is no key says */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 

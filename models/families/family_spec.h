@@ -17,6 +17,7 @@
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
+ *       decays: true                                             a vector that GGUF has as what -exp makes of it
  *       transposed: true                                         a matrix [inputs][outputs], or a vector of two axes that is
  *                                                                read with the first one inside
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
@@ -61,7 +62,7 @@ typedef struct sac_spec_list {
 typedef struct sac_spec_tensor {
     const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
     sac_spec_list names, shape, within, inputs;
-    bool plus_one, transposed, channels_last;
+    bool plus_one, decays, transposed, channels_last;
 } sac_spec_tensor;
 
 typedef struct sac_spec_prefix {

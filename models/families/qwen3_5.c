@@ -25,5 +25,11 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_config_read_token(&c->vision_end, config, "vision_end_token_id", NULL, c->decoder.vocab, err);
 }
 
+sac_status sac_qwen3_5_mmproj(sac_mmproj *p, sac_error *err) {
+    SAC_TRY(sac_family_qwen3_vl.mmproj(p, err));
+    if (json_array_size(json_object_get(p->vision, "deepstack_visual_indexes")) == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "clip.vision.is_deepstack_layers names layers; the language model takes none of theirs");
+}
+
 const sac_family sac_family_qwen3_5 = {
-    .name = "qwen3_5", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+    .name = "qwen3_5", .defaults = defaults, .read = read, .positions = sac_positions_mrope, .mmproj = sac_qwen3_5_mmproj};

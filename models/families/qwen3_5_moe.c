@@ -11,5 +11,12 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_family_qwen3_5.read(c, config, err);
 }
 
-const sac_family sac_family_qwen3_5_moe = {
-    .name = "qwen3_5_moe", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    return sac_qwen3_5_mmproj(p, err);
+}
+
+const sac_family sac_family_qwen3_5_moe = {.name = "qwen3_5_moe",
+                                           .defaults = defaults,
+                                           .read = read,
+                                           .positions = sac_positions_mrope,
+                                           .mmproj = mmproj};
