@@ -140,6 +140,10 @@ static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, c
 
 static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
     const sac_mat x = input_of(r, w->attn_norm);
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_queries(r, w));
+        return sac_block_latent_keys(r, w);
+    }
     SAC_TRY(
         r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
                                                                  .x = x,
@@ -209,7 +213,8 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts) {
-    if (r->ops->fuses && r->hidden.rows == 1 && w->attn_norm && !w->q_norm && !w->k_norm && !has_adapters(r)) {
+    if (r->ops->fuses && r->hidden.rows == 1 && w->attn_norm && !w->q_norm && !w->k_norm && !r->shape.latent.kv_rank &&
+        !has_adapters(r)) {
         sac_status st = step_in(r, w, parts);
         if (st != SAC_UNSUPPORTED) return st;
     }
@@ -222,6 +227,10 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
                                         const sac_block_part *part) {
     const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_keys(r, w));
+        return store_keys(r, 0, part);
+    }
     SAC_TRY(product(r, r->k, x, &w->k, w->k_bias, false));
     SAC_TRY(product(r, r->v, x, &w->v, w->v_bias, false));
     SAC_TRY(ADAPT(r, w, k, r->k, x));
@@ -234,6 +243,10 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
                              const sac_rotation *rotation, const int32_t *pos) {
     const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_queries(r, w));
+        return turn(r, r->q, r->shape.n_heads, rotation, pos);
+    }
     SAC_TRY(product(r, r->q, x, &w->q, w->q_bias, false));
     SAC_TRY(ADAPT(r, w, q, r->q, x));
     SAC_TRY(norm_in_place(r, r->q, w->q_norm));

@@ -1,4 +1,4 @@
-/* block_parts.h - what the files of the block share. Of block.c and block_linear.c alone. */
+/* block_parts.h - what the files of the block share. Of block.c, block_latent.c and block_linear.c alone. */
 #ifndef SAC_LLM_BLOCK_PARTS_H
 #define SAC_LLM_BLOCK_PARTS_H
 
@@ -25,5 +25,9 @@ static inline sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, 
                                                         .fast = r->fast,
                                                         .steady = r->steps});
 }
+
+/* Queries, and keys and values, of the rows that input_of gives, normed already (block_latent.c). */
+sac_status sac_block_latent_queries(const sac_block_rows *r, const sac_decoder_layer *w);
+sac_status sac_block_latent_keys(const sac_block_rows *r, const sac_decoder_layer *w);
 
 #endif
