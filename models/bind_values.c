@@ -38,7 +38,7 @@ static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n)
     }
 }
 
-static sac_status take(sac_value_binder *b, const char *name, size_t n_bytes, void **out) {
+sac_status sac_bind_take(sac_value_binder *b, const char *name, size_t n_bytes, void **out) {
     if (!b->arena) {
         b->n_bytes += sac_arena_block_bytes(n_bytes);
         return SAC_OK;
@@ -70,7 +70,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only",
                         t->name);
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
-    SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
+    SAC_TRY(sac_bind_take(b, t->name, (size_t)n * sizeof(float), &values));
     if (!b->arena) return SAC_OK;
     *out = values;
     if (adapted->n_loras)
@@ -88,7 +88,7 @@ static sac_status bind_tensor(sac_value_binder *b, const char *name, sac_tensor 
     size_t n_bytes = sac_weight_part_bytes(t);
     if ((uintptr_t)t->data % natural_alignment(t->dtype) == 0) return SAC_OK;
     void *copy = NULL;
-    SAC_TRY(take(b, name, n_bytes, &copy));
+    SAC_TRY(sac_bind_take(b, name, n_bytes, &copy));
     if (!b->arena) return SAC_OK;
     memcpy(copy, t->data, n_bytes);
     t->data = copy;
@@ -112,7 +112,7 @@ static sac_status turn(sac_value_binder *b, const sac_spec_tensor *row, const sa
                         "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
                         "adapter",
                         from->name);
-    SAC_TRY(take(b, from->name, sac_weight_part_bytes(t), &copy));
+    SAC_TRY(sac_bind_take(b, from->name, sac_weight_part_bytes(t), &copy));
     const int64_t rows = t->dim[0], cols = t->dim[1], inner = row->channels_last ? from->dim[1] : 0;
     const size_t element = sac_dtype_row_bytes(t->dtype, 1), row_bytes = (size_t)cols * element;
     for (int64_t i = 0; b->arena && inner && i < rows; i++)
@@ -135,7 +135,7 @@ static sac_status exchange_inputs(sac_value_binder *b, const sac_spec_tensor *ro
         return sac_fail(b->err, SAC_UNSUPPORTED,
                         "tensor %.100s is supported in f32, f16 or bf16 only, and without an adapter", name);
     SAC_TRY(sac_tensor_table_inputs(b->table, row, t->dim[1], &outer, &inner, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
+    SAC_TRY(sac_bind_take(b, name, sac_weight_part_bytes(t), &copy));
     if (!b->arena) return SAC_OK;
     const size_t element = sac_dtype_row_bytes(t->dtype, 1);
     for (int64_t i = 0; i < t->dim[0]; i++) {
@@ -153,7 +153,7 @@ static sac_status exchange_inputs(sac_value_binder *b, const sac_spec_tensor *ro
 static sac_status merge(sac_value_binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
     void *sum = NULL;
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &w->tensor, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
+    SAC_TRY(sac_bind_take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
     if (!b->arena) return SAC_OK;
     SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum,
                            b->source->pool, b->err));
@@ -175,7 +175,9 @@ sac_status sac_bind_matrix(sac_value_binder *b, const sac_checkpoint *checkpoint
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
-    if (row->transposed || row->channels_last)
+    if (row->spread)
+        SAC_TRY(sac_bind_spread(b, row, t->name, adapted, &w));
+    else if (row->transposed || row->channels_last)
         SAC_TRY(turn(b, row, t, adapted, &w));
     else if (row->inputs.n)
         SAC_TRY(exchange_inputs(b, row, t->name, adapted, &w));

@@ -51,6 +51,11 @@ static const sac_weight_slot linear_slots[] = {
     LAYER(linear.dt_bias, false),
     LAYER(linear.norm, false),
 };
+/* Of layers whose keys and values are made of latents, where a model has any. */
+static const sac_weight_slot latent_slots[] = {
+    LAYER(latent.q_a, true),      LAYER(latent.kv_a, true),      LAYER(latent.q_a_bias, false),
+    LAYER(latent.kv_a_bias, false), LAYER(latent.q_a_norm, false), LAYER(latent.kv_a_norm, false),
+};
 #undef PART
 #undef LAYER
 #undef SHARED
@@ -74,7 +79,7 @@ typedef struct part {
     void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
-enum { DECODER, LINEAR, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
+enum { DECODER, LINEAR, LATENT, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -102,6 +107,9 @@ static void list_parts(binder *b) {
     b->parts[LINEAR] = b->parts[DECODER];
     b->parts[LINEAR].slots = linear_slots;
     b->parts[LINEAR].n_slots = c->decoder.linear.n_heads ? (int)SAC_COUNT(linear_slots) : 0;
+    b->parts[LATENT] = b->parts[DECODER];
+    b->parts[LATENT].slots = latent_slots;
+    b->parts[LATENT].n_slots = c->decoder.latent.kv_rank ? (int)SAC_COUNT(latent_slots) : 0;
     b->parts[EXPERTS] = (part){.slots = expert_slots,
                                .n_slots = c->decoder.experts.n ? (int)SAC_COUNT(expert_slots) : 0,
                                .n_layers = c->decoder.n_layers * c->decoder.experts.n,
@@ -257,7 +265,7 @@ static sac_status take_tables(binder *b) {
 static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
-    b->parts[DECODER].layers = b->parts[LINEAR].layers = (uint8_t *)m->decoder.layers;
+    b->parts[DECODER].layers = b->parts[LINEAR].layers = b->parts[LATENT].layers = (uint8_t *)m->decoder.layers;
     const sac_expert *next = (sac_expert *)(void *)b->parts[EXPERTS].layers;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
         if (sac_decoder_is_sparse(&b->c->decoder, i)) {
@@ -374,6 +382,7 @@ static bool is_known(const char *slot) {
 #undef X
     return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
            has_slot(linear_slots, (int)SAC_COUNT(linear_slots), slot) ||
+           has_slot(latent_slots, (int)SAC_COUNT(latent_slots), slot) ||
            has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }

@@ -38,6 +38,14 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "linear_heads", d->linear.n_heads);
     add_symbol(t, "linear_value_dim", d->linear.value_dim);
     add_symbol(t, "linear_width", d->linear.conv_width);
+    add_symbol(t, "latent_queries", d->latent.q_rank);
+    add_symbol(t, "latent_query_in", d->latent.q_rank ? d->latent.q_rank : d->hidden);
+    add_symbol(t, "latent_rank", d->latent.kv_rank);
+    add_symbol(t, "latent_width", sac_latent_width(&d->latent));
+    add_symbol(t, "latent_each", d->latent.nope_dim + d->latent.value_dim);
+    add_symbol(t, "latent_value", d->latent.value_dim);
+    t->latent = d->latent;
+    t->n_heads = d->n_heads;
     t->n_experts = d->experts.n;
     sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];
     const sac_merger m = sac_model_config_merger(c);

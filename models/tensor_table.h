@@ -13,7 +13,9 @@ typedef struct sac_tensor_table {
     sac_family_spec specs[6]; /* the first that has a slot counts */
     int n_specs;
     int n_experts; /* of a layer */
-    sac_shape_symbol symbols[16 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
+    sac_latent_shape latent; /* of the decoder, which has so many heads */
+    int n_heads;
+    sac_shape_symbol symbols[24 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
 } sac_tensor_table;
 

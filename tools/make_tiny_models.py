@@ -227,6 +227,11 @@ def glm4_moe(**keys):
     return text_config("glm4_moe", "Glm4MoeForCausalLM", pad_token_id=END, **{"rms_norm_eps": 1e-5, "max_position_embeddings": 512, **keys})
 
 
+def deepseek(version, **keys):
+    return text_config(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", pad_token_id=END, **{
+        "rms_norm_eps": 1e-5, "max_position_embeddings": 512, "num_key_value_heads": keys["num_attention_heads"], **keys})
+
+
 def clip(**keys):
     return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
@@ -503,6 +508,13 @@ MODELS = {
                           first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
                           moe_intermediate_size=7, norm_topk_prob=True, routed_scaling_factor=1.7, num_nextn_predict_layers=1,
                           rope_scaling=None, tie_word_embeddings=True), "bf16", "v5", {"experts": "apart"}),
+    "deepseek_v3": (deepseek(3, hidden_size=16, num_attention_heads=3, num_hidden_layers=2, intermediate_size=15, kv_lora_rank=9, q_lora_rank=11,
+                             qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5, attention_bias=True, first_k_dense_replace=1,
+                             n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, moe_intermediate_size=7,
+                             norm_topk_prob=True, routed_scaling_factor=1.7, num_nextn_predict_layers=1, rope_theta=1e4,
+                             rope_scaling={"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "mscale": 0.7,
+                                           "mscale_all_dim": 1.2, "beta_fast": 32, "beta_slow": 1}, tie_word_embeddings=True),
+                    "bf16", "v5", {"experts": "apart"}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),

@@ -65,7 +65,7 @@ typedef struct routed_names {
 
 /* Groups of experts, of which some are chosen from: as in transformers, by the two best of each. */
 static sac_status read_groups(sac_expert_shape *x, const json_t *object, const routed_names *k, sac_error *err) {
-    int n = 1, used = 1;
+    int n = x->n_groups ? x->n_groups : 1, used = x->n_groups ? x->n_groups_used : 1;
     SAC_TRY(sac_config_get_int(object, k->groups, k->no_groups, SAC_ROUTE_MOST_EXPERTS, &n, err));
     SAC_TRY(sac_config_get_int(object, k->groups_used, n > 1 ? 1 : k->no_groups, SAC_ROUTE_MOST_EXPERTS, &used, err));
     if (n == 0) n = used = 1;
@@ -106,13 +106,13 @@ static sac_status read_routed(sac_model_config *c, const json_t *object, const r
     return SAC_OK;
 }
 
-sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, sac_error *err) {
+sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, int n_shared, int n_dense, sac_error *err) {
     static const routed_names names = {"n_routed_experts",      "num_experts_per_tok",   "moe_intermediate_size",
                                        "n_shared_experts",      "first_k_dense_replace", "routed_scaling_factor",
                                        "norm_topk_prob",        "n_group",               "topk_group",
                                        1};
     SAC_TRY(sac_config_get_int(object, "num_local_experts", 1, SAC_ROUTE_MOST_EXPERTS, &c->decoder.experts.n, err));
-    return read_routed(c, object, &names, 1, 1, err);
+    return read_routed(c, object, &names, n_shared, n_dense, err);
 }
 
 /* A key that is not there has llama.cpp's default. */

@@ -20,6 +20,8 @@
  *       decays: true                                             a vector that GGUF has as what -exp makes of it
  *       transposed: true                                         a matrix [inputs][outputs], or a vector of two axes that is
  *                                                                read with the first one inside
+ *       spread: keys                                             of latent attention: queries, keys, values or outputs, whose
+ *                                                                heads are read as llm/latent_attention.h has them
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
  *                                                                it is read with the two exchanged
  *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix
@@ -60,7 +62,7 @@ typedef struct sac_spec_list {
 } sac_spec_list;
 
 typedef struct sac_spec_tensor {
-    const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
+    const char *slot, *gguf, *when, *spread; /* all but slot: NULL when not given */
     sac_spec_list names, shape, within, inputs;
     bool plus_one, decays, transposed, channels_last;
 } sac_spec_tensor;

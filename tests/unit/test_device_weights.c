@@ -134,7 +134,7 @@ static void test_vectors_go_along(void **state) {
     static const char *const models[] = {"tests/golden/models/qwen3", "tests/golden/models/gemma3_text",
                                          "tests/golden/models/olmo2", "tests/golden/models/qwen2",
                                          "tests/golden/models/phi3_long", "tests/golden/models/olmoe",
-                                         "tests/golden/models/glm4_moe"};
+                                         "tests/golden/models/glm4_moe", "tests/golden/models/deepseek_v3"};
     for (size_t i = 0; i < SAC_COUNT(models); i++) {
         sac_loaded_model m;
         sac_device_decoder d;
@@ -157,6 +157,12 @@ static void test_vectors_go_along(void **state) {
             assert_vector_copied(&f->stream, there->k_norm, here->k_norm,
                                  c->whole_qk_norm ? kv : c->head_dim);
             assert_vector_copied(&f->stream, there->router_bias, here->router_bias, c->experts.n);
+            assert_vector_copied(&f->stream, there->latent.q_a_bias, here->latent.q_a_bias, c->latent.q_rank);
+            assert_vector_copied(&f->stream, there->latent.kv_a_bias, here->latent.kv_a_bias, sac_latent_width(&c->latent));
+            assert_vector_copied(&f->stream, there->latent.q_a_norm, here->latent.q_a_norm, c->latent.q_rank);
+            assert_vector_copied(&f->stream, there->latent.kv_a_norm, here->latent.kv_a_norm, c->latent.kv_rank);
+            if (c->latent.kv_rank) assert_copied(&f->stream, &there->latent.q_a, &here->latent.q_a);
+            if (c->latent.kv_rank) assert_copied(&f->stream, &there->latent.kv_a, &here->latent.kv_a);
         }
         sac_device_decoder_free(&d, &f->device);
         sac_loaded_model_free(&m);
