@@ -176,7 +176,7 @@ sac_status sac_bind_matrix(sac_value_binder *b, const sac_checkpoint *checkpoint
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
     if (row->spread)
-        SAC_TRY(sac_bind_spread(b, row, t->name, adapted, &w));
+        SAC_TRY((b->table->latent.kv_rank ? sac_bind_spread : sac_bind_regrouped)(b, row, t->name, adapted, &w));
     else if (row->transposed || row->channels_last)
         SAC_TRY(turn(b, row, t, adapted, &w));
     else if (row->inputs.n)

@@ -30,4 +30,8 @@ sac_status sac_bind_matrix(sac_value_binder *b, const sac_checkpoint *checkpoint
 sac_status sac_bind_spread(sac_value_binder *b, const sac_spec_tensor *row, const char *name, const sac_adapted *adapted,
                            sac_weight *w);
 
+/* The same of linear attention (bind_linear.c). */
+sac_status sac_bind_regrouped(sac_value_binder *b, const sac_spec_tensor *row, const char *name, const sac_adapted *adapted,
+                              sac_weight *w);
+
 #endif

@@ -45,6 +45,7 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "latent_each", d->latent.nope_dim + d->latent.value_dim);
     add_symbol(t, "latent_value", d->latent.value_dim);
     t->latent = d->latent;
+    t->linear = d->linear;
     t->n_heads = d->n_heads;
     t->n_experts = d->experts.n;
     sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];

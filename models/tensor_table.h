@@ -15,6 +15,7 @@ typedef struct sac_tensor_table {
     int n_experts; /* of a layer */
     sac_latent_shape latent; /* of the decoder, which has so many heads */
     int n_heads;
+    sac_linear_shape linear; /* of its layers of linear attention */
     sac_shape_symbol symbols[24 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
 } sac_tensor_table;

@@ -63,7 +63,7 @@ def swap(a, b):
 
 GRANITE = "model.layers.1.block_sparse_moe."
 ROUTER, SHARED = "model.layers.1.mlp.gate.", "model.layers.1.mlp.shared_experts.{}_proj.weight"
-GATED, LATENT = "model.layers.1.mlp.", "model.layers.1.self_attn."
+GATED, LATENT, NEXT = "model.layers.1.mlp.", "model.layers.1.self_attn.", "model.layers.0.linear_attn."
 CASES = [
     drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
     drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
@@ -120,6 +120,18 @@ CASES = [
         "model.language_model.layers.1.mlp.experts.gate_up_proj", "model.language_model.layers.1.mlp.gate.e_score_correction_bias",
         "model.language_model.layers.1.mlp.shared_experts.up_proj.weight", "model.visual.merger.gate_proj.weight")],
     shape("glm4v_moe", FUSED + "gate_up_proj", [4, 9, 32]), shape("glm4v_moe", FUSED + "down_proj", [4, 3, 48]),
+    *[keys("qwen3_next", **k) for k in (
+        {"num_experts": 4}, {"num_experts": -1}, {"num_experts_per_tok": 4}, {"num_experts_per_tok": 0}, {"moe_intermediate_size": 6},
+        {"shared_expert_intermediate_size": 7}, {"shared_expert_intermediate_size": 0}, {"intermediate_size": 8}, {"mlp_only_layers": []},
+        {"mlp_only_layers": ["a"]}, {"decoder_sparse_step": 0}, {"decoder_sparse_step": 2}, {"norm_topk_prob": 1}, {"linear_num_value_heads": 3},
+        {"linear_num_value_heads": 2}, {"linear_num_key_heads": 4}, {"linear_key_head_dim": 5}, {"linear_value_head_dim": 4},
+        {"linear_conv_kernel_dim": 3}, {"full_attention_interval": 1}, {"full_attention_interval": 3}, {"partial_rotary_factor": 0.1},
+        {"head_dim": 6}, {"attn_output_gate": False})],
+    *[header("qwen3_next", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        NEXT + "in_proj_qkvz.weight", NEXT + "in_proj_ba.weight", NEXT + "A_log", "model.layers.0.mlp.shared_expert_gate.weight",
+        "model.layers.1.mlp.up_proj.weight")],
+    shape("qwen3_next", NEXT + "in_proj_qkvz.weight", [12, 40]), shape("qwen3_next", NEXT + "in_proj_ba.weight", [12, 8]),
+    header("qwen3_next", "rows in a type of 8 bits", lambda t: t[NEXT + "in_proj_ba.weight"].update(dtype="I8", shape=[8, 24])),
     *[keys("deepseek_v3", **k) for k in (
         {"kv_lora_rank": 8}, {"kv_lora_rank": 0}, {"kv_lora_rank": 1 << 31}, {"kv_lora_rank": None}, {"q_lora_rank": 12}, {"q_lora_rank": 0},
         {"q_lora_rank": "a"}, {"qk_rope_head_dim": 3}, {"qk_rope_head_dim": 0}, {"qk_rope_head_dim": 6}, {"qk_nope_head_dim": 5},

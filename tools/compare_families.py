@@ -42,6 +42,8 @@ FAMILIES = {
     "qwen3_5_text": ("Qwen3_5", HYBRID),
     "qwen3_5_moe_text": ("Qwen3_5Moe", dict(HYBRID, num_experts=16, num_experts_per_tok=4, moe_intermediate_size=96,
                                             shared_expert_intermediate_size=128)),
+    "qwen3_next": ("Qwen3Next", dict({k: v for k, v in HYBRID.items() if k != "rope_parameters"}, partial_rotary_factor=0.5, num_experts=16,
+                                     num_experts_per_tok=4, moe_intermediate_size=96, shared_expert_intermediate_size=128)),
     "deepseek_v3": ("DeepseekV3", dict(LATENT, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5)),
     "deepseek_v2": ("DeepseekV2", dict(LATENT, q_lora_rank=None, n_group=1, topk_group=1, first_k_dense_replace=1)),
     "phi3": ("Phi3", dict(partial_rotary_factor=0.75, original_max_position_embeddings=256, sliding_window=262144, rope_scaling={

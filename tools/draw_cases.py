@@ -6,7 +6,7 @@
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
 llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
-qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, deepseek_v3, deepseek_v2.
+qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -476,6 +476,17 @@ def write_qwen3_5_moe_text(folder, rng, seed):
     save_text(folder, tiny.qwen3_5_moe_text(**draw_hybrid_moe_text(rng)), rng, seed, rng.choice(["apart", "v5"]))
 
 
+def write_qwen3_next(folder, rng, seed):
+    text = draw_hybrid_moe_text(rng)
+    rope, n = text.pop("rope_parameters"), text["num_hidden_layers"]
+    text["rope_theta"] = rope["rope_theta"]
+    if "partial_rotary_factor" in rope:
+        text["partial_rotary_factor"] = rope["partial_rotary_factor"]
+    text.update(intermediate_size=rng.randint(1, 40), norm_topk_prob=rng.random() < 0.5, decoder_sparse_step=rng.choice([1, 1, 2]),
+                mlp_only_layers=[i for i in range(n) if rng.random() < 0.2])
+    save_text(folder, tiny.qwen3_next(**text), rng, seed, rng.choice(["apart", "v5"]))
+
+
 def write_qwen3_5_moe(folder, rng, seed):
     write_qwen3_5(folder, rng, seed, draw_hybrid_moe_text(rng), rng.choice(["apart", "v5"]))
 
@@ -631,6 +642,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
             "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
             "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100)),
+            "qwen3_next": (write_qwen3_next, draw_gemma_case),
             "deepseek_v3": (write_deepseek_v3, draw_gemma_case), "deepseek_v2": (write_deepseek_v2, draw_gemma_case),
             "qwen3_5_moe_text": (write_qwen3_5_moe_text, draw_gemma_case),
             "qwen3_5_moe": (write_qwen3_5_moe, draw_llava_case(["plain"], 100))}

@@ -321,6 +321,10 @@ def qwen3_5_moe_text(**keys):
     return {**qwen3_5_text(**keys), "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"]}
 
 
+def qwen3_next(**keys):
+    return {**qwen3_5_text(**keys), "model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}
+
+
 def qwen3_5(vision, text, **keys):
     """With experts where the text has them."""
     is_moe = "num_experts" in text
@@ -501,6 +505,11 @@ MODELS = {
                                           tie_word_embeddings=True, rope_parameters={
                                               "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
                                               "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "bf16", "v5", {"experts": "apart"}),
+    "qwen3_next": (qwen3_next(hidden_size=12, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2, intermediate_size=9,
+                              full_attention_interval=2, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=4,
+                              linear_value_head_dim=3, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=5, mlp_only_layers=[1],
+                              shared_expert_intermediate_size=6, norm_topk_prob=False, tie_word_embeddings=True, rope_theta=5000.0,
+                              partial_rotary_factor=0.5), "bf16", "v5", {}),
     "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "glm4_moe": (glm4_moe(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,

@@ -26,7 +26,7 @@ static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", 
                                                "granite", "olmo2",     "smolvlm"};
 
 /* Model types whose class it is where no file names one. */
-static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl"};
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "qwen3_next", "internvl"};
 
 static const char *const of_gemma[] = {"gemma", "gemma2", "gemma3", "gemma3_text"};
 

@@ -21,7 +21,8 @@
  *       transposed: true                                         a matrix [inputs][outputs], or a vector of two axes that is
  *                                                                read with the first one inside
  *       spread: keys                                             of latent attention: queries, keys, values or outputs, whose
- *                                                                heads are read as llm/latent_attention.h has them
+ *                                                                heads are read as llm/latent_attention.h has them; of
+ *                                                                linear attention: mixed, gates, decays or strengths
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
  *                                                                it is read with the two exchanged
  *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix

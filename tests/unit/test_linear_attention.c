@@ -360,6 +360,7 @@ int main(void) {
         OF_MODEL(every_method_answers, TEXT),
         OF_MODEL(what_would_take_back_rows_is_refused, TEXT),
         OF_MODEL(memory_is_planned, TEXT),
+        OF_MODEL(every_method_answers, "tests/golden/models/qwen3_next"),
         OF_MODEL(chunks_change_nothing, MOE),
         OF_MODEL(another_question_gets_its_own_answer, MOE),
         OF_MODEL(long_beginnings_are_kept, MOE),
