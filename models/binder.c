@@ -287,6 +287,7 @@ static void fill_configs(binder *b) {
     m->image_token = b->c->image_token;
     m->video_token = b->c->video_token < 0 ? b->c->image_token : b->c->video_token;
     m->video_newline = b->c->video_newline;
+    m->time_instruction = b->c->time_instruction;
     m->vision_start = b->c->vision_start;
     m->vision_end = b->c->vision_end;
     m->tokens_per_second = b->c->tokens_per_second;

@@ -735,7 +735,7 @@ def write_llava_video(folder, seed, dtype, **keys):
     whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), tower, vision_aspect_ratio="anyres_max_3")
     tensors = draw(tensor_shapes(whole), seed, False)
     write_flat(folder, whole, {k: v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, add_faster_video=False,
-               add_time_instruction=False, faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
+               add_time_instruction=keys["mm_newline_position"] == "no_token", faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
 
 
 INTERNVL_NAMES = (  # from transformers' layout to the original's

@@ -94,6 +94,7 @@ typedef struct sac_model_config {
     int32_t stop_ids[SAC_MAX_STOP_IDS]; /* eos_token_id of config.json */
     int n_stop_ids;
     int32_t default_stop_id; /* where no file names one; -1 = none */
+    bool time_instruction;   /* a sentence behind a video says when its frames are (LLaVA-Video) */
     bool latent_bias;        /* the products that make latents have biases (DeepSeek) */
 } sac_model_config;
 
