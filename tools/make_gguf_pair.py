@@ -683,11 +683,11 @@ def write_vision(path, config, preprocessor, tensors, hidden, args):
 # ---------------------------------------------------------------- the whole
 
 def draw_wide(config, tensors):
-    """A CLIP tower of 32 channels and 64 between, or a language model of 32, and as many in its MLP or experts, with weights that keep
+    """A CLIP tower of 32 channels and 64 between, or a language model with experts of 32 channels, with weights that keep
     the size of what passes."""
     r = random.Random(1)
     part = config.get("vision_config") or config
-    inner = "moe_intermediate_size" if part is config and "moe_intermediate_size" in part else "intermediate_size"
+    inner = "moe_intermediate_size" if part is config else "intermediate_size"
     new = {part["hidden_size"]: 32, part[inner]: 64 if part is not config else 32}
     for key, t in tensors.items():
         if part is not config and text_name(key):
@@ -699,7 +699,6 @@ def draw_wide(config, tensors):
             columns *= d if i else 1
         size = 0.1 if len(t.shape) == 1 else columns ** -0.5
         is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
-        is_norm = is_norm and not (part.get("model_type") == "qwen3_5_text" and "linear_attn" not in key)  # what is added to 1
         t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
     part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
     if part is not config:
@@ -804,7 +803,7 @@ PAIRS = {
     "qwen3_5": ("qwen3_5", "", 1e-5), "qwen3_5_f16": ("qwen3_5", "--type f16", 1e-5),
     "qwen3_5_text": ("qwen3_5_text", "--type bf16", 1e-5), "qwen3_5_moe": ("qwen3_5_moe", "", 1e-5),
     "qwen3_5_moe_text": ("qwen3_5_moe_text", "--type f16", 1e-5),
-    "qwen3_5_text_q8_0": ("qwen3_5_text", "--wide --type q8_0", 0.08),
+   
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
