@@ -1,29 +1,7 @@
-#include "block.h"
+#include "block_parts.h"
 #include "heads.h"
 
 #include <stddef.h>
-
-/* What a part reads: the hidden rows, normed to r->norm where there is a norm. */
-static sac_mat input_of(const sac_block_rows *r, const float *norm) {
-    return norm ? r->norm : r->hidden;
-}
-
-static sac_status normed(const sac_block_rows *r, const float *norm) {
-    if (!norm) return SAC_OK;
-    return r->ops->rmsnorm(
-        r->stream, &(sac_rmsnorm_args){.y = r->norm, .x = r->hidden, .w = norm, .eps = r->shape.rms_eps});
-}
-
-static sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, const sac_weight *w,
-                          const float *bias, bool accumulate) {
-    return r->ops->linear(r->stream, &(sac_linear_args){.y = y,
-                                                        .x = x,
-                                                        .w = *w,
-                                                        .bias = bias,
-                                                        .accumulate = accumulate,
-                                                        .fast = r->fast,
-                                                        .steady = r->steps});
-}
 
 /* ---------------------------------------------------------------- adapters */
 
@@ -162,6 +140,10 @@ static sac_status step_in(const sac_block_rows *r, const sac_decoder_layer *w, c
 
 static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
     const sac_mat x = input_of(r, w->attn_norm);
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_queries(r, w));
+        return sac_block_latent_keys(r, w);
+    }
     SAC_TRY(
         r->ops->linear_group(r->stream, &(sac_linear_group_args){.n = 3,
                                                                  .x = x,
@@ -231,7 +213,8 @@ sac_status sac_block_store(const sac_block_rows *r, int64_t at, const sac_block_
 
 sac_status sac_block_in(const sac_block_rows *r, const sac_decoder_layer *w, const sac_block_part *parts,
                         int n_parts) {
-    if (r->ops->fuses && r->hidden.rows == 1 && w->attn_norm && !w->q_norm && !w->k_norm && !has_adapters(r)) {
+    if (r->ops->fuses && r->hidden.rows == 1 && w->attn_norm && !w->q_norm && !w->k_norm && !r->shape.latent.kv_rank &&
+        !has_adapters(r)) {
         sac_status st = step_in(r, w, parts);
         if (st != SAC_UNSUPPORTED) return st;
     }
@@ -244,6 +227,10 @@ sac_status sac_block_in_without_queries(const sac_block_rows *r, const sac_decod
                                         const sac_block_part *part) {
     const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_keys(r, w));
+        return store_keys(r, 0, part);
+    }
     SAC_TRY(product(r, r->k, x, &w->k, w->k_bias, false));
     SAC_TRY(product(r, r->v, x, &w->v, w->v_bias, false));
     SAC_TRY(ADAPT(r, w, k, r->k, x));
@@ -256,6 +243,10 @@ sac_status sac_block_queries(const sac_block_rows *r, const sac_decoder_layer *w
                              const sac_rotation *rotation, const int32_t *pos) {
     const sac_mat x = input_of(r, w->attn_norm);
     SAC_TRY(normed(r, w->attn_norm));
+    if (r->shape.latent.kv_rank) {
+        SAC_TRY(sac_block_latent_queries(r, w));
+        return turn(r, r->q, r->shape.n_heads, rotation, pos);
+    }
     SAC_TRY(product(r, r->q, x, &w->q, w->q_bias, false));
     SAC_TRY(ADAPT(r, w, q, r->q, x));
     SAC_TRY(norm_in_place(r, r->q, w->q_norm));
@@ -325,29 +316,38 @@ static sac_status dense_mlp(const sac_block_rows *r, const sac_decoder_layer *w,
     return ADAPT(r, w, down, y, r->gate);
 }
 
-static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y,
-                             bool accumulate) {
-    SAC_TRY(normed(r, w->mlp_norm));
-    return sac_experts_run(&(sac_experts_call){.ops = r->ops,
-                                               .stream = r->stream,
-                                               .shape = &r->shape.experts,
-                                               .rows = &r->experts,
-                                               .router = &w->router,
-                                               .router_bias = w->router_bias,
-                                               .experts = w->experts,
-                                               .act = r->shape.gate_act,
-                                               .y = y,
-                                               .x = input_of(r, w->mlp_norm),
-                                               .accumulate = accumulate,
-                                               .fast = r->fast});
+static sac_experts_call experts_call(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y, bool accumulate) {
+    return (sac_experts_call){.ops = r->ops,
+                              .stream = r->stream,
+                              .shape = &r->shape.experts,
+                              .rows = &r->experts,
+                              .router = &w->router,
+                              .router_bias = w->router_bias,
+                              .experts = w->experts,
+                              .act = r->shape.gate_act,
+                              .y = y,
+                              .x = input_of(r, w->mlp_norm),
+                              .accumulate = accumulate,
+                              .fast = r->fast};
 }
 
-/* Both; what the MLP makes of the rows lies in r->gate before the experts may overwrite them. */
+static sac_status expert_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y,
+                             bool accumulate) {
+    const sac_experts_call c = experts_call(r, w, y, accumulate);
+    SAC_TRY(normed(r, w->mlp_norm));
+    return sac_experts_run(&c);
+}
+
+/* Both; what the MLP makes of the rows lies in r->gate, or gated in r->up, before the experts may overwrite them. */
 static sac_status shared_mlp(const sac_block_rows *r, const sac_decoder_layer *w, sac_mat y, bool accumulate) {
+    const sac_experts_call c = experts_call(r, w, y, accumulate);
+    const sac_mat own = r->shape.experts.shared_gated ? r->up : r->gate;
     SAC_TRY(gate(r, w));
-    SAC_TRY(expert_mlp(r, w, y, accumulate));
-    SAC_TRY(product(r, y, r->gate, &w->down, NULL, true));
-    return ADAPT(r, w, down, y, r->gate);
+    SAC_TRY(normed(r, w->mlp_norm)); /* fused ops leave no normed rows */
+    if (r->shape.experts.shared_gated) SAC_TRY(sac_experts_gate_shared(&c, &w->shared_router, own, r->gate));
+    SAC_TRY(sac_experts_run(&c));
+    SAC_TRY(product(r, y, own, &w->down, NULL, true));
+    return ADAPT(r, w, down, y, own);
 }
 
 sac_status sac_block_mlp(const sac_block_rows *r, const sac_decoder_layer *w) {
@@ -381,39 +381,6 @@ sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
     }
     SAC_TRY(product(r, r->hidden, r->q, &w->o, w->o_bias, true));
     SAC_TRY(ADAPT(r, w, o, r->hidden, r->q));
-    return sac_block_mlp(r, w);
-}
-
-/* ---------------------------------------------------------------- linear attention */
-
-static sac_linear_call linear_call(const sac_block_rows *r, const sac_decoder_layer *w) {
-    return (sac_linear_call){.ops = r->ops,
-                             .stream = r->stream,
-                             .shape = &r->shape.linear,
-                             .rows = &r->linear,
-                             .weights = &w->linear,
-                             .y = r->hidden,
-                             .x = input_of(r, w->attn_norm),
-                             .rms_eps = r->shape.rms_eps,
-                             .fast = r->fast,
-                             .steps = r->steps};
-}
-
-sac_status sac_block_linear_in(const sac_block_rows *r, const sac_decoder_layer *w) {
-    const sac_linear_call c = linear_call(r, w);
-    SAC_TRY(normed(r, w->attn_norm));
-    return sac_linear_in(&c);
-}
-
-sac_status sac_block_linear_recur(const sac_block_rows *r, const sac_decoder_layer *w, int number, int64_t at,
-                                  const sac_linear_part *parts, int n_parts) {
-    const sac_linear_call c = linear_call(r, w);
-    return sac_linear_recur(&c, number, at, parts, n_parts);
-}
-
-sac_status sac_block_linear_out(const sac_block_rows *r, const sac_decoder_layer *w) {
-    const sac_linear_call c = linear_call(r, w);
-    SAC_TRY(sac_linear_out(&c));
     return sac_block_mlp(r, w);
 }
 

@@ -6,14 +6,14 @@
  *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, act(gate(b)) * up(b))
  *
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
- * and is looked at in block.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
+ * and is looked at in block.c and block_linear.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
  * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
  * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
- * the MLP (experts.h), or beside one of its own width (GraniteMoE's and GLM-4.5's shared experts); a gate of each channel that
+ * the MLP (experts.h), or beside one of its own width (GraniteMoE's and GLM-4.5's shared experts), which may have a gate of each row
+ * (Qwen3.5's); queries, keys and values made of latents (DeepSeek, latent_attention.h); a gate of each channel that
  * attention gives, and a layer whose attention is linear (linear_attention.h), which has neither `in` nor caches (Qwen3.5). Whether a layer's attention slides,
  * and by which table it is turned, is not told here but by decoder_attend.c.
  * The next ones go so:
- *   gate of shared experts              a factor of each row of the MLP beside the experts
  *   embeddings by layer                 a table and its gate; at the end of `out`
  * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an
  * adapter: its low-rank products come between a product and what follows it. */
@@ -21,6 +21,7 @@
 #define SAC_LLM_BLOCK_H
 
 #include "experts.h"
+#include "latent_attention.h"
 #include "linear_attention.h"
 #include "ops.h"
 
@@ -49,6 +50,8 @@ typedef struct sac_decoder_layer {
     const sac_expert *experts;        /* [experts]; NULL: the layer has none */
     const sac_adapted_layer *adapted; /* [adapters of the decoder]; NULL without */
     sac_linear_layer linear;          /* in the place of q, k, v and o where the layer's attention is linear */
+    sac_weight shared_router;         /* [1][hidden], of the gate of the MLP beside experts */
+    sac_latent_layer latent;          /* where queries, keys and values are made of latents */
 } sac_decoder_layer;
 
 /* Sizes that all layers share. */
@@ -62,6 +65,7 @@ typedef struct sac_block_shape {
     float residual_scale;    /* of what a part makes; 0: 1 */
     sac_expert_shape experts;
     sac_linear_shape linear;
+    sac_latent_shape latent; /* neither adapters nor biases of q, k and v beside it */
 } sac_block_shape;
 
 /* Channels of the layer's MLP, be it alone or beside experts; 0: it has none. */

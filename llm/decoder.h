@@ -63,6 +63,7 @@ typedef struct sac_decoder_config {
     bool sees_spans;         /* the rows of a picture see one another, in a prompt */
     int n_deep; /* after each of so many first layers, something is added to the rows of pictures (DeepStack,
                    arXiv:2406.04334): see sac_decoder_deep */
+    sac_latent_shape latent; /* queries, keys and values are made of latents (DeepSeek) */
 } sac_decoder_config;
 
 /* Weights are borrowed from the model's mapping and arena. */
@@ -200,9 +201,11 @@ int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
  * the next prompt runs. */
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);
 
-/* Channels of the widest of its layers' MLPs, experts apart. */
+/* Channels of the widest of its layers' MLPs, experts apart, whose scratch latents use before attention. */
 static inline int64_t sac_decoder_mlp_width(const sac_decoder_config *c) {
-    return c->experts.shared > c->intermediate ? c->experts.shared : c->intermediate;
+    const int mlp = c->experts.shared > c->intermediate ? c->experts.shared : c->intermediate,
+              latent = sac_latent_width(&c->latent) > c->latent.q_rank ? sac_latent_width(&c->latent) : c->latent.q_rank;
+    return mlp > latent ? mlp : latent;
 }
 
 /* Inputs of the widest of a layer's matrices. */

@@ -66,7 +66,8 @@ static inline sac_block_shape decoder_block_shape(const sac_decoder_config *c) {
                              .gated_attention = c->gated_attention,
                              .residual_scale = c->residual_scale,
                              .experts = c->experts,
-                             .linear = c->linear};
+                             .linear = c->linear,
+                             .latent = c->latent};
 }
 
 /* Hidden rows [first, first + n) of the sequence, at most a chunk, with its scratch. */

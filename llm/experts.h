@@ -27,6 +27,7 @@ typedef struct sac_expert_shape {
         sigmoid; /* a score is an expert's own, as in op_route.h; the fields below are looked at with it only */
     int n_groups, n_groups_used; /* 0: no groups */
     float factor;                /* of the weights; 0: 1 */
+    bool shared_gated;           /* what the shared MLP makes of a row is multiplied by a number of the row's own */
 } sac_expert_shape;
 
 /* Scratch for some rows. Matrices are in the type of activations. */
@@ -55,5 +56,9 @@ typedef struct sac_experts_call {
     bool accumulate, fast;
 } sac_experts_call;
 sac_status sac_experts_run(const sac_experts_call *c);
+
+/* y = inside, each row times the sigmoid of its row of c->x times `gate` [1][hidden]: the channels of the MLP beside the experts, whose
+ * last product keeps the factor (Qwen2-MoE, arXiv:2407.10671, sec. 2.2.2). Not in place; c->rows are scratch. */
+sac_status sac_experts_gate_shared(const sac_experts_call *c, const sac_weight *gate, sac_mat y, sac_mat inside);
 
 #endif

@@ -103,10 +103,45 @@ sac_status sac_linear_in(const sac_linear_call *c) {
                                                                     .steady = c->steps});
 }
 
+/* The value heads from `first` on, of which there are n, and the key heads that they read. */
+static sac_status recur_heads(const sac_linear_call *c, int64_t at, int64_t rows, int first, int n, const sac_state_rows *heads,
+                              int n_parts) {
+    const sac_linear_shape *s = c->shape;
+    const sac_linear_layer *w = c->weights;
+    const int64_t keys = sac_linear_keys(s), values = sac_linear_values(s), before = first * (int64_t)s->value_dim,
+                  own = n * (int64_t)s->value_dim;
+    const sac_mat mixed = sac_mat_rows(scratch(c, c->rows->mixed, sac_linear_mixed(s)), at, rows),
+                  a = sac_mat_rows(scratch(c, c->rows->a, s->n_heads), at, rows),
+                  b = sac_mat_rows(scratch(c, c->rows->b, s->n_heads), at, rows);
+    return c->ops->delta_rule(
+        c->stream, &(sac_delta_rule_args){.y = columns(sac_mat_rows(scratch(c, c->rows->out, values), at, rows), before, own),
+                                          .q = columns(mixed, 0, keys),
+                                          .k = columns(mixed, keys, keys),
+                                          .v = columns(mixed, 2 * keys + before, own),
+                                          .a = columns(a, first, n),
+                                          .b = columns(b, first, n),
+                                          .a_log = w->a_log + first,
+                                          .dt_bias = w->dt_bias + first,
+                                          .n_heads = n,
+                                          .n_key_heads = s->n_key_heads,
+                                          .eps = length_eps,
+                                          .parts = heads,
+                                          .n_parts = n_parts});
+}
+
+/* As many value heads at a time as there are key heads: each reads its own. */
+static sac_status recur_tiles(const sac_linear_call *c, int64_t at, int64_t rows, sac_state_rows *heads, int n_parts) {
+    const sac_linear_shape *s = c->shape;
+    for (int first = 0; first < s->n_heads; first += s->n_key_heads) {
+        SAC_TRY(recur_heads(c, at, rows, first, s->n_key_heads, heads, n_parts));
+        for (int i = 0; i < n_parts; i++) heads[i].state += sac_linear_keys(s) * s->value_dim;
+    }
+    return SAC_OK;
+}
+
 sac_status sac_linear_recur(const sac_linear_call *c, int number, int64_t at, const sac_linear_part *parts, int n_parts) {
     const sac_linear_shape *s = c->shape;
     const sac_linear_layer *w = c->weights;
-    const int64_t keys = sac_linear_keys(s), values = sac_linear_values(s);
     sac_state_rows conv[SAC_LINEAR_TOGETHER], heads[SAC_LINEAR_TOGETHER];
     int64_t n = 0;
     assert(n_parts <= SAC_LINEAR_TOGETHER);
@@ -121,20 +156,8 @@ sac_status sac_linear_recur(const sac_linear_call *c, int number, int64_t at, co
                                                                    .width = s->conv_width,
                                                                    .parts = conv,
                                                                    .n_parts = n_parts}));
-    return c->ops->delta_rule(
-        c->stream, &(sac_delta_rule_args){.y = sac_mat_rows(scratch(c, c->rows->out, values), at, n),
-                                          .q = columns(mixed, 0, keys),
-                                          .k = columns(mixed, keys, keys),
-                                          .v = columns(mixed, 2 * keys, values),
-                                          .a = sac_mat_rows(scratch(c, c->rows->a, s->n_heads), at, n),
-                                          .b = sac_mat_rows(scratch(c, c->rows->b, s->n_heads), at, n),
-                                          .a_log = w->a_log,
-                                          .dt_bias = w->dt_bias,
-                                          .n_heads = s->n_heads,
-                                          .n_key_heads = s->n_key_heads,
-                                          .eps = length_eps,
-                                          .parts = heads,
-                                          .n_parts = n_parts});
+    if (s->tiled && s->n_heads > s->n_key_heads) return recur_tiles(c, at, n, heads, n_parts);
+    return recur_heads(c, at, n, 0, s->n_heads, heads, n_parts);
 }
 
 sac_status sac_linear_out(const sac_linear_call *c) {

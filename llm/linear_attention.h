@@ -18,6 +18,7 @@ typedef struct sac_linear_shape {
     int n_heads, n_key_heads; /* of values; of keys and queries. n_heads 0: the model has no such layers */
     int key_dim, value_dim;   /* of a head */
     int conv_width;           /* rows that the convolution sees */
+    bool tiled; /* value head h reads key head h modulo n_key_heads (as files in GGUF have them), otherwise neighbours share one */
 } sac_linear_shape;
 
 static inline int64_t sac_linear_keys(const sac_linear_shape *s) {

@@ -2,6 +2,8 @@
 
 #include "kept_adapters.h"
 
+#include <math.h>
+
 /* Bytes at which an element, or a block's f16 scale, must be aligned to be read directly. */
 static size_t natural_alignment(sac_dtype t) {
     return t == SAC_DTYPE_F32 || t == SAC_DTYPE_I32 ? 4 : t >= SAC_DTYPE_I8 ? 1 : 2;
@@ -36,14 +38,14 @@ static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n)
     }
 }
 
-static sac_status take(sac_value_binder *b, const char *name, size_t n_bytes, void **out) {
-    if (!b->arena) {
-        b->n_bytes += sac_arena_block_bytes(n_bytes);
-        return SAC_OK;
+/* The logarithms of what decays, of which files have the negative. */
+static sac_status take_logs(float *values, int64_t n, const char *name, sac_error *err) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!(values[i] < 0 && isfinite(values[i])))
+            return sac_fail(err, SAC_BAD_FILE, "tensor %.100s: value %lld must be negative", name, (long long)i);
+        values[i] = (float)log(-(double)values[i]);
     }
-    *out = sac_arena_take(b->arena, n_bytes);
-    if (*out) return SAC_OK;
-    return sac_fail(b->err, SAC_INTERNAL, "the model's arena is too small for %.100s", name);
+    return SAC_OK;
 }
 
 sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, const sac_checkpoint_tensor *t,
@@ -58,7 +60,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
         return sac_fail(b->err, SAC_UNSUPPORTED, "tensor %.100s is supported without an adapter only",
                         t->name);
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &base, b->err));
-    SAC_TRY(take(b, t->name, (size_t)n * sizeof(float), &values));
+    SAC_TRY(sac_bind_take(b, t->name, (size_t)n * sizeof(float), &values));
     if (!b->arena) return SAC_OK;
     *out = values;
     if (adapted->n_loras)
@@ -67,6 +69,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
     else
         (row->transposed ? to_f32_turned : to_f32)(values, t, n);
     for (int64_t i = 0; i < n && row->plus_one && !b->source->gguf; i++) ((float *)values)[i] += 1.0f;
+    if (row->decays && b->source->gguf) return take_logs(values, n, t->name, b->err);
     return SAC_OK;
 }
 
@@ -75,7 +78,7 @@ static sac_status bind_tensor(sac_value_binder *b, const char *name, sac_tensor 
     size_t n_bytes = sac_weight_part_bytes(t);
     if ((uintptr_t)t->data % natural_alignment(t->dtype) == 0) return SAC_OK;
     void *copy = NULL;
-    SAC_TRY(take(b, name, n_bytes, &copy));
+    SAC_TRY(sac_bind_take(b, name, n_bytes, &copy));
     if (!b->arena) return SAC_OK;
     memcpy(copy, t->data, n_bytes);
     t->data = copy;
@@ -99,7 +102,7 @@ static sac_status turn(sac_value_binder *b, const sac_spec_tensor *row, const sa
                         "tensor %.100s is supported in f32, f16 or bf16 only, and without an "
                         "adapter",
                         from->name);
-    SAC_TRY(take(b, from->name, sac_weight_part_bytes(t), &copy));
+    SAC_TRY(sac_bind_take(b, from->name, sac_weight_part_bytes(t), &copy));
     const int64_t rows = t->dim[0], cols = t->dim[1], inner = row->channels_last ? from->dim[1] : 0;
     const size_t element = sac_dtype_row_bytes(t->dtype, 1), row_bytes = (size_t)cols * element;
     for (int64_t i = 0; b->arena && inner && i < rows; i++)
@@ -122,7 +125,7 @@ static sac_status exchange_inputs(sac_value_binder *b, const sac_spec_tensor *ro
         return sac_fail(b->err, SAC_UNSUPPORTED,
                         "tensor %.100s is supported in f32, f16 or bf16 only, and without an adapter", name);
     SAC_TRY(sac_tensor_table_inputs(b->table, row, t->dim[1], &outer, &inner, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(t), &copy));
+    SAC_TRY(sac_bind_take(b, name, sac_weight_part_bytes(t), &copy));
     if (!b->arena) return SAC_OK;
     const size_t element = sac_dtype_row_bytes(t->dtype, 1);
     for (int64_t i = 0; i < t->dim[0]; i++) {
@@ -140,7 +143,7 @@ static sac_status exchange_inputs(sac_value_binder *b, const sac_spec_tensor *ro
 static sac_status merge(sac_value_binder *b, const char *name, const sac_adapted *adapted, sac_weight *w) {
     void *sum = NULL;
     SAC_TRY(sac_lora_check(adapted->loras, adapted->n_loras, &w->tensor, b->err));
-    SAC_TRY(take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
+    SAC_TRY(sac_bind_take(b, name, sac_weight_part_bytes(&w->tensor), &sum));
     if (!b->arena) return SAC_OK;
     SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &w->tensor, w->tensor.dtype, sum,
                            b->source->pool, b->err));
@@ -162,7 +165,9 @@ sac_status sac_bind_matrix(sac_value_binder *b, const sac_checkpoint *checkpoint
     sac_weight w;
     SAC_TRY(sac_weight_read(&source, t, &w, b->err));
     if (row->within.n) SAC_TRY(take_rows(b, row, t, &w));
-    if (row->transposed || row->channels_last)
+    if (row->spread)
+        SAC_TRY((b->table->latent.kv_rank ? sac_bind_spread : sac_bind_regrouped)(b, row, t->name, adapted, &w));
+    else if (row->transposed || row->channels_last)
         SAC_TRY(turn(b, row, t, adapted, &w));
     else if (row->inputs.n)
         SAC_TRY(exchange_inputs(b, row, t->name, adapted, &w));

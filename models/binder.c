@@ -1,3 +1,4 @@
+#include "bind_flags.h"
 #include "bind_values.h"
 #include "family.h"
 
@@ -36,6 +37,7 @@ static const sac_weight_slot decoder_slots[] = {
     SHARED(gate),
     SHARED(up),
     SHARED(down),
+    LAYER(shared_router, true),
 };
 /* Of layers whose attention is linear, where a model has any. */
 static const sac_weight_slot linear_slots[] = {
@@ -48,6 +50,11 @@ static const sac_weight_slot linear_slots[] = {
     LAYER(linear.a_log, false),
     LAYER(linear.dt_bias, false),
     LAYER(linear.norm, false),
+};
+/* Of layers whose keys and values are made of latents, where a model has any. */
+static const sac_weight_slot latent_slots[] = {
+    LAYER(latent.q_a, true),      LAYER(latent.kv_a, true),      LAYER(latent.q_a_bias, false),
+    LAYER(latent.kv_a_bias, false), LAYER(latent.q_a_norm, false), LAYER(latent.kv_a_norm, false),
 };
 #undef PART
 #undef LAYER
@@ -72,7 +79,7 @@ typedef struct part {
     void *at;                 /* the struct, and its layers'; NULL in the first pass */
     uint8_t *layers;
 } part;
-enum { DECODER, LINEAR, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
+enum { DECODER, LINEAR, LATENT, EXPERTS, TOWER, MERGER, NEWLINE, N_PARTS };
 
 /* One binding run, and the arena's need so far. */
 typedef struct binder {
@@ -100,6 +107,9 @@ static void list_parts(binder *b) {
     b->parts[LINEAR] = b->parts[DECODER];
     b->parts[LINEAR].slots = linear_slots;
     b->parts[LINEAR].n_slots = c->decoder.linear.n_heads ? (int)SAC_COUNT(linear_slots) : 0;
+    b->parts[LATENT] = b->parts[DECODER];
+    b->parts[LATENT].slots = latent_slots;
+    b->parts[LATENT].n_slots = c->decoder.latent.kv_rank ? (int)SAC_COUNT(latent_slots) : 0;
     b->parts[EXPERTS] = (part){.slots = expert_slots,
                                .n_slots = c->decoder.experts.n ? (int)SAC_COUNT(expert_slots) : 0,
                                .n_layers = c->decoder.n_layers * c->decoder.experts.n,
@@ -143,40 +153,9 @@ static const sac_checkpoint_tensor *find_tensor(const binder *b, const part *p, 
 
 static sac_status flag_set(const binder *b, const part *p, const sac_weight_slot *sl,
                            const sac_spec_tensor *row, int layer, bool *out) {
-    *out = true;
-    if (!row->when) return SAC_OK;
     const int n_each = p == &b->parts[EXPERTS] ? b->c->decoder.experts.n : 1;
-    const bool sparse = sac_decoder_is_sparse(&b->c->decoder, layer / n_each),
-               linear = p <= &b->parts[LINEAR] && sl->in_layer && sac_decoder_is_linear(&b->c->decoder, layer);
-    const struct {
-        const char *name;
-        bool set;
-    } flags[] = {
-        {"untied", b->own_head},
-        {"attention", !linear},
-        {"linear", linear},
-        {"qkv_bias", b->c->qkv_bias && !linear},
-        {"o_bias", b->c->o_bias && !linear},
-        {"projector_bias", b->c->projector_bias},
-        {"newline", b->c->image_newline},
-        {"norm_bias", b->c->projector_norm_bias},
-        {"qk_norm", b->c->qk_norm && !linear},
-        {"post_norms", b->c->post_norms},
-        {"pre_norms", !b->c->no_pre_norms},
-        {"experts", sparse},
-        {"router_bias", sparse && b->c->decoder.experts.sigmoid},
-        {"shared", sparse && b->c->decoder.experts.shared},
-        {"dense", !sparse},
-        {"tower_qkv_bias", b->c->tower.qkv_bias},
-        {"tower_qk_norm", b->c->tower.qk_norm},
-        {"tower_norm_bias", b->c->tower.norm_bias},
-        {"tower_final_norm", b->c->tower.final_norm},
-    };
-    for (size_t i = 0; i < SAC_COUNT(flags); i++)
-        if (strcmp(row->when, flags[i].name) == 0) {
-            *out = flags[i].set;
-            return SAC_OK;
-        }
+    const bool of_decoder = p <= &b->parts[EXPERTS] && sl->in_layer;
+    if (sac_bind_flag(b->c, row->when, b->own_head, of_decoder ? layer / n_each : -1, out)) return SAC_OK;
     return sac_fail(b->err, SAC_INTERNAL, "unknown flag \"%s\" of %s", row->when, sl->name);
 }
 
@@ -286,7 +265,7 @@ static sac_status take_tables(binder *b) {
 static void point_parts(binder *b) {
     sac_loaded_model *m = b->m;
     b->parts[DECODER].at = &m->decoder;
-    b->parts[DECODER].layers = b->parts[LINEAR].layers = (uint8_t *)m->decoder.layers;
+    b->parts[DECODER].layers = b->parts[LINEAR].layers = b->parts[LATENT].layers = (uint8_t *)m->decoder.layers;
     const sac_expert *next = (sac_expert *)(void *)b->parts[EXPERTS].layers;
     for (int i = 0; i < b->c->decoder.n_layers; i++)
         if (sac_decoder_is_sparse(&b->c->decoder, i)) {
@@ -308,6 +287,7 @@ static void fill_configs(binder *b) {
     m->image_token = b->c->image_token;
     m->video_token = b->c->video_token < 0 ? b->c->image_token : b->c->video_token;
     m->video_newline = b->c->video_newline;
+    m->time_instruction = b->c->time_instruction;
     m->vision_start = b->c->vision_start;
     m->vision_end = b->c->vision_end;
     m->tokens_per_second = b->c->tokens_per_second;
@@ -403,6 +383,7 @@ static bool is_known(const char *slot) {
 #undef X
     return in_tower || in_merger || has_slot(expert_slots, (int)SAC_COUNT(expert_slots), slot) ||
            has_slot(linear_slots, (int)SAC_COUNT(linear_slots), slot) ||
+           has_slot(latent_slots, (int)SAC_COUNT(latent_slots), slot) ||
            has_slot(decoder_slots, (int)SAC_COUNT(decoder_slots), slot) ||
            has_slot(newline_slots, (int)SAC_COUNT(newline_slots), slot);
 }

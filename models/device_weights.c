@@ -22,6 +22,15 @@ static sac_status place_linear(sac_placer *p, const sac_linear_shape *s, sac_lin
     return sac_place_vector(p, &l->norm, s->value_dim);
 }
 
+static sac_status place_latent(sac_placer *p, const sac_latent_shape *s, sac_latent_layer *l) {
+    SAC_TRY(sac_place_weight(p, &l->q_a));
+    SAC_TRY(sac_place_weight(p, &l->kv_a));
+    SAC_TRY(sac_place_vector(p, &l->q_a_bias, s->q_rank));
+    SAC_TRY(sac_place_vector(p, &l->q_a_norm, s->q_rank));
+    SAC_TRY(sac_place_vector(p, &l->kv_a_bias, sac_latent_width(s)));
+    return sac_place_vector(p, &l->kv_a_norm, s->kv_rank);
+}
+
 static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_decoder_layer *l) {
     int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
     sac_weight *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
@@ -32,6 +41,7 @@ static sac_status place_layer(sac_placer *p, const sac_decoder_config *c, sac_de
     SAC_TRY(sac_place_vector(p, &l->mlp_post_norm, c->hidden));
     SAC_TRY(sac_place_vector(p, &l->q_bias, c->gated_attention ? 2 * q : q));
     SAC_TRY(place_linear(p, &c->linear, &l->linear));
+    SAC_TRY(place_latent(p, &c->latent, &l->latent));
     SAC_TRY(sac_place_vector(p, &l->k_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->v_bias, kv));
     SAC_TRY(sac_place_vector(p, &l->q_norm, c->whole_qk_norm ? q : c->head_dim));
@@ -50,6 +60,7 @@ static sac_status place_experts(sac_placer *p, sac_device_decoder *out, int laye
                         p->stream->device->name, sac_weight_name(&to->gate));
     SAC_TRY(sac_place_weight(p, &l->router));
     SAC_TRY(sac_place_vector(p, &l->router_bias, c->experts.n));
+    SAC_TRY(sac_place_weight(p, &l->shared_router));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].gate));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].up));
     for (int e = 0; e < c->experts.n; e++) SAC_TRY(sac_place_weight(p, &to[e].down));

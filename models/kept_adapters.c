@@ -225,6 +225,9 @@ sac_status sac_load_bind_kept_adapters(sac_load_context *l, bool gguf) {
     r.has_own = l->files->adapters.n && is_quantised(&l->m->decoder);
     r.n_sets = l->files->kept.n + r.has_own;
     if (r.n_sets == 0) return SAC_OK;
+    if (l->config.decoder.latent.kv_rank)
+        return sac_fail(l->err, SAC_UNSUPPORTED, "adapters are not kept apart where keys and values are made of latents (%s)",
+                        l->config.family->name);
     sac_status st = sac_tensor_table_open(&r.table, &l->config, l->err);
     if (st == SAC_OK) st = bind(&r);
     sac_tensor_table_close(&r.table);

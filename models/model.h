@@ -57,6 +57,7 @@ typedef struct sac_loaded_model {
     sac_processor_config processor;
     const float *image_newline;          /* [hidden] or NULL */
     bool video_newline;                  /* that, behind the frames of a video */
+    bool time_instruction;               /* a sentence behind a video says when its frames are */
     int32_t video_token;                 /* id of a video's rows */
     int32_t vision_start, vision_end;    /* as in sac_model_config */
     double tokens_per_second, video_fps; /* as in sac_model_config */

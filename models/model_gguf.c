@@ -48,7 +48,7 @@ static sac_status need_int(reader *r, const char *name, int *value) {
 static sac_status read_sizes(reader *r, sac_decoder_config *d) {
     SAC_TRY(need_int(r, "block_count", &d->n_layers));
     SAC_TRY(need_int(r, "embedding_length", &d->hidden));
-    SAC_TRY(need_int(r, "feed_forward_length", &d->intermediate));
+    if (!r->family->gguf_all_sparse) SAC_TRY(need_int(r, "feed_forward_length", &d->intermediate));
     SAC_TRY(need_int(r, "attention.head_count", &d->n_heads));
     d->n_kv_heads = d->n_heads;
     SAC_TRY(get_int(r, "attention.head_count_kv", 1, INT32_MAX, &d->n_kv_heads));

@@ -107,6 +107,13 @@ static sac_status check_width(const half *h, const sac_family_spec *spec) {
     return SAC_OK;
 }
 
+static json_t *layer_types(const sac_decoder_config *d) {
+    json_t *types = json_array();
+    for (int i = 0; i < d->n_layers; i++)
+        json_array_append_new(types, json_string(sac_decoder_is_linear(d, i) ? "linear_attention" : "full_attention"));
+    return types;
+}
+
 /* What text_config would say: sizes for the family's checks; the decoder itself stays as its own file has it. */
 static json_t *text_config(const half *h) {
     const sac_decoder_config *d = &h->l->config.decoder;
@@ -120,6 +127,9 @@ static json_t *text_config(const half *h) {
         json_object_set_new(text, "rope_parameters",
                             json_pack("{s:s, s:[i, i, i]}", "rope_type", "default", "mrope_section",
                                       language->sections[0], language->sections[1], language->sections[2]));
+    if (d->rope.rot_dim < d->head_dim) /* and a half, so that it is not rounded to less */
+        json_object_set_new(text, "partial_rotary_factor", json_real((d->rope.rot_dim + 0.5) / d->head_dim));
+    if (d->linear.n_heads) json_object_set_new(text, "layer_types", layer_types(d));
     return text;
 }
 

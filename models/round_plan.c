@@ -17,9 +17,11 @@ static bool is_of_expert(const sac_spec_tensor *row) {
     return strncmp(row->slot, "expert.", 7) == 0;
 }
 
-/* Whose scores choose, and the gates of linear attention, a number a head each: in full bits, as in everybody's files. */
+/* Whose scores choose, and the gates of linear attention, a number a head each: in full bits, as in everybody's files. And what is
+ * read otherwise than it lies (bind_latent.c). */
 static bool stays_whole(const sac_spec_tensor *row) {
-    return strcmp(row->slot, "layer.router") == 0 || strcmp(row->slot, "layer.linear.a") == 0 ||
+    return row->spread || strcmp(row->slot, "layer.router") == 0 || strcmp(row->slot, "layer.shared_router") == 0 ||
+           strcmp(row->slot, "layer.linear.a") == 0 ||
            strcmp(row->slot, "layer.linear.b") == 0;
 }
 
@@ -58,7 +60,7 @@ static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const s
     const int n_each = is_of_expert(row) ? table->n_experts : 1;
     sac_plan_entry e = {.row = row, .layer = which / n_each};
     e.from = sac_tensor_table_find(table, row, checkpoint, gguf, which, name);
-    if (!e.from || (row->within.n && is_listed(p, e.from))) return SAC_OK;
+    if (!e.from || ((row->within.n || row->spread) && is_listed(p, e.from))) return SAC_OK;
     if (!sac_tensor_table_name(table, row, true, which, 0, name)) name[0] = 0;
     snprintf(e.gguf, sizeof e.gguf, "%.90s", name);
     e.is_matrix = row->shape.n == 2; /* a convolution is none */

@@ -6,16 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* `tower`: instead of the file that this one is like; NULL: that. */
+/* The file, the one that it is like, and so on; `tower`: instead of the second. */
 static sac_status open_spec(sac_tensor_table *t, const char *name, const char *tower, sac_error *err) {
-    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], name, err));
-    const char *like = t->specs[t->n_specs++].like;
-    if (!like) return SAC_OK;
-    if (tower) like = tower;
-    SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
-    if (t->specs[t->n_specs++].like)
-        return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like another itself; one step is allowed",
-                        like);
+    for (const char *like = name; like; tower = NULL) {
+        if (t->n_specs == (int)SAC_COUNT(t->specs))
+            return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like too many others", name);
+        SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
+        like = t->specs[t->n_specs++].like;
+        if (like && tower) like = tower;
+    }
     return SAC_OK;
 }
 
@@ -39,6 +38,15 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     add_symbol(t, "linear_heads", d->linear.n_heads);
     add_symbol(t, "linear_value_dim", d->linear.value_dim);
     add_symbol(t, "linear_width", d->linear.conv_width);
+    add_symbol(t, "latent_queries", d->latent.q_rank);
+    add_symbol(t, "latent_query_in", d->latent.q_rank ? d->latent.q_rank : d->hidden);
+    add_symbol(t, "latent_rank", d->latent.kv_rank);
+    add_symbol(t, "latent_width", sac_latent_width(&d->latent));
+    add_symbol(t, "latent_each", d->latent.nope_dim + d->latent.value_dim);
+    add_symbol(t, "latent_value", d->latent.value_dim);
+    t->latent = d->latent;
+    t->linear = d->linear;
+    t->n_heads = d->n_heads;
     t->n_experts = d->experts.n;
     sac_shape_symbol tower[SAC_TOWER_MAX_SYMBOLS], merger[SAC_MERGER_MAX_SYMBOLS];
     const sac_merger m = sac_model_config_merger(c);

@@ -10,10 +10,13 @@
 #define SAC_TENSOR_NAME_BYTES 512
 
 typedef struct sac_tensor_table {
-    sac_family_spec specs[4]; /* the first that has a slot counts */
+    sac_family_spec specs[6]; /* the first that has a slot counts */
     int n_specs;
     int n_experts; /* of a layer */
-    sac_shape_symbol symbols[16 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
+    sac_latent_shape latent; /* of the decoder, which has so many heads */
+    int n_heads;
+    sac_linear_shape linear; /* of its layers of linear attention */
+    sac_shape_symbol symbols[24 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
 } sac_tensor_table;
 

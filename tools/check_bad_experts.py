@@ -63,6 +63,7 @@ def swap(a, b):
 
 GRANITE = "model.layers.1.block_sparse_moe."
 ROUTER, SHARED = "model.layers.1.mlp.gate.", "model.layers.1.mlp.shared_experts.{}_proj.weight"
+GATED, LATENT, NEXT = "model.layers.1.mlp.", "model.layers.1.self_attn.", "model.layers.0.linear_attn."
 CASES = [
     drop("model.layers.0.mlp.gate.weight"), drop(EXPERT.format(0, 0, "gate")), drop(EXPERT.format(2, 5, "down")),
     drop(EXPERT.format(2, 3, "up")), drop("model.layers.1.mlp.gate_proj.weight"),
@@ -119,6 +120,43 @@ CASES = [
         "model.language_model.layers.1.mlp.experts.gate_up_proj", "model.language_model.layers.1.mlp.gate.e_score_correction_bias",
         "model.language_model.layers.1.mlp.shared_experts.up_proj.weight", "model.visual.merger.gate_proj.weight")],
     shape("glm4v_moe", FUSED + "gate_up_proj", [4, 9, 32]), shape("glm4v_moe", FUSED + "down_proj", [4, 3, 48]),
+    *[keys("qwen3_next", **k) for k in (
+        {"num_experts": 4}, {"num_experts": -1}, {"num_experts_per_tok": 4}, {"num_experts_per_tok": 0}, {"moe_intermediate_size": 6},
+        {"shared_expert_intermediate_size": 7}, {"shared_expert_intermediate_size": 0}, {"intermediate_size": 8}, {"mlp_only_layers": []},
+        {"mlp_only_layers": ["a"]}, {"decoder_sparse_step": 0}, {"decoder_sparse_step": 2}, {"norm_topk_prob": 1}, {"linear_num_value_heads": 3},
+        {"linear_num_value_heads": 2}, {"linear_num_key_heads": 4}, {"linear_key_head_dim": 5}, {"linear_value_head_dim": 4},
+        {"linear_conv_kernel_dim": 3}, {"full_attention_interval": 1}, {"full_attention_interval": 3}, {"partial_rotary_factor": 0.1},
+        {"head_dim": 6}, {"attn_output_gate": False})],
+    *[header("qwen3_next", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        NEXT + "in_proj_qkvz.weight", NEXT + "in_proj_ba.weight", NEXT + "A_log", "model.layers.0.mlp.shared_expert_gate.weight",
+        "model.layers.1.mlp.up_proj.weight")],
+    shape("qwen3_next", NEXT + "in_proj_qkvz.weight", [12, 40]), shape("qwen3_next", NEXT + "in_proj_ba.weight", [12, 8]),
+    header("qwen3_next", "rows in a type of 8 bits", lambda t: t[NEXT + "in_proj_ba.weight"].update(dtype="I8", shape=[8, 24])),
+    *[keys("deepseek_v3", **k) for k in (
+        {"kv_lora_rank": 8}, {"kv_lora_rank": 0}, {"kv_lora_rank": 1 << 31}, {"kv_lora_rank": None}, {"q_lora_rank": 12}, {"q_lora_rank": 0},
+        {"q_lora_rank": "a"}, {"qk_rope_head_dim": 3}, {"qk_rope_head_dim": 0}, {"qk_rope_head_dim": 6}, {"qk_nope_head_dim": 5},
+        {"qk_nope_head_dim": 0}, {"qk_nope_head_dim": 1 << 31}, {"v_head_dim": 6}, {"v_head_dim": 11}, {"v_head_dim": 0}, {"num_key_value_heads": 1},
+        {"head_dim": 10}, {"attention_bias": 1}, {"topk_method": "greedy"}, {"scoring_func": "softmax"}, {"moe_layer_freq": 2},
+        {"n_group": 4}, {"num_experts_per_tok": 5}, {"n_shared_experts": 2}, {"rope_interleave": "yes"},
+        {"rope_scaling": {"type": "yarn", "factor": 4, "mscale_all_dim": "x"}}, {"rope_scaling": {"type": "yarn", "factor": -1}})],
+    *[header("deepseek_v3", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        LATENT + "q_a_proj.weight", LATENT + "q_b_proj.weight", LATENT + "q_a_layernorm.weight", LATENT + "kv_a_proj_with_mqa.weight",
+        LATENT + "kv_b_proj.weight", LATENT + "kv_a_layernorm.weight", LATENT + "o_proj.weight", LATENT + "kv_a_proj_with_mqa.bias",
+        LATENT + "o_proj.bias", LATENT + "q_a_proj.bias")],
+    shape("deepseek_v3", LATENT + "kv_b_proj.weight", [9, 33]), shape("deepseek_v3", LATENT + "q_b_proj.weight", [11, 30]),
+    shape("deepseek_v3", LATENT + "o_proj.weight", [15, 16]), shape("deepseek_v3", LATENT + "kv_a_proj_with_mqa.weight", [16, 13]),
+    header("deepseek_v3", "kv_b in a type of 8 bits", lambda t: t[LATENT + "kv_b_proj.weight"].update(dtype="I8", shape=[33, 18])),
+    *[keys(base, **k) for base in ("qwen3_5_moe_text", "qwen3_5_moe") for k in (
+        {"num_experts": 7}, {"num_experts": 0}, {"num_experts": None}, {"num_experts_per_tok": 6}, {"num_experts_per_tok": 0},
+        {"moe_intermediate_size": 6}, {"moe_intermediate_size": 0}, {"shared_expert_intermediate_size": 9},
+        {"shared_expert_intermediate_size": 0}, {"shared_expert_intermediate_size": 1 << 31}, {"norm_topk_prob": False},
+        {"attn_output_gate": False})],
+    *[header("qwen3_5_moe_text", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        GATED + "shared_expert_gate.weight", GATED + "shared_expert.up_proj.weight", GATED + "gate.weight", EXPERT.format(1, 4, "down"))],
+    shape("qwen3_5_moe_text", GATED + "shared_expert_gate.weight", [12, 1]), shape("qwen3_5_moe_text", GATED + "shared_expert_gate.weight", [12]),
+    shape("qwen3_5_moe_text", GATED + "shared_expert.down_proj.weight", [10, 12]),
+    header("qwen3_5_moe_text", "a gate in a type of 8 bits", lambda t: t[GATED + "shared_expert_gate.weight"].update(dtype="I8", shape=[1, 24])),
+    shape("qwen3_5_moe", FUSED + "gate_up_proj", [4, 5, 24]), shape("qwen3_5_moe", FUSED + "down_proj", [4, 60]),
     keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
 ]
 

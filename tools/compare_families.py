@@ -18,6 +18,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 N_GREEDY, N_ROWS, VOCAB = 16, 11, 288
 SHAPE = dict(vocab_size=VOCAB, hidden_size=256, intermediate_size=384, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=2,
              max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=0, initializer_range=0.08, tie_word_embeddings=False)
+HYBRID = dict(head_dim=64, layer_types=["linear_attention"] * 2 + ["full_attention"] + ["linear_attention"] * 2 + ["full_attention"],
+              linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=64, linear_value_head_dim=64, rope_parameters={
+                  "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [6, 5, 5], "mrope_interleaved": True})
+LATENT = dict(num_key_value_heads=8, kv_lora_rank=64, q_lora_rank=96, qk_rope_head_dim=32, qk_nope_head_dim=64, v_head_dim=64, n_routed_experts=16,
+              num_experts_per_tok=4, moe_intermediate_size=96, n_shared_experts=1, rope_scaling={
+                  "type": "yarn", "factor": 8.0, "original_max_position_embeddings": 128, "mscale": 0.7, "mscale_all_dim": 0.7})
 FAMILIES = {
     "llama": ("Llama", {}),
     "qwen3": ("Qwen3", dict(head_dim=32)),
@@ -33,6 +39,13 @@ FAMILIES = {
     "qwen3_moe": ("Qwen3Moe", dict(head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=192, norm_topk_prob=True)),
     "qwen3_moe_64": ("Qwen3Moe", dict(head_dim=64, num_experts=64, num_experts_per_tok=8, moe_intermediate_size=96, norm_topk_prob=False,
                                       mlp_only_layers=[1])),
+    "qwen3_5_text": ("Qwen3_5", HYBRID),
+    "qwen3_5_moe_text": ("Qwen3_5Moe", dict(HYBRID, num_experts=16, num_experts_per_tok=4, moe_intermediate_size=96,
+                                            shared_expert_intermediate_size=128)),
+    "qwen3_next": ("Qwen3Next", dict({k: v for k, v in HYBRID.items() if k != "rope_parameters"}, partial_rotary_factor=0.5, num_experts=16,
+                                     num_experts_per_tok=4, moe_intermediate_size=96, shared_expert_intermediate_size=128)),
+    "deepseek_v3": ("DeepseekV3", dict(LATENT, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5)),
+    "deepseek_v2": ("DeepseekV2", dict(LATENT, q_lora_rank=None, n_group=1, topk_group=1, first_k_dense_replace=1)),
     "phi3": ("Phi3", dict(partial_rotary_factor=0.75, original_max_position_embeddings=256, sliding_window=262144, rope_scaling={
         "type": "longrope", "short_factor": [1 + i / 12 for i in range(12)], "long_factor": [1 + i * i / 4 for i in range(12)]})),
     "mixtral": ("Mixtral", dict(num_local_experts=8, num_experts_per_tok=2, sliding_window=64)),
@@ -49,7 +62,7 @@ def make(name, folder):
     import torch
     import transformers
     kind, more = FAMILIES[name]
-    config = getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(**{**SHAPE, **more})
+    config = getattr(transformers, kind + ("TextConfig" if kind in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else "Config"))(**{**SHAPE, **more})
     torch.manual_seed(7)
     of = getattr(transformers, kind + "ForCausalLM")
     of(config).to(torch.bfloat16).save_pretrained(folder)

@@ -6,7 +6,7 @@
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
 llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
-qwen3_5_text, qwen3_5.
+qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -374,6 +374,38 @@ def write_glm4_moe(folder, rng, seed):
     save_text(folder, tiny.glm4_moe(**keys), rng, seed, rng.choice(["apart", "v5"]))
 
 
+def draw_latent_text(rng, version):
+    """Heads whose values are as wide as their keys at most."""
+    n_layers, rope, nope = rng.randint(1, 3), rng.choice([2, 4, 8]), rng.choice([1, 4, 6, 9])
+    keys = {"hidden_size": rng.choice([16, 24, 36]), "num_attention_heads": rng.choice([1, 2, 4]), "num_hidden_layers": n_layers,
+            "intermediate_size": rng.choice([5, 13, 40]), "kv_lora_rank": rng.choice([1, 5, 16, 33]), "q_lora_rank": rng.choice([None, 3, 8, 21]),
+            "qk_rope_head_dim": rope, "qk_nope_head_dim": nope, "v_head_dim": rng.randint(1, rope + nope), "attention_bias": rng.random() < 0.4,
+            "rope_theta": rng.choice([300.0, 1e4, 1e6]), "rms_norm_eps": rng.choice([1e-6, 1e-5, 1e-3]),
+            "tie_word_embeddings": rng.random() < 0.4}
+    if rng.random() < 0.6:
+        scaling = {"type": "yarn", "factor": rng.choice([1.0, 4.0, 40.0]), "original_max_position_embeddings": rng.choice([16, 64, 4096])}
+        for name in ("mscale", "mscale_all_dim"):
+            if rng.random() < 0.6:
+                scaling[name] = rng.choice([0.7, 1.0, 1.3])
+        keys["rope_scaling"] = scaling
+    elif rng.random() < 0.3:
+        keys["rope_scaling"] = {"type": "linear", "factor": 2.5, "mscale_all_dim": rng.choice([0.0, 0.8])}
+    routed = {**draw_routed(rng, n_layers)}
+    if version == 3:
+        keys["rope_interleave"] = rng.random() < 0.8
+        return {**keys, **routed, "first_k_dense_replace": routed.get("first_k_dense_replace", rng.randint(0, n_layers))}
+    return {**keys, **{k: v for k, v in routed.items() if k not in ("norm_topk_prob", "routed_scaling_factor", "n_group", "topk_group")},
+            "topk_method": "greedy"}
+
+
+def write_deepseek_v3(folder, rng, seed):
+    save_text(folder, tiny.deepseek(3, **draw_latent_text(rng, 3)), rng, seed, rng.choice(["apart", "v5"]))
+
+
+def write_deepseek_v2(folder, rng, seed):
+    save_text(folder, tiny.deepseek(2, **draw_latent_text(rng, 2)), rng, seed, rng.choice(["apart", "v5"]))
+
+
 def write_glm4v(folder, rng, seed):
     vision, patch = draw_glm_tower(rng)
     kind = rng.choice(["glm4v", "glm4v", "glm46v"])
@@ -433,14 +465,40 @@ def write_qwen3_5_text(folder, rng, seed):
     shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
 
 
-def write_qwen3_5(folder, rng, seed):
+def draw_hybrid_moe_text(rng):
+    n = rng.randint(1, 9)
+    experts = {"num_experts": n, "num_experts_per_tok": rng.randint(1, min(n, 5)), "moe_intermediate_size": rng.randint(1, 33),
+               "shared_expert_intermediate_size": rng.randint(1, 40)}
+    return {**{k: v for k, v in draw_hybrid_text(rng).items() if k != "intermediate_size"}, **experts}
+
+
+def write_qwen3_5_moe_text(folder, rng, seed):
+    save_text(folder, tiny.qwen3_5_moe_text(**draw_hybrid_moe_text(rng)), rng, seed, rng.choice(["apart", "v5"]))
+
+
+def write_qwen3_next(folder, rng, seed):
+    text = draw_hybrid_moe_text(rng)
+    rope, n = text.pop("rope_parameters"), text["num_hidden_layers"]
+    text["rope_theta"] = rope["rope_theta"]
+    if "partial_rotary_factor" in rope:
+        text["partial_rotary_factor"] = rope["partial_rotary_factor"]
+    text.update(intermediate_size=rng.randint(1, 40), norm_topk_prob=rng.random() < 0.5, decoder_sparse_step=rng.choice([1, 1, 2]),
+                mlp_only_layers=[i for i in range(n) if rng.random() < 0.2])
+    save_text(folder, tiny.qwen3_next(**text), rng, seed, rng.choice(["apart", "v5"]))
+
+
+def write_qwen3_5_moe(folder, rng, seed):
+    write_qwen3_5(folder, rng, seed, draw_hybrid_moe_text(rng), rng.choice(["apart", "v5"]))
+
+
+def write_qwen3_5(folder, rng, seed, text=None, experts="v5"):
     """Bounds that some pictures are under and some over."""
     heads, patch, merge = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3])
-    text = draw_hybrid_text(rng)
+    text = text or draw_hybrid_text(rng)
     config = tiny.qwen3_5({"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
                            "intermediate_size": rng.choice([3, 20, 60]), "num_position_embeddings": rng.randint(1, 9) ** 2,
                            "spatial_merge_size": merge}, text)
-    write_weights(folder, config, seed)
+    write_weights(folder, config, seed, experts=experts)
     shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
     square = (merge * patch) ** 2
     common = {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -583,7 +641,11 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
             "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
-            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100))}
+            "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100)),
+            "qwen3_next": (write_qwen3_next, draw_gemma_case),
+            "deepseek_v3": (write_deepseek_v3, draw_gemma_case), "deepseek_v2": (write_deepseek_v2, draw_gemma_case),
+            "qwen3_5_moe_text": (write_qwen3_5_moe_text, draw_gemma_case),
+            "qwen3_5_moe": (write_qwen3_5_moe, draw_llava_case(["plain"], 100))}
 
 
 def make_folder(family, folder, rng, seed, n_cases):

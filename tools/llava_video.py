@@ -85,7 +85,25 @@ def with_newlines(rows, newline, position):
 
 class LlavaVideo(OneVision):
     IMAGE = LongVA.IMAGE
-    prompt, first = LongVA.prompt, LongVA.first
+    first = LongVA.first
+
+    def prompt(self, case):
+        """With the authors' sentence behind a video, where the configuration has it; frames stand half a second apart."""
+        if not self.flat.get("add_time_instruction"):
+            return LongVA.prompt(self, case)
+        case = json.loads(json.dumps(case))
+        for m in case.get("messages", []):
+            said = []
+            for p in m["parts"]:
+                if "frames" in p:
+                    times = [i / 2 for i in range(len(p["frames"]))]
+                    said.append(f"The video lasts for {times[-1]:.2f} seconds, and {len(times)} frames are uniformly sampled from it. These "
+                                f"frames are located at {','.join(f'{t:.2f}s' for t in times)}.Please answer the following questions "
+                                "related to this video.\n")
+            texts = [p for p in m["parts"] if "text" in p]
+            if said:
+                texts[0]["text"] = "".join(said) + texts[0]["text"]
+        return LongVA.prompt(self, case)
 
     def __init__(self, path):
         from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil

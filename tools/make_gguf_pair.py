@@ -176,7 +176,8 @@ class Writer:
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen2_vl": "qwen2vl",
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
-                 "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe"}
+                 "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
+                 "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
@@ -185,6 +186,11 @@ LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
          "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp", "self_attn.qkv_proj": "attn_qkv",
          "mlp.gate_up_proj": "ffn_up", "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
          "mlp.shared_experts.down_proj": "ffn_down_shexp"}
+HYBRID = {"post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
+          "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
+          "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+          "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -196,6 +202,9 @@ def text_name(key, layer={}):
     m = re.search(r"\blayers\.(\d+)\.mlp\.gate\.e_score_correction_bias$", key)
     if m:
         return f"blk.{m[1]}.exp_probs_b.bias"
+    m = re.search(r"\blayers\.(\d+)\.linear_attn\.(A_log|dt_bias)$", key)
+    if m:
+        return f"blk.{m[1]}." + {"A_log": "ssm_a", "dt_bias": "ssm_dt.bias"}[m[2]]
     m = re.search(r"\blayers\.(\d+)\.(.+)\.(weight|bias)$", key)
     if m:
         return f"blk.{m[1]}.{layer.get(m[2]) or LAYER.get(m[2], m[2])}.{m[3]}"
@@ -220,6 +229,66 @@ def unpermute(values, t, n_heads):
     for i, r in enumerate(order):
         out[int(r) * n:(int(r) + 1) * n] = values[i * n:(i + 1) * n]
     return out
+
+
+class Hybrid:
+    """What llama.cpp's converter changes of tensors of Qwen3.5's kind: norms have the 1, decays are made, and value heads of a key head,
+    which are neighbours, stand as far apart as there are key heads."""
+
+    def __init__(self, c):
+        self.keys, self.per = c["linear_num_key_heads"], c["linear_num_value_heads"] // c["linear_num_key_heads"]
+        self.value_dim, self.before = c["linear_value_head_dim"], 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]
+
+    def order(self, name, t):
+        """Which of its rows, or columns, is where."""
+        heads = lambda first, dim: [*range(first), *(first + (i * self.per + j) * dim + d for j in range(self.per) for i in range(self.keys)
+                                                     for d in range(dim))]
+        part = re.sub(r"blk\.\d+\.", "", name)
+        if part in ("attn_qkv.weight", "ssm_conv1d.weight"):
+            return heads(self.before, self.value_dim), t.shape[0], False
+        if part in ("attn_gate.weight", "ssm_out.weight"):
+            return heads(0, self.value_dim), t.shape[0], part == "ssm_out.weight"
+        if part in ("ssm_a", "ssm_dt.bias", "ssm_alpha.weight", "ssm_beta.weight"):
+            return heads(0, 1), t.shape[0], False
+        return None, 0, False
+
+    def places(self, name, t):
+        """Of each number of the file its place in the folder."""
+        order, rows, by_column = self.order(name, t)
+        n = len(t.values) // rows if rows else 0
+        if order is None:
+            return range(len(t.values))
+        return [r * n + i for r in range(rows) for i in order] if by_column else [r * n + i for r in order for i in range(n)]
+
+    def change(self, name, v):
+        return -math.exp(v) if name.endswith("ssm_a") else v + 1 if self.has_one(name) else v
+
+    def change_back(self, name, v):
+        return math.log(-v) if name.endswith("ssm_a") else v - 1 if self.has_one(name) else v
+
+    def has_one(self, name):
+        return name.endswith("norm.weight") and not name.endswith("ssm_norm.weight")
+
+    def add(self, w, name, t):
+        places = self.places(name, t)
+        shape = [n for n in t.shape if n > 1] if "conv1d" in name else t.shape
+        read = w.add(name, Tensor(shape, (self.change(name, t.values[i]) for i in places)), as_f32="conv1d" in name)
+        out = array.array("f", t.values)
+        for i, v in zip(places, read):
+            out[i] = self.change_back(name, v)
+        return out
+
+
+def hybrid_keys(c):
+    types = c.get("layer_types") or []
+    keys = {"ssm.conv_kernel": c["linear_conv_kernel_dim"], "ssm.state_size": c["linear_key_head_dim"], "ssm.group_count": c["linear_num_key_heads"],
+            "ssm.time_step_rank": c["linear_num_value_heads"], "ssm.inner_size": c["linear_num_value_heads"] * c["linear_value_head_dim"]}
+    layers = {"attention.recurrent_layers": [t == "linear_attention" for t in types]} if types else {
+        "full_attention_interval": c.get("full_attention_interval", 4)}
+    experts = {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+               "expert_feed_forward_length": c["moe_intermediate_size"],
+               "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]} if "num_experts" in c else {}
+    return {**keys, **layers, **experts}
 
 
 def scores_of(tokens, merges):
@@ -293,6 +362,8 @@ def gemma_keys(arch, c, bare):
 def own_keys(arch, c, bare):
     if arch.startswith("gemma"):
         return gemma_keys(arch, c, bare)
+    if arch.startswith("qwen35"):
+        return hybrid_keys(c)
     if arch == "phi3":
         longer = c["max_position_embeddings"] / c["original_max_position_embeddings"]
         scale = math.sqrt(1 + math.log(longer) / math.log(c["original_max_position_embeddings"])) if longer > 1 else 1.0
@@ -327,6 +398,13 @@ def part_experts(config, tensors):
     c = config.get("text_config", config)
     for key in [k for k in tensors if k.endswith((".experts.gate_up_proj", ".experts.down_proj"))]:
         t, base = tensors.pop(key), key.rpartition(".")[0]
+        if c["model_type"].startswith("qwen3_5"): # as nn.Linear has them
+            rows = t.shape[1]
+            for e in range(t.shape[0]):
+                m = Tensor(t.shape[1:], t.values[e * rows * t.shape[2]:(e + 1) * rows * t.shape[2]])
+                parts = {"gate": m.rows(0, rows // 2), "up": m.rows(rows // 2, rows)} if "gate_up" in key else {"down": m}
+                tensors.update({f"{base}.{e}.{name}_proj.weight": x for name, x in parts.items()})
+            continue
         assert t.shape[1] == (c["hidden_size"] if "gate_up" in key else c["moe_intermediate_size"])
         rows, columns = t.shape[2], t.shape[1]
         for e in range(t.shape[0]):
@@ -382,10 +460,11 @@ def write_language(path, config, tensors, tokenizer, template, args):
     w.keys.update({
         "general.architecture": arch, "general.type": "model", "general.name": "tiny",
         f"{arch}.context_length": c["max_position_embeddings"], f"{arch}.embedding_length": c["hidden_size"],
-        f"{arch}.block_count": c["num_hidden_layers"], f"{arch}.feed_forward_length": c["intermediate_size"],
+        f"{arch}.block_count": c["num_hidden_layers"],
+        **({f"{arch}.feed_forward_length": c["intermediate_size"]} if "intermediate_size" in c else {}),
         f"{arch}.attention.head_count": heads, f"{arch}.attention.head_count_kv": kv,
         f"{arch}.attention.key_length": head_dim, f"{arch}.attention.value_length": head_dim,
-        f"{arch}.rope.dimension_count": int(head_dim * c.get("partial_rotary_factor", 1)),
+        f"{arch}.rope.dimension_count": int(head_dim * rope.get("partial_rotary_factor", c.get("partial_rotary_factor", 0.25 if arch.startswith("qwen35") else 1))),
         f"{arch}.rope.freq_base": float(rope.get("rope_theta", c["rope_theta"])),
         f"{arch}.attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"])})
     if c.get("sliding_window") and kind_of in ("mistral", "mixtral"):
@@ -401,6 +480,8 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
     layer = POST_NORMS if is_gemma or arch == "olmo2" else {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {}
+    hybrid = Hybrid(c) if arch.startswith("qwen35") else None
+    layer = HYBRID if hybrid else layer
     add_experts(w, tensors)
     add_granite_experts(w, tensors)
     if arch == "phi3" and c["rope_scaling"]:
@@ -410,6 +491,9 @@ def write_language(path, config, tensors, tokenizer, template, args):
     for key, t in tensors.items():
         name = None if EXPERT.match(key) or GRANITE_EXPERTS.match(key) else text_name(key, layer)
         if not name:
+            continue
+        if hybrid:
+            t.values = hybrid.add(w, name, t)
             continue
         n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
         one = 1 if is_gemma and name.endswith("norm.weight") else 0  # Gemma's norms are kept as what is added to 1
@@ -484,7 +568,8 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
+                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
+                 "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
                  "idefics3": "idefics3", "gemma3": "gemma3", "mistral3": "pixtral"}[family]
     if not old:
         keys["clip.projector_type"] = projector
@@ -509,9 +594,9 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.use_silu"] = True
         keys["clip.vision.n_wa_pattern"] = full[0] + 1
         keys["clip.vision.window_size"] = v["window_size"]
-    if family.startswith("qwen3_vl"):
+    if family.startswith(("qwen3_vl", "qwen3_5")):
         keys["clip.use_gelu"] = True
-        keys["clip.vision.is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(layers)]
+        keys["clip.vision.is_deepstack_layers"] = [i in v.get("deepstack_visual_indexes", []) for i in range(layers)]
     if family.startswith("qwen"):
         keys["clip.vision.spatial_merge_size"] = v["spatial_merge_size"]
         keys["clip.vision.image_min_pixels"] = preprocessor["min_pixels"]
@@ -662,7 +747,7 @@ def adjust_twin(config, twin):
     if config["model_type"] == "qwen2_5_vl":
         config["vision_config"]["tokens_per_second"] = 2
     path = os.path.join(twin, "video_preprocessor_config.json")
-    if config["model_type"].startswith("qwen3_vl"):
+    if config["model_type"].startswith(("qwen3_vl", "qwen3_5")):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
     elif os.path.exists(path):
         os.remove(path)
@@ -715,6 +800,10 @@ PAIRS = {
     "phi3": ("phi3", "", 1e-5), "phi3_long": ("phi3_long", "", 1e-5), "phi3_long_f16": ("phi3_long", "--type f16", 1e-5),
     "phi3_long_q8_0": ("phi3_long", "--type q8_0", 0.04), "mixtral": ("mixtral", "", 1e-5), "olmoe": ("olmoe", "", 1e-5),
     "olmoe_f16": ("olmoe", "--type f16", 1e-5), "granitemoe": ("granitemoe", "", 1e-5),
+    "qwen3_5": ("qwen3_5", "", 1e-5), "qwen3_5_f16": ("qwen3_5", "--type f16", 1e-5),
+    "qwen3_5_text": ("qwen3_5_text", "--type bf16", 1e-5), "qwen3_5_moe": ("qwen3_5_moe", "", 1e-5),
+    "qwen3_5_moe_text": ("qwen3_5_moe_text", "--type f16", 1e-5),
+   
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }

@@ -1041,6 +1041,7 @@ CASES = {
     "Qwen3VLForConditionalGeneration": QWEN3_VL,
     "Qwen3VLMoeForConditionalGeneration": QWEN3_VL,
     "Qwen3_5ForConditionalGeneration": [c for c in QWEN3_VL if c["name"] not in ("five frames", "picture and frames")],
+    "Qwen3_5MoeForConditionalGeneration": [c for c in QWEN3_VL if c["name"] == "picture and frames in marks"],
     "LlavaForConditionalGeneration": [
         text_case("text only", "Say something about owls."),
         chat_case("one picture", image("wide.png"), question()),
@@ -1080,7 +1081,7 @@ def open_model(path):
         return QwenVL(path)
     if architecture.startswith("Glm4") and "Conditional" in architecture:
         return Glm4v(path)
-    if architecture.startswith(("Qwen3VL", "Qwen3_5ForConditional")):
+    if architecture.startswith(("Qwen3VL", "Qwen3_5ForConditional", "Qwen3_5MoeForConditional")):
         return Qwen3VL(path)
     if architecture == "InternVLChatModel":
         return InternVLChat(path)

@@ -227,6 +227,11 @@ def glm4_moe(**keys):
     return text_config("glm4_moe", "Glm4MoeForCausalLM", pad_token_id=END, **{"rms_norm_eps": 1e-5, "max_position_embeddings": 512, **keys})
 
 
+def deepseek(version, **keys):
+    return text_config(f"deepseek_v{version}", f"DeepseekV{version}ForCausalLM", pad_token_id=END, **{
+        "rms_norm_eps": 1e-5, "max_position_embeddings": 512, "num_key_value_heads": keys["num_attention_heads"], **keys})
+
+
 def clip(**keys):
     return {"model_type": "clip_vision_model", "image_size": 30, "patch_size": 7, "hidden_size": 24, "num_attention_heads": 3,
             "num_hidden_layers": 3, "intermediate_size": 35, **keys}
@@ -312,12 +317,23 @@ def qwen3_5_text(**keys):
                        **{"linear_conv_kernel_dim": 4, **keys})
 
 
+def qwen3_5_moe_text(**keys):
+    return {**qwen3_5_text(**keys), "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"]}
+
+
+def qwen3_next(**keys):
+    return {**qwen3_5_text(**keys), "model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}
+
+
 def qwen3_5(vision, text, **keys):
-    text = {k: v for k, v in qwen3_5_text(**text).items() if k != "architectures"}
-    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "image_token_id": IMAGE,
+    """With experts where the text has them."""
+    is_moe = "num_experts" in text
+    text = {k: v for k, v in (qwen3_5_moe_text if is_moe else qwen3_5_text)(**text).items() if k != "architectures"}
+    return {"architectures": [f"Qwen3_5{'Moe' if is_moe else ''}ForConditionalGeneration"],
+            "model_type": "qwen3_5_moe" if is_moe else "qwen3_5", "image_token_id": IMAGE,
             "video_token_id": VOCAB - 1, "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3, "text_config": text,
-            "vision_config": {"model_type": "qwen3_5_vision", "spatial_merge_size": 2, "temporal_patch_size": 2, "in_channels": 3,
-                              "out_hidden_size": text["hidden_size"], **vision},
+            "vision_config": {"model_type": "qwen3_5_moe_vision" if is_moe else "qwen3_5_vision", "spatial_merge_size": 2,
+                              "temporal_patch_size": 2, "in_channels": 3, "out_hidden_size": text["hidden_size"], **vision},
             "tie_word_embeddings": text["tie_word_embeddings"], **keys}
 
 
@@ -482,6 +498,18 @@ MODELS = {
                                   linear_conv_kernel_dim=3, attention_bias=True, tie_word_embeddings=False, rope_parameters={
                                       "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
                                       "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "f16", "v5", {}),
+    "qwen3_5_moe_text": (qwen3_5_moe_text(hidden_size=12, num_attention_heads=3, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                          layer_types=["linear_attention", "full_attention"], linear_num_value_heads=2,
+                                          linear_num_key_heads=1, linear_key_head_dim=6, linear_value_head_dim=5, num_experts=5,
+                                          num_experts_per_tok=2, moe_intermediate_size=7, shared_expert_intermediate_size=10,
+                                          tie_word_embeddings=True, rope_parameters={
+                                              "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5,
+                                              "mrope_section": [1, 1, 0], "mrope_interleaved": True}), "bf16", "v5", {"experts": "apart"}),
+    "qwen3_next": (qwen3_next(hidden_size=12, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2, intermediate_size=9,
+                              full_attention_interval=2, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=4,
+                              linear_value_head_dim=3, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=5, mlp_only_layers=[1],
+                              shared_expert_intermediate_size=6, norm_topk_prob=False, tie_word_embeddings=True, rope_theta=5000.0,
+                              partial_rotary_factor=0.5), "bf16", "v5", {}),
     "glm4": (glm4(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
                   intermediate_size=33, partial_rotary_factor=0.5, attention_bias=True, rope_theta=10000.0), "bf16", "v5", {}),
     "glm4_moe": (glm4_moe(hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
@@ -489,6 +517,13 @@ MODELS = {
                           first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
                           moe_intermediate_size=7, norm_topk_prob=True, routed_scaling_factor=1.7, num_nextn_predict_layers=1,
                           rope_scaling=None, tie_word_embeddings=True), "bf16", "v5", {"experts": "apart"}),
+    "deepseek_v3": (deepseek(3, hidden_size=16, num_attention_heads=3, num_hidden_layers=2, intermediate_size=15, kv_lora_rank=9, q_lora_rank=11,
+                             qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5, attention_bias=True, first_k_dense_replace=1,
+                             n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, moe_intermediate_size=7,
+                             norm_topk_prob=True, routed_scaling_factor=1.7, num_nextn_predict_layers=1, rope_theta=1e4,
+                             rope_scaling={"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "mscale": 0.7,
+                                           "mscale_all_dim": 1.2, "beta_fast": 32, "beta_slow": 1}, tie_word_embeddings=True),
+                    "bf16", "v5", {"experts": "apart"}),
     "llava": (llava(llama(**SMALL, rope_theta=10000.0), clip(), vision_feature_layer=-2), "bf16", "old", {"sharded": True}),
     "llava_qwen2": (llava(qwen2(**SMALL, tie_word_embeddings=True, rope_parameters={"rope_type": "default",
                                                                                     "rope_theta": 1e6}),
@@ -542,6 +577,14 @@ MODELS = {
                              linear_value_head_dim=12, tie_word_embeddings=True, rope_parameters={
                                  "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [1, 1, 1],
                                  "mrope_interleaved": True})), "bf16", "v5", {}),
+    "qwen3_5_moe": (qwen3_5({"depth": 1, "hidden_size": 8, "num_heads": 2, "intermediate_size": 20, "patch_size": 4,
+                             "num_position_embeddings": 16}, dict(
+                                 hidden_size=12, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                 full_attention_interval=2, linear_num_value_heads=2, linear_num_key_heads=2, linear_key_head_dim=4,
+                                 linear_value_head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=5,
+                                 shared_expert_intermediate_size=8, tie_word_embeddings=True, rope_parameters={
+                                     "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5,
+                                     "mrope_section": [1, 0, 1], "mrope_interleaved": True})), "f16", "v5", {"experts": "v5"}),
     "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
                     hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
     "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
@@ -692,7 +735,7 @@ def write_llava_video(folder, seed, dtype, **keys):
     whole = llava_onevision(qwen2(**NANO, rope_theta=10000.0), tower, vision_aspect_ratio="anyres_max_3")
     tensors = draw(tensor_shapes(whole), seed, False)
     write_flat(folder, whole, {k: v.to(DTYPES[dtype]).contiguous() for k, v in tensors.items()}, add_faster_video=False,
-               add_time_instruction=False, faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
+               add_time_instruction=keys["mm_newline_position"] == "no_token", faster_token_stride=10, force_sample=True, mm_spatial_pool_stride=2, **keys)
 
 
 INTERNVL_NAMES = (  # from transformers' layout to the original's

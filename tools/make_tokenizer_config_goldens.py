@@ -70,7 +70,7 @@ def fixed_cases():
     yield "sentencepiece", {"config.json": {"model_type": "llama", "tokenizer_class": "LlamaTokenizer"}, "tokenizer_config.json": {}}
     yield "sentencepiece", {"config.json": {"model_type": "llama", "tokenizer_class": "LlamaTokenizer"}}
     yield "sentencepiece", {}
-    for model_type in ("qwen3_5", "qwen3_5_text"):
+    for model_type in ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"):
         for name in ("Qwen2Tokenizer", "Qwen3_5Tokenizer", None):
             yield "qwen2", {"config.json": {"model_type": model_type},
                             "tokenizer_config.json": {"tokenizer_class": name} if name else {}}

@@ -26,9 +26,12 @@ static const char *const as_the_file_says[] = {"mistral", "ministral", "llava", 
                                                "granite", "olmo2",     "smolvlm"};
 
 /* Model types whose class it is where no file names one. */
-static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "internvl"};
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "qwen3_next", "internvl"};
 
 static const char *const of_gemma[] = {"gemma", "gemma2", "gemma3", "gemma3_text"};
+
+/* Model types whose class it is whatever the files name. */
+static const char *const always_qwen3_5[] = {"qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text"};
 
 /* Classes that take it so; LlamaTokenizer where the file is byte-level. */
 static const char *const of_the_file[] = {"PreTrainedTokenizer", "TokenizersBackend", "LlamaTokenizer"};
@@ -53,7 +56,9 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     bool is_qwen2 = type && strcmp(type, "qwen2") == 0;
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_qwen2); i++)
         is_qwen2 |= strcmp(type, of_qwen2[i]) == 0;
-    const bool is_3_5 = type && (!strcmp(type, "qwen3_5") || (!name && !strcmp(type, "qwen3_5_text")));
+    bool is_3_5 = type && !name && strcmp(type, "qwen3_5_text") == 0;
+    for (size_t i = 0; type && i < SAC_COUNT(always_qwen3_5); i++)
+        is_3_5 |= strcmp(type, always_qwen3_5[i]) == 0;
     bool is_gemma = is_class(name, "GemmaTokenizer");
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++)
         is_gemma |= strcmp(type, of_gemma[i]) == 0;

@@ -23,6 +23,9 @@
 #define QWEN2_SPLIT                                                                                          \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"      \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define QWEN3_5_SPLIT                                                                                        \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"                             \
+    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define TEKKEN_SPLIT                                                                                         \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"             \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"      \
@@ -43,6 +46,7 @@ static const pre_kind pre_kinds[] = {
     {.names = "dbrx smaug-bpe chatglm-bpe", .pattern = {LLAMA3_SPLIT}},
     {.names = "glm4", .pattern = {LLAMA3_SPLIT}, .ignore_merges = true},
     {.names = "qwen2", .pattern = {QWEN2_SPLIT}, .nfc = true},
+    {.names = "qwen35", .pattern = {QWEN3_5_SPLIT}, .nfc = true},
     {.names = "deepseek-r1-qwen stablelm2 hunyuan megrez grok-2", .pattern = {QWEN2_SPLIT}},
     {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
      .pattern = {"\\p{N}", GPT2_SPLIT}},

@@ -94,6 +94,8 @@ typedef struct sac_model_config {
     int32_t stop_ids[SAC_MAX_STOP_IDS]; /* eos_token_id of config.json */
     int n_stop_ids;
     int32_t default_stop_id; /* where no file names one; -1 = none */
+    bool time_instruction;   /* a sentence behind a video says when its frames are (LLaVA-Video) */
+    bool latent_bias;        /* the products that make latents have biases (DeepSeek) */
 } sac_model_config;
 
 /* Of a model with experts: "num_experts" (or "num_local_experts"), "num_experts_per_tok", "moe_intermediate_size", and which
@@ -105,7 +107,7 @@ sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *obje
 /* Of DeepSeek-V3's kind (arXiv:2412.19437, sec. 2.1.2): "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
  * "norm_topk_prob", "n_group", "topk_group", "routed_scaling_factor"; "n_shared_experts", which are one MLP of so many times an
  * expert's width, and "first_k_dense_replace": the layers that have none. c holds the defaults and has read the decoder. */
-sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, sac_error *err);
+sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, int n_shared, int n_dense, sac_error *err);
 /* The same of GGUF, whose layers behind the last ("nextn_predict_layers") are left out. */
 sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, sac_error *err);
 /* Of GGUF: every layer has experts; `normed`: their weights add up to 1 where no key says otherwise. */

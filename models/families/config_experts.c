@@ -60,13 +60,16 @@ sac_status sac_config_read_experts(sac_model_config *c, const json_t *object, sa
 /* What config.json and GGUF call the same. */
 typedef struct routed_names {
     const char *n, *n_used, *width, *shared, *dense, *factor, *normed, *groups, *groups_used;
+    int no_groups; /* how it says that there are none: 1, or 0 too */
 } routed_names;
 
 /* Groups of experts, of which some are chosen from: as in transformers, by the two best of each. */
 static sac_status read_groups(sac_expert_shape *x, const json_t *object, const routed_names *k, sac_error *err) {
-    int n = 1, used = 1;
-    SAC_TRY(sac_config_get_int(object, k->groups, 1, SAC_ROUTE_MOST_EXPERTS, &n, err));
-    SAC_TRY(sac_config_get_int(object, k->groups_used, 1, SAC_ROUTE_MOST_EXPERTS, &used, err));
+    int n = x->n_groups ? x->n_groups : 1, used = x->n_groups ? x->n_groups_used : 1;
+    SAC_TRY(sac_config_get_int(object, k->groups, k->no_groups, SAC_ROUTE_MOST_EXPERTS, &n, err));
+    SAC_TRY(sac_config_get_int(object, k->groups_used, n > 1 ? 1 : k->no_groups, SAC_ROUTE_MOST_EXPERTS, &used, err));
+    if (n == 0) n = used = 1;
+    if (used == 0) used = 1;
     if (used > n) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %d, but there are %d groups", k->groups_used, used, n);
     if (n > 1 && (x->n % n != 0 || x->n / n < 2))
         return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %d; %d experts do not stand in so many equal groups of two or more", k->groups, n,
@@ -103,19 +106,21 @@ static sac_status read_routed(sac_model_config *c, const json_t *object, const r
     return SAC_OK;
 }
 
-sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, sac_error *err) {
+sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, int n_shared, int n_dense, sac_error *err) {
     static const routed_names names = {"n_routed_experts",      "num_experts_per_tok",   "moe_intermediate_size",
                                        "n_shared_experts",      "first_k_dense_replace", "routed_scaling_factor",
-                                       "norm_topk_prob",        "n_group",               "topk_group"};
+                                       "norm_topk_prob",        "n_group",               "topk_group",
+                                       1};
     SAC_TRY(sac_config_get_int(object, "num_local_experts", 1, SAC_ROUTE_MOST_EXPERTS, &c->decoder.experts.n, err));
-    return read_routed(c, object, &names, 1, 1, err);
+    return read_routed(c, object, &names, n_shared, n_dense, err);
 }
 
 /* A key that is not there has llama.cpp's default. */
 sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, sac_error *err) {
     static const routed_names names = {"expert_count",         "expert_used_count",         "expert_feed_forward_length",
                                        "expert_shared_count",  "leading_dense_block_count", "expert_weights_scale",
-                                       "expert_weights_norm",  "expert_group_count",        "expert_group_used_count"};
+                                       "expert_weights_norm",  "expert_group_count",        "expert_group_used_count",
+                                       0};
     static const char *const needed[] = {"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_count"};
     sac_decoder_config *d = &c->decoder;
     int gate = 2 /* sigmoid */, n_behind = 0;

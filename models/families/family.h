@@ -45,6 +45,7 @@ struct sac_family {
     /* The other way round, into `keys`: integers, reals, booleans and lists of booleans. UNSUPPORTED for what GGUF cannot say. */
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
     bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
+    bool gguf_all_sparse; /* in GGUF, no layer has an MLP alone: how wide one is no key says */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 
@@ -66,6 +67,10 @@ extern const sac_family sac_family_mistral3;
 extern const sac_family sac_family_glm4v, sac_family_glm4v_moe;
 extern const sac_family sac_family_qwen3_5_text; /* text */
 extern const sac_family sac_family_qwen3_5;
+extern const sac_family sac_family_qwen3_5_moe_text; /* text */
+extern const sac_family sac_family_qwen3_5_moe;
+extern const sac_family sac_family_qwen3_next; /* text */
+extern const sac_family sac_family_deepseek_v3, sac_family_deepseek_v2; /* text */
 
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 

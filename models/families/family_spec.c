@@ -68,9 +68,11 @@ static sac_status tensor_pair(const reader *r, void *into, const char *key, cons
     if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
     if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
     if (strcmp(key, "plus") == 0) return flag_of(r, value, "1", &t->plus_one);
+    if (strcmp(key, "spread") == 0) return text_of(r, value, &t->spread);
+    if (strcmp(key, "decays") == 0) return flag_of(r, value, "true", &t->decays);
     if (strcmp(key, "transposed") == 0) return flag_of(r, value, "true", &t->transposed);
     if (strcmp(key, "channels_last") == 0) return flag_of(r, value, "true", &t->channels_last);
-    return bad(r, value, "unknown key of a tensor (names, shape, within, inputs, gguf, when, plus, transposed, channels_last)");
+    return bad(r, value, "unknown key of a tensor (names, shape, within, inputs, gguf, when, spread, plus, decays, transposed, channels_last)");
 }
 
 static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {

@@ -17,8 +17,12 @@
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum
+ *       decays: true                                             a vector that GGUF has as what -exp makes of it
  *       transposed: true                                         a matrix [inputs][outputs], or a vector of two axes that is
  *                                                                read with the first one inside
+ *       spread: keys                                             of latent attention: queries, keys, values or outputs, whose
+ *                                                                heads are read as llm/latent_attention.h has them; of
+ *                                                                linear attention: mixed, gates, decays or strengths
  *       inputs: [p_in, joins]                                    the file has a matrix's inputs in this order, the outer first;
  *                                                                it is read with the two exchanged
  *       channels_last: true                                      a convolution [outputs][channels][h][w], read as a matrix
@@ -59,9 +63,9 @@ typedef struct sac_spec_list {
 } sac_spec_list;
 
 typedef struct sac_spec_tensor {
-    const char *slot, *gguf, *when; /* gguf, when: NULL when not given */
+    const char *slot, *gguf, *when, *spread; /* all but slot: NULL when not given */
     sac_spec_list names, shape, within, inputs;
-    bool plus_one, transposed, channels_last;
+    bool plus_one, decays, transposed, channels_last;
 } sac_spec_tensor;
 
 typedef struct sac_spec_prefix {

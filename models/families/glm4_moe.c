@@ -23,7 +23,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     SAC_TRY(sac_json_get_bool(config, "attention_bias", &c->qkv_bias, err));
     SAC_TRY(sac_json_get_bool(config, "use_qk_norm", &c->qk_norm, err));
     SAC_TRY(sac_config_read_decoder(c, config, err));
-    return sac_config_read_routed_experts(c, config, err);
+    return sac_config_read_routed_experts(c, config, 1, 1, err);
 }
 
 static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {

@@ -86,6 +86,9 @@ static sac_status check_tower(const sac_model_config *c, const sac_tower_kind *k
 static sac_status read_longva(sac_model_config *c, const json_t *config, sac_error *err) {
     SAC_TRY(only(config, "image_aspect_ratio", "anyres", "anyres", err));
     SAC_TRY(check_tower(c, &sac_tower_clip, "LongVA", err));
+    SAC_TRY(sac_json_get_bool(config, "add_time_instruction", &c->time_instruction, err));
+    if (c->time_instruction)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"add_time_instruction\" is true; under \"mm_patch_merge_type\" unires only false is supported");
     return sac_config_read_layers(c, config, "mm_vision_select_layer", -2, err);
 }
 
@@ -106,7 +109,7 @@ static sac_status read_onevision(sac_model_config *c, const json_t *config, sac_
     c->dialect = &sac_dialect_onevision;
     c->image_newline = true;
     c->video_newline = strcmp(newline, "one_token") == 0;
-    return SAC_OK;
+    return sac_json_get_bool(config, "add_time_instruction", &c->time_instruction, err);
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {

@@ -3,6 +3,7 @@
 #include "call.h"
 #include "prompt_chat.h"
 #include "prompt_counts.h"
+#include "prompt_instruction.h"
 #include "prompt_tiles.h"
 #include "prompt_times.h"
 
@@ -50,8 +51,10 @@ static sac_status render(const sac_session *s, const sac_message *messages, size
     for (size_t i = 0; i < s->n_media; i++) n_blocks[i] = is_written || has_texts ? 1 : s->media[i].n_blocks;
     sac_status st = sac_prompt_render(s->model, &s->chat, messages, n_messages, n_blocks, text, err);
     free(n_blocks);
-    if (st != SAC_OK || (!is_written && !has_texts)) return st;
-    st = (has_texts  ? sac_prompt_write_tiles
+    const bool instructs = s->model->loaded.time_instruction;
+    if (st != SAC_OK || (!is_written && !has_texts && !instructs)) return st;
+    st = (instructs  ? sac_prompt_instruct
+          : has_texts  ? sac_prompt_write_tiles
           : is_timed ? sac_prompt_time_frames
                      : sac_prompt_count_frames)(s, text, err);
     if (st != SAC_OK) sac_prompt_text_free(text);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+enum { INSTRUCTION = 80 }; /* tokens of what is said of a video besides its frames' times (prompt_instruction.h) */
 enum { TIME_AND_MARKS = 12 }; /* tokens of "<1234.5 seconds>" or "\nFrame1234: ", and two control tokens */
 enum { FRAME_TEXT = 22 };         /* of "\nFrame from 00:00:" in any tokenizer, and of three control tokens */
 enum { TILE_TEXT = 4 };           /* of line ends and two control tokens */
@@ -55,11 +56,13 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
 
 int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
     const sac_frame_layout layout = m->loaded.frame_layout;
-    const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED;
+    const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED ||
+                            m->loaded.time_instruction;
     const int between = is_written                                      ? TIME_AND_MARKS
                         : frame->n_lines > 0                            ? frame->n_lines
                         : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
                                                                                    : 1;
+    if (m->loaded.time_instruction) n_tokens -= n_tokens > INSTRUCTION ? INSTRUCTION : 0;
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
     return n > 0 ? n : 1;
 }

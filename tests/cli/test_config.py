@@ -57,7 +57,7 @@ class Config(Case):
             ("llama_f32", "model_type", "llava_llama", "hf download llava-hf/llava-1.5-7b-hf"),
             ("longva", "mm_patch_merge_type", "spatial", "neither LongVA's unires nor"),
             ("llava_video", "add_faster_video", True, '"add_faster_video" is true; only false is supported'),
-            ("llava_video", "add_time_instruction", True, '"add_time_instruction" is true; only false is supported'),
+            ("longva", "add_time_instruction", True, '"add_time_instruction" is true; under "mm_patch_merge_type" unires only false'),
             ("llava_video", "mm_newline_position", "row", '"mm_newline_position" is "row"'),
             ("llava_next_video", "spatial_pool_mode", "conv", '"spatial_pool_mode" is "conv"'),
             ("longva", "image_aspect_ratio", "pad", '"image_aspect_ratio" is "pad"'),

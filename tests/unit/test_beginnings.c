@@ -226,7 +226,8 @@ static const struct {
                 {FOLDER "qwen3_vl", "plain", true},    {FOLDER "gemma3", "plain", true},
                 {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false}, {FOLDER "qwen3_moe", NULL, false},
                 {FOLDER "qwen3_vl_moe", "plain", true},            {FOLDER "glm46v", NULL, true},
-                {FOLDER "glm4_moe", NULL, false}};
+                {FOLDER "glm4_moe", NULL, false},
+                {FOLDER "deepseek_v3", NULL, false}};
 
 static void every_family_and_chunk(void **state) {
     static said want, got;

@@ -134,7 +134,7 @@ static void test_vectors_go_along(void **state) {
     static const char *const models[] = {"tests/golden/models/qwen3", "tests/golden/models/gemma3_text",
                                          "tests/golden/models/olmo2", "tests/golden/models/qwen2",
                                          "tests/golden/models/phi3_long", "tests/golden/models/olmoe",
-                                         "tests/golden/models/glm4_moe"};
+                                         "tests/golden/models/glm4_moe", "tests/golden/models/deepseek_v3"};
     for (size_t i = 0; i < SAC_COUNT(models); i++) {
         sac_loaded_model m;
         sac_device_decoder d;
@@ -157,6 +157,12 @@ static void test_vectors_go_along(void **state) {
             assert_vector_copied(&f->stream, there->k_norm, here->k_norm,
                                  c->whole_qk_norm ? kv : c->head_dim);
             assert_vector_copied(&f->stream, there->router_bias, here->router_bias, c->experts.n);
+            assert_vector_copied(&f->stream, there->latent.q_a_bias, here->latent.q_a_bias, c->latent.q_rank);
+            assert_vector_copied(&f->stream, there->latent.kv_a_bias, here->latent.kv_a_bias, sac_latent_width(&c->latent));
+            assert_vector_copied(&f->stream, there->latent.q_a_norm, here->latent.q_a_norm, c->latent.q_rank);
+            assert_vector_copied(&f->stream, there->latent.kv_a_norm, here->latent.kv_a_norm, c->latent.kv_rank);
+            if (c->latent.kv_rank) assert_copied(&f->stream, &there->latent.q_a, &here->latent.q_a);
+            if (c->latent.kv_rank) assert_copied(&f->stream, &there->latent.kv_a, &here->latent.kv_a);
         }
         sac_device_decoder_free(&d, &f->device);
         sac_loaded_model_free(&m);
@@ -181,6 +187,20 @@ static void test_experts_go_along(void **state) {
         assert_copied(&f->stream, i == 1 ? &there->up : &there->router, i == 1 ? &here->up : &here->router);
     }
     assert_ptr_equal(d.decoder.layers[2].experts, d.experts + m.decoder.config.experts.n);
+    sac_device_decoder_free(&d, &f->device);
+    sac_loaded_model_free(&m);
+}
+
+/* The gate of the MLP beside experts. */
+static void test_gates_of_shared_experts_go_along(void **state) {
+    fixture *f = *state;
+    sac_loaded_model m;
+    sac_device_decoder d;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, "tests/golden/models/qwen3_5_moe_text", NULL, NULL, &err), err);
+    assert_ok(sac_decoder_to_device(&m, sac_device_activations(&m), &f->stream, &d, NULL, NULL, &err), err);
+    for (int i = 0; i < m.decoder.config.n_layers; i++)
+        assert_copied(&f->stream, &d.decoder.layers[i].shared_router, &m.decoder.layers[i].shared_router);
     sac_device_decoder_free(&d, &f->device);
     sac_loaded_model_free(&m);
 }
@@ -525,6 +545,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_vectors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adapters_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_experts_go_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gates_of_shared_experts_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parts_of_tensors_go_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_activations, set_up, tear_down),

@@ -106,7 +106,8 @@ static void small_models_give_the_same_bits(void **state) {
                                           "olmoe",
                                           "granitemoe",
                                           "granitemoeshared",
-                                          "glm4_moe"};
+                                          "glm4_moe",
+                                          "deepseek_v3"};
     static const char *const kvs[] = {"f32", "f16", "bf16"};
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;

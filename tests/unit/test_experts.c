@@ -200,6 +200,9 @@ int main(void) {
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/granitemoeshared"),
         OF_MODEL(answers_together_are_those_alone, "tests/golden/models/glm4_moe"),
         OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/glm4_moe"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/qwen3_5_moe_text"),
+        OF_MODEL(answers_together_are_those_alone, "tests/golden/models/deepseek_v3"),
+        OF_MODEL(kept_beginnings_change_nothing, "tests/golden/models/deepseek_v3"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

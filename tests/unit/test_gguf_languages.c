@@ -199,6 +199,103 @@ static void damage_routed(void) {
     free(b.data);
 }
 
+/* llama.cpp's converter writes 0 where experts stand in no groups. */
+static void no_groups_may_be_said_as_0(void **state) {
+    (void)state;
+    char path[PATH_BYTES];
+    sac_loaded_model m;
+    sac_error err;
+    bytes b;
+    b.data = get("glm4_moe", "model.gguf", &b.n);
+    set_u32(&b, "glm4moe.expert_group_count", 0);
+    set_u32(&b, "glm4moe.expert_group_used_count", 0);
+    put("model.gguf", b.data, b.n);
+    free(b.data);
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+    assert_int_equal(m.decoder.config.experts.n_groups, 0);
+    assert_int_equal(m.decoder.config.experts.n, 6);
+    sac_loaded_model_free(&m);
+}
+
+/* Layers of linear attention, and the gate of the MLP beside experts. */
+static void damage_hybrid(const char *pair, const char *arch) {
+    static const char *const needed[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size",
+                                         "expert_count", "expert_used_count", "expert_feed_forward_length",
+                                         "expert_shared_feed_forward_length"};
+    static const char *const tensors[] = {"blk.0.attn_qkv.weight",   "blk.0.attn_gate.weight", "blk.0.ssm_alpha.weight",
+                                          "blk.0.ssm_beta.weight",   "blk.0.ssm_out.weight",   "blk.0.ssm_conv1d.weight",
+                                          "blk.0.ssm_a",             "blk.0.ssm_dt.bias",      "blk.0.ssm_norm.weight",
+                                          "blk.0.attn_norm.weight",  "blk.1.attn_q.weight",    "blk.1.post_attention_norm.weight",
+                                          "blk.1.ffn_gate_inp_shexp.weight", "blk.0.ffn_up_shexp.weight"};
+    static const struct {
+        const char *key;
+        unsigned value;
+        const char *expect;
+    } keys[] = {{"ssm.time_step_rank", 3, "\"ssm.inner_size\""},
+                {"ssm.group_count", 3, "cannot share 3 key heads evenly"},
+                {"ssm.state_size", 257, "ssm.state_size"},
+                {"ssm.state_size", 5, "has shape"},
+                {"ssm.conv_kernel", 5, "has shape"},
+                {"ssm.inner_size", 12, "has shape"},
+                {"expert_used_count", 6, "6 experts of a token, but there are 5"},
+                {"expert_shared_feed_forward_length", 9, "has shape"},
+                {"block_count", 3, "lists 2 layers of 3"}};
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    n_damaged = 0;
+    for (size_t i = 0; i < SAC_COUNT(needed); i++) {
+        rename_it(&b, key_of(key, arch, needed[i]));
+        DAMAGED_LANGUAGE(needed[i], "is missing");
+        set_u32(&b, key_of(key, arch, needed[i]), 0);
+        DAMAGED_LANGUAGE(needed[i]);
+        set_u32(&b, key_of(key, arch, needed[i]), 0xffffffffu);
+        DAMAGED_LANGUAGE(needed[i]);
+    }
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        set_u32(&b, key_of(key, arch, keys[i].key), keys[i].value);
+        DAMAGED_LANGUAGE(keys[i].expect);
+    }
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        rename_it(&b, tensors[i]);
+        DAMAGED_LANGUAGE(tensors[i], "is missing");
+        set_dim(&b, tensors[i], 0, 3);
+        DAMAGED_LANGUAGE(tensors[i], "has shape");
+        set_dim(&b, tensors[i], 0, UINT64_MAX);
+        DAMAGED_LANGUAGE(tensors[i]);
+    }
+    free(b.data);
+    print_message("           %s: %d damaged language models, one line each\n", arch, n_damaged);
+    assert_true(n_damaged >= 30);
+}
+
+/* What decays has to. */
+static void damage_decay(const char *pair) {
+    static const float bad[] = {0, 1, NAN, -INFINITY};
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
+        bytes b;
+        b.data = get(pair, "model.gguf", &b.n);
+        sac_loaded_model m;
+        sac_error err;
+        char path[PATH_BYTES];
+        assert_ok(sac_loaded_model_open(&m, path_of(path, pair, "model.gguf"), NULL, NULL, &err), err);
+        const float was = -expf(m.decoder.layers[0].linear.a_log[0]), next = -expf(m.decoder.layers[0].linear.a_log[1]);
+        sac_loaded_model_free(&m);
+        size_t n = 0;
+        for (size_t at = 0; at + 8 <= b.n; at += 4) { /* the two first of them */
+            float v[2];
+            memcpy(v, b.data + at, sizeof v);
+            if (!(fabsf(v[0] - was) <= 1e-6f && fabsf(v[1] - next) <= 1e-6f)) continue;
+            memcpy(b.data + at + 4, &bad[i], 4);
+            n++;
+        }
+        assert_int_equal(n, 1);
+        DAMAGED_LANGUAGE("blk.0.ssm_a: value 1 must be negative");
+        free(b.data);
+    }
+}
+
 /* Several matrices in one tensor, and the factors of LongRoPE. */
 static void damage_long_rope(void) {
     static const char pair[] = "phi3_long", qkv[] = "blk.1.attn_qkv.weight", both[] = "blk.0.ffn_up.weight";
@@ -258,6 +355,8 @@ static void damaged_languages(void **state) {
     damage_number("granitemoe", "granitemoe", "residual_scale");
     damage_common("glm4_moe", "glm4moe", "blk.1.exp_probs_b.bias");
     damage_routed();
+    damage_hybrid("qwen3_5_moe_text", "qwen35moe");
+    damage_decay("qwen3_5_moe_text");
     damage_long_rope();
     const char *pair = "gemma3_pan";
     bytes b;
@@ -277,6 +376,7 @@ int main(int argc, char **argv) {
     if (!index) return code;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_in_blocks_stay_off_devices),
+        cmocka_unit_test_setup_teardown(no_groups_may_be_said_as_0, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_languages, make_folder, remove_folder),
         {"written_again", written_again, make_folder, remove_folder, index},
     };

@@ -346,6 +346,7 @@ static void memory_is_planned(void **state) {
 }
 
 #define TEXT "tests/golden/models/qwen3_5_text"
+#define MOE  "tests/golden/models/qwen3_5_moe_text"
 #define OF_MODEL(test, path)                                                                                 \
     { #test " " path, test, NULL, NULL, path }
 int main(void) {
@@ -359,6 +360,13 @@ int main(void) {
         OF_MODEL(every_method_answers, TEXT),
         OF_MODEL(what_would_take_back_rows_is_refused, TEXT),
         OF_MODEL(memory_is_planned, TEXT),
+        OF_MODEL(every_method_answers, "tests/golden/models/qwen3_next"),
+        OF_MODEL(chunks_change_nothing, MOE),
+        OF_MODEL(another_question_gets_its_own_answer, MOE),
+        OF_MODEL(long_beginnings_are_kept, MOE),
+        OF_MODEL(every_method_answers, MOE),
+        OF_MODEL(what_would_take_back_rows_is_refused, MOE),
+        OF_MODEL(every_method_answers, "tests/golden/models/deepseek_v3"), /* whose values end in zeros */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,8 @@ static const struct {
                 {FOLDER "gguf_llama_q4_k/q4_k.gguf", false},
                 {FOLDER "qwen3_vl_moe", true},
                 {FOLDER "qwen3_5", true}, /* its chunks are not cut */
+                {FOLDER "qwen3_5_moe", true},
+                {FOLDER "deepseek_v3", false}, /* latents */
                 {FOLDER "glm46v", true},
                 {FOLDER "llava_next", true},
                 {FOLDER "internvl", true}};
