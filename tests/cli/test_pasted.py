@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -36,7 +36,8 @@ CANNOT = {
     r"tools/compare_transformers\.py|.*--device cuda|text_probe|batch_probe|checkkernels|tools/check_sanitizers": CUDA,
     r"tools/compare_formats\.py": "numpy, and minutes",
     r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
-    r"exec ": "lines of samples/captions.sbatch",
+    r"exec ": "is samples/captions.sbatch, which test_schedulers runs",
+    r"python -m lmms_eval|python -c \"from saccade": "PyTorch, gigabytes: test_integrations.py has their interfaces",
 }
 # What a command says and what the test gives it instead: so many items, or hours.
 SHORTER = [
@@ -283,6 +284,42 @@ class Pasted(Case):
 
     def test_batch(self):
         self.assertGreaterEqual(self.page("docs/batch.md"), 5)
+
+    def test_schedulers(self):
+        """The files for Slurm and Kubernetes do their parts of a job, started as the scheduler would."""
+        page = text_of("docs/batch.md")
+        script = re.search(r"^```bash\n(#!.*?)^```", page, re.M | re.S).group(1)
+        self.assertEqual(script.splitlines(), [l for l in text_of("samples/captions.sbatch").splitlines() if not re.match("# ", l)
+                                               and not l.startswith("#   ")])
+        for part in range(2):
+            subprocess.run(["bash", "samples/captions.sbatch", "photos", "--out", "slurm"], check=True, cwd=self.folder, stdout=subprocess.DEVNULL,
+                           env={**self.environment(), "SLURM_ARRAY_TASK_ID": str(part), "SLURM_ARRAY_TASK_COUNT": "2",
+                                "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "1"})
+        self.paste("saccade caption merge slurm")
+        manifest, = blocks("docs/batch.md", ("yaml",))
+        for packages in glob.glob("build/venv/lib/python*/site-packages"):
+            site.addsitedir(packages)
+        try:
+            import kubernetes_validate
+            import yaml
+        except ImportError:
+            self.skipTest("needs kubernetes-validate in build/venv")
+        job = yaml.safe_load(manifest)
+        kubernetes_validate.validate(job, "1.32", strict=True)
+        pod = job["spec"]["template"]["spec"]
+        container, = pod["containers"]
+        words = container["command"] + container["args"]
+        self.assertEqual(words[words.index("--shards") + 1], str(job["spec"]["completions"]))
+        self.assertEqual({m["name"] for m in container["volumeMounts"]}, {v["name"] for v in pod["volumes"]})
+        places = {m["mountPath"] for m in container["volumeMounts"]}
+        self.assertEqual({"/" + w.split("/")[1] for w in words if w.startswith("/")}, places)
+        words = ["models/demo" if w.startswith("/models/") else w.replace("/data/", "") for w in words]
+        words[words.index("--shards") + 1] = "2"
+        for part in range(2):
+            subprocess.run(words, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, env={**self.environment(), "JOB_COMPLETION_INDEX": str(part)})
+        self.paste("saccade caption merge captions")
+        with open(self.path("captions/captions.jsonl"), encoding="utf-8") as f:
+            self.assertEqual(len(f.readlines()), 2)
 
     def test_command(self):
         pair = os.path.join("tests/golden/models", "llava")
