@@ -1,5 +1,6 @@
 """The Python package in its ecosystem: types, lmms-eval, VLMEvalKit, LangChain, Ray. The other packages are in build/venv (test.sh makes it);
 what is not there is skipped. SACCADE_RAY_PICTURES=1000: so many pictures over Ray, 48 otherwise."""
+import contextlib
 import glob
 import json
 import os
@@ -117,6 +118,11 @@ def work_of(out):
             yield int(path.split("/")[2]), parent
 
 
+def end_of(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
 @unittest.skipUnless(os.path.exists(LIBRARY), "built without -DSAC_SHARED=ON")
 @unittest.skipUnless(has("ray.data"), "needs ray, pandas and pyarrow in build/venv")
 class Ray(Case):
@@ -149,9 +155,10 @@ class Ray(Case):
         while killed is None and job.poll() is None and time.monotonic() < end:
             done = sum(text_of(path).count("\n") - 1 for path in glob.glob(out + "/shard-*/journal.jsonl"))
             if done >= 4:
-                for process, actor in work_of(out):
-                    killed = (process, actor)
-                    os.kill(actor, signal.SIGKILL)
+                for killed in work_of(out):
+                    os.kill(killed[0], signal.SIGSTOP)  # so that it is gone later because its actor died, not because it was done
+                    os.kill(killed[1], signal.SIGKILL)
+                    self.addCleanup(end_of, killed[0])
                     break
             time.sleep(0.005)
         self.end(job)

@@ -4,11 +4,13 @@ Each page's commands run in order in a copy of the tree in which the names that 
 there: the demo model and samples. What cannot run is listed in CANNOT with its reason, and its words are read all the same: subcommands, options
 and files of the tree must exist. So are commands within sentences. docs/getting-started.md and CONTRIBUTING.md are run by test_guide.py,
 docs/python.md by test_python.py."""
+import contextlib
 import glob
 import json
 import os
 import re
 import shlex
+import shutil
 import site
 import subprocess
 import sys
@@ -66,7 +68,7 @@ def blocks(page, kinds=("", "bash", "sh")):
 def commands(block):
     """The commands of a block: lines, with those that a backslash or an open quote continues."""
     out, open_line = [], ""
-    for line in block.splitlines():
+    for line in [] if block.startswith("{") else block.splitlines():  # JSON is shown in plain blocks, too
         open_line += line
         if open_line.endswith("\\"):
             open_line = open_line[:-1].rstrip() + " "
@@ -78,7 +80,7 @@ def commands(block):
         except ValueError:  # within quotes
             open_line += "\n"
     assert not open_line.strip(), open_line
-    return [c for c in out if not c.startswith(("{", "#!"))]
+    return out
 
 
 def reason(command):
@@ -222,7 +224,8 @@ class Pasted(Case):
             command = re.sub(pattern, instead, command)
         words = shlex.split(command, comments=True)
         if words[1:2] == ["serve"]:
-            return self.serve(words)
+            with self.server(words) as url:
+                return url
         if words[1:2] == ["ask"] and not any(" " in word or word == "-" for word in words[2:]):
             return self.chat(words)
         run = subprocess.run(["bash", "-euo", "pipefail", "-c", command], text=True, cwd=self.folder, timeout=TIMEOUT_S, env=self.environment(),
@@ -236,8 +239,9 @@ class Pasted(Case):
         chat.type("/quit\r")
         self.assertEqual(chat.exit_code(), 0, chat.seen)
 
-    def serve(self, words):
-        """The server as the page starts it, on a free port of this machine and with folders of the test."""
+    @contextlib.contextmanager
+    def server(self, words):
+        """The server as the page starts it, on a free port of this machine and with folders of the test; its address."""
         for option, value in ("--port", "0"), ("--host", "127.0.0.1"), ("--media-root", "data"), ("--upload-dir", "uploads"):
             if option in words:
                 words[words.index(option) + 1] = value
@@ -254,6 +258,7 @@ class Pasted(Case):
             self.assertTrue(lines and "listening on" in lines[-1], "".join(lines))
             url = re.search(r"http://\S+:\d+", lines[-1]).group(0).replace("0.0.0.0", "127.0.0.1")
             self.assert_healthy(url)
+            yield url
         finally:
             server.terminate()
             server.wait(TIMEOUT_S)
@@ -339,21 +344,28 @@ class Pasted(Case):
             self.page(page)
 
     def test_server(self):
-        """The server's page: its commands that start one, then those that ask it."""
-        started, asked, *_ = (commands(block)[0] for block in blocks("docs/server.md") if commands(block))
-        self.paste(started)
+        """The server's page: what starts one, what asks it, and the program beside them."""
+        page = "docs/server.md"
+        started, asked, *others = [c for block in blocks(page) for c in commands(block)]
+        for command in others:
+            if not reason(command):
+                self.paste(command)
+        shutil.copy("samples/video0000_16.mp4", self.path("data/clip.mp4"))  # a link would lead out of the root
+        with self.server(shlex.split(started)) as url:
+            program = blocks(page, ("python",))[0]
+            for written, here in ("http://127.0.0.1:8000", url), ("/data/videos", self.path("data")):
+                self.assertIn(written, program)
+                program = program.replace(written, here)
+            python = os.path.join(ROOT, "build/venv/bin/python")
+            if os.path.exists(python) and not subprocess.run([python, "-c", "import openai"], stderr=subprocess.DEVNULL).returncode:
+                first, call = program.split("\n", 1)
+                run = subprocess.run([python, "-c", f"import openai\n{first}\nprint({call.rstrip()}.choices[0].finish_reason)"], text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT_S)
+                self.assertEqual((run.stdout, run.returncode), ("stop\n", 0), run.stderr)
         self.assertTrue(asked.startswith("curl localhost:8000/v1/chat/completions "), asked)
-        self.assertNotIn("SECRET", asked)
-        server = subprocess.Popen([SACCADE, "serve", "--port", "0", "--ctx", "4096"], text=True, stderr=subprocess.PIPE)
-        try:
-            address = re.search(r"http://(\S+:\d+)", server.stderr.readline()).group(1)
-            self.assert_healthy("http://" + address)
-            answer = self.paste(asked.replace("localhost:8000", address).replace("curl ", "curl -sf ", 1))
+        with self.server(["saccade", "serve", "--ctx", "4096"]) as url:
+            answer = self.paste(asked.replace("localhost:8000", url.split("//")[1]).replace("curl ", "curl -sf ", 1))
             self.assertEqual(json.loads(answer)["choices"][0]["finish_reason"], "stop")
-        finally:
-            server.terminate()
-            server.wait(TIMEOUT_S)
-            server.stderr.close()
 
 
 if __name__ == "__main__":

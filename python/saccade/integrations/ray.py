@@ -33,6 +33,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
+    """Ray ends what a dead actor has begun, too, but not at once, and not in every version."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
