@@ -1,5 +1,5 @@
 """The Python package in its ecosystem: types, lmms-eval, VLMEvalKit, LangChain, Ray. The other packages are in build/venv (test.sh makes it);
-what is not there is skipped. SACCADE_RAY_PICTURES=1000: so many pictures over Ray, 48 otherwise."""
+what is not there is skipped. SACCADE_RAY_PICTURES=1000: so many pictures over Ray, 32 otherwise."""
 import contextlib
 import glob
 import json
@@ -17,7 +17,7 @@ from cli import ROOT, SACCADE, TIMEOUT_S, Case, main, sample, saccade, write_png
 
 LIBRARY = os.path.join(os.path.dirname(SACCADE), "libsaccade.so")
 VENV = os.path.join(ROOT, "build/venv/bin/python")
-N_PICTURES = int(os.environ.get("SACCADE_RAY_PICTURES", "48"))
+N_PICTURES = int(os.environ.get("SACCADE_RAY_PICTURES", "32"))
 LIMIT_S = TIMEOUT_S + 3 * N_PICTURES
 
 
