@@ -584,7 +584,7 @@ class CommandLine(CaptionCase):
             ([folder, "--out", out, "--shard", "2/2"], 64, "--shard"), ([folder, "--out", out, "--shard", "x"], 64, "I/N"),
             ([folder, "--out", out, "--shards", 3], 64, "which of them"), ([self.path("no"), "--out", out], 66, "no"),
             ([folder, folder, "--out", out], 64, "one folder"), ([PICTURES[0], "--out", out], 64, ".jsonl"),
-            ([folder, "--out", self.path("a/b")], 66, "a/b"), (["merge"], 64, "one folder"), (["merge", folder], 66, "no shards"),
+            ([folder, "--out", self.path("file", "x") + "/b"], 74, "file/b"), (["merge"], 64, "one folder"), (["merge", folder], 66, "no shards"),
             ([folder, "--out", out, "--prefill", "nothing"], 64, "nothing"),
             ([self.path("e.jsonl", '{"custom_id": "a", "body": {}}'), "--out", out, "--format", "text"], 64, "custom_id"),
         ]:

@@ -31,13 +31,13 @@ LONG = "hours on one thread"
 CANNOT = {
     r"git clone": "the network",
     r"\./demo\.sh|\./test\.sh|cmake --preset": "builds; test.sh runs this test",
-    r"apt-get install|pip install|cmake --install|cpack|docker |systemctl |kubectl ": "installs, or needs a daemon or a cluster",
+    r"apt-get install|pip install|cmake --install|cpack|docker |systemctl |kubectl |saccade-parquet ": "installs, or needs a daemon or a cluster",
     r"sbatch |saccade caption merge /scratch": "a Slurm cluster: tools/check_slurm.py starts one and runs the same file",
-    r"hf download": CHECKPOINT,
+    r"hf download|saccade (eval|compare|reproduce) .*(coco_pope|MVBench|MMBench|TextVQA|ruler|DIR\b|LongVA)|tools/(convert_eval|make_needles)\.py": CHECKPOINT,
     r".* -m qwen\b|.*saccade inspect qwen": "a checkpoint of gigabytes, which the line before downloads",
     r"tools/compare_transformers\.py|.*--device cuda|text_probe|batch_probe|checkkernels|tools/check_sanitizers": CUDA,
     r"tools/compare_formats\.py": "numpy, and minutes",
-    r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
+    r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|saccade tune |saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
     r"exec ": "is samples/captions.sbatch, which test_schedulers runs",
     r"python -m lmms_eval|python -c \"from saccade": "PyTorch, gigabytes: test_integrations.py has their interfaces",
 }
@@ -188,7 +188,7 @@ class Pasted(Case):
                 os.symlink(os.path.abspath(f"models/demo/{name}"), self.path("MODEL", name))
         for name, source in ("cat.jpg", "picture0001.jpg"), ("cat.png", "picture0000.png"), ("before.png", "picture0000.png"), \
                 ("after.png", "picture0003.png"), ("clip.mp4", "video0000_16.mp4"), ("run.yaml", "run.yaml"), \
-                ("photos/a.png", "picture0000.png"), ("photos/b.jpg", "picture0001.jpg"):
+                ("more.png", "picture0003.png"), ("photos/2024-05.jpg", "picture0001.jpg"), ("photos/a.png", "picture0000.png"), ("photos/b.jpg", "picture0001.jpg"):
             os.symlink(os.path.abspath("samples/" + source), self.path(name))
         self.write("question.txt", "What is this?\n")
         self.write("items.jsonl", '{"image": "photos/a.png", "image_id": 1}\n{"image": "photos/b.jpg", "image_id": 2}\n')
@@ -202,6 +202,7 @@ class Pasted(Case):
         for name in "video0000_16.mp4", "video0001_64.mp4", "video0002_256.mp4":
             os.symlink(os.path.abspath("samples/" + name), self.path(name))
         os.symlink(os.path.abspath("samples/calibration.json"), self.path("questions.json"))
+        self.write("table.csv", "name,photo\na,photos/a.png\nb,photos/b.jpg\n")
         self.write("methods.yaml", blocks("docs/command.md", ("yaml",))[0])
         self.write("serve.yaml", "serve: {slots: 2}\n")
         for shard in range(2):
@@ -228,6 +229,8 @@ class Pasted(Case):
                 return url
         if words[1:2] == ["ask"] and not any(" " in word or word == "-" for word in words[2:]):
             return self.chat(words)
+        if words[1:2] == ["caption"] and "merge" not in words:  # lines of a block show one thing each, in the same folder
+            shutil.rmtree(self.path(words[words.index("--out") + 1]), ignore_errors=True)
         run = subprocess.run(["bash", "-euo", "pipefail", "-c", command], text=True, cwd=self.folder, timeout=TIMEOUT_S, env=self.environment(),
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(run.returncode, 0, f"{command}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
