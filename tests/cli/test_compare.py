@@ -322,7 +322,7 @@ class Refusals(CompareCase):
         self.assert_refused(refused("--methods", self.path("no.yaml")), 66, "no.yaml")
         self.assert_refused(refused("--methods", self.path("m.yaml", "- {kv: a}\n- {what: b}\n")), 78, "m.yaml:2: unknown key")
         self.assert_refused(refused("--method", "kv=bf16", "--retry"), 64, "--retry")
-        self.assert_refused(refused("--method", "kv=bf16", "--out", self.path("no/where")), 66, "no/where")
+        self.assert_refused(refused("--method", "kv=bf16", "--out", self.path("file", "no folder") + "/where"), 74, "file/where")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,17 @@
-"""What the documents say about methods and their settings is what the command has."""
+"""What the documents say about methods and their settings is what the command has; their pictures and the length of their sentences."""
+import glob
+import os
 import re
+import subprocess
+import sys
 import unittest
+import xml.etree.ElementTree as ET
 
-from cli import Case, main, saccade
+from cli import SACCADE, Case, main, questions, saccade
 
 OPTIONS = {"prefill": "--prefill", "decode": "--decode", "kv": "--kv", "rope": "--rope", "reduce": "--reduce"}
 WITHOUT_SETTINGS = {"dense", "none", "model", "f32", "f16", "bf16"}
+SVG = "{http://www.w3.org/2000/svg}"
 HEADINGS = {"doublesparse": "Double Sparsity", "duo": "DuoAttention", "streaming": "StreamingLLM", "ntk": "NTK-aware scaling"}
 
 
@@ -62,6 +68,43 @@ class Scoreboard(unittest.TestCase):
         self.assertEqual(names - shown, set())
         drawn = set(re.findall(r">([^<]+): [\d.]+ %</text>", text_of("docs/images/methods.svg"))) - {"dense"}
         self.assertEqual(drawn - names, set())
+
+
+class Pictures(Case):
+    def test_they_work_on_dark_pages(self):
+        for path in glob.glob("docs/images/*.svg"):
+            self.assertIn("prefers-color-scheme:dark", text_of(path), path)
+
+    def test_readmes_picture_is_a_real_run(self):
+        out = self.path("saccade.svg")
+        subprocess.run([sys.executable, "-B", "tools/make_readme_picture.py", "--out", out], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "SACCADE": SACCADE})
+        shown = []
+        for path in out, "docs/images/saccade.svg":
+            self.assertLess(os.path.getsize(path), 100_000)
+            texts = ["".join(t.itertext()) for t in ET.parse(path).iter(SVG + "text")]
+            shown.append([texts[0], texts[1], texts[2], texts[-1]])  # what is kept differs by processor in the last place
+            self.assertEqual(len(list(ET.parse(path).iter(SVG + "image"))), 8)
+        self.assertEqual(*shown)
+        row = next(row for row in questions() if row["question"] in shown[0][1])
+        self.assertEqual(shown[0][3], row["answer"])
+
+
+class Sentences(Case):
+    def measure(self, *arguments):
+        return subprocess.run([sys.executable, "-B", "tools/measure_docs.py", "--most", "20", *arguments], text=True, stdout=subprocess.PIPE)
+
+    def test_they_are_short(self):
+        run = self.measure()
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertEqual(len(run.stdout.splitlines()), 1 + 1 + len(glob.glob("docs/*.md")))
+
+    def test_what_counts(self):
+        page = self.path("a.md", "# Heading of no account\n\nOne `two three`, [four](five.md). Six\nseven (8.5 nine)!\n\n* ten\n* eleven\n\n"
+                                 "| a | table |\n\n```\ncode is not counted. Nor is this.\n```\n")
+        run = self.measure(page)
+        self.assertEqual(run.stdout.splitlines()[1].split()[1:4], ["4", "2.2", "4"])
+        self.assertEqual(self.measure(self.path("b.md", "word " * 20)).returncode, 1)
 
 
 if __name__ == "__main__":

@@ -326,7 +326,7 @@ class Errors(EvalCase):
         self.assert_refused(saccade("eval", set_path, "--videos", self.path("no")), 66, "--videos")
         self.assert_refused(saccade("eval", set_path, "--retry"), 64, "--retry")
         self.assert_refused(saccade("eval", set_path, "--videos", DRAWN, "--prefill", "nothing"), 64, "nothing")
-        self.assert_refused(saccade("eval", set_path, "--videos", DRAWN, "--out", self.path("no/where")), 66, "no/where")
+        self.assert_refused(saccade("eval", set_path, "--videos", DRAWN, "--out", self.path("file", "no folder") + "/where"), 74, "file/where")
         self.assert_refused(saccade("eval", "--score", set_path), 65, "no question in it has a response")
 
 

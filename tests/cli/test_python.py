@@ -66,11 +66,14 @@ class Wheel(Case):
                f"library={LIBRARY}", env=environment)
         row, video = sample(video=False), sample(video=True)
         asked = row["file"], row["question"]
-        first, asyncio = documented()
+        first, asyncio, *_ = documented()  # the others are run by test_integrations.py
         self.assertEqual([value in first for value in asked], [True, True])
         self.assertEqual(output(python, "-I", "-c", first, env=environment).splitlines(), [row["answer"]] * 4)
         self.assertEqual(output(python, "-I", "-c", asyncio, env=environment).splitlines(), [row["answer"]] * 3)
         self.assertEqual(len(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade/py.typed"))), 1)
+        points = "import importlib.metadata as m; print([p.value for p in m.distribution('saccade').entry_points if p.group == 'lmms_eval.models'])"
+        self.assertEqual(output(python, "-I", "-c", points, env=environment), "['saccade.integrations.lmms_eval:manifest']\n")
+        self.assertEqual(len(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade/integrations/*.py"))), 5)
         print("  " + output(python, "-I", "tests/cli/python_checks.py", *asked, row["answer"], video["file"], env=environment).strip())
         output(python, "-m", "pip", "uninstall", "-y", "saccade", env=environment)
         self.assertEqual(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade*")), [])

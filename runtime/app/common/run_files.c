@@ -23,6 +23,15 @@ char *run_files_path(const char *folder, const char *name) {
 
 sac_status run_files_make_folder(const char *folder, sac_error *err) {
     struct stat st;
+    char *above = strdup(folder);
+    if (!above) return sac_fail_no_memory(err);
+    for (char *p = above; *p; p++) {
+        if (*p != '/' || p == above) continue;
+        *p = '\0';
+        (void)mkdir(above, 0777); /* where it cannot be made, neither can the last */
+        *p = '/';
+    }
+    free(above);
     if (mkdir(folder, 0777) == 0) return SAC_OK;
     int failed = errno;
     if (failed == EEXIST && stat(folder, &st) == 0 && S_ISDIR(st.st_mode)) return SAC_OK;

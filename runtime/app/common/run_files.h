@@ -11,7 +11,7 @@
 /* DIR/name, to free; NULL = out of memory. */
 char *run_files_path(const char *folder, const char *name);
 
-/* Makes the folder unless it is there. */
+/* Makes the folder, and those above it, unless they are there. */
 sac_status run_files_make_folder(const char *folder, sac_error *err);
 
 /* What is in a folder survives a loss of power from here on; a file system that cannot do that is no failure.

@@ -3,14 +3,21 @@
 
 #include <stddef.h>
 
+/* Paper, letters, lines and the darkest colours for readers with dark pages. */
+#define DARK                                                                                                 \
+    "<style>@media(prefers-color-scheme:dark){.page{fill:#0d1117}text{fill:#e6edf3}[stroke=\"#eee\"],"       \
+    "[stroke=\"#ddd\"],[stroke=\"#ccc\"]{stroke:#3d444d}[fill=\"#1f4e79\"]{fill:#4493f8}[stroke=\"#"         \
+    "1f4e79\"]"                                                                                              \
+    "{stroke:#4493f8}[fill=\"#b22222\"]{fill:#f85149}[stroke=\"#b22222\"]{stroke:#f85149}}</style>\n"
+
 sac_status svg_open(svg *s, const char *path, double width, double height, sac_error *err) {
     *s = (svg){0};
     SAC_TRY(draft_open(&s->file, path, err));
     s->f = s->file.f;
     fprintf(s->f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-            "height=\"%.0f\" font-family=\"sans-serif\">\n<rect width=\"100%%\" height=\"100%%\" "
-            "fill=\"#fff\"/>\n",
+            "height=\"%.0f\" font-family=\"sans-serif\">\n" DARK
+            "<rect class=\"page\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             width, height, width, height);
     return SAC_OK;
 }
