@@ -17,7 +17,7 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LICENCE = "LICENSE"
-ENTRY_POINTS = "[lmms_eval.models]\nsaccade = saccade.integrations.lmms_eval:manifest\n"
+ENTRY_POINTS = "[console_scripts]\nsaccade-parquet = saccade_parquet:main\n\n[lmms_eval.models]\nsaccade = saccade.integrations.lmms_eval:manifest\n"
 
 
 def version():
