@@ -248,6 +248,17 @@ class Scores(SetsCase):
             scores["by"]["category"]["c1"]["score"], eval_oracle.circular({i: r for i, r in right.items() if i % 2}), places=8
         )
 
+    def test_a_letter_is_no_text(self):
+        """Options may be letters, as rotations of MMBench have them: the answer's letter says which place is right."""
+        options, right = dict(A="B", B="A", C="D", D="C"), {"1": "A"}
+        row = dict(index=1, question="q", **options, answer="A", category="c", image="x.png")
+        self.assertEqual(self.score("mmbench", {"m.tsv": table([row], "\t")}, right)["score"], 1)
+        row = dict(id="v_Math_1", question="q", options=list(options.values()), answer="A", question_type="multiple-choice", image_1="x.png")
+        self.assertEqual(self.score("mmmu", {"v.jsonl": lines([row])}, {"v_Math_1": "A"})["score"], 1)
+        question = dict(task_type="t", question="q", time_stamp="00:01", answer="A", options=[f"{k}. {v}" for k, v in options.items()])
+        row = dict(time="", video_path="x.mp4", questions=[question])
+        self.assertEqual(self.score("streamingbench", {"q.json": json.dumps([row])}, {"q-1-1": "A"})["score"], 1)
+
     def test_draws_are_told_and_stay(self):
         files = {
             "v.jsonl": lines(

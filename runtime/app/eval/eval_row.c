@@ -211,6 +211,11 @@ sac_status eval_row_right_option(eval_reader *r, const char *field, const char *
     return eval_row_refuse(r, field, "expected one of the options or its letter, found '%.60s'", text);
 }
 
+sac_status eval_row_right_letter(eval_reader *r, const char *field, const char *text, eval_item *item) {
+    if (text[0] >= 'A' && text[0] <= 'Z' && !text[1]) return eval_row_letter(r, field, text[0] - 'A', item);
+    return eval_row_right_option(r, field, text, item);
+}
+
 /* All questions are of one eval_video: media are told apart by what is in them, not by this list. */
 static eval_video *the_video(eval_set *set) {
     if (set->n_videos) return set->videos;

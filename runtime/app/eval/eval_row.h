@@ -50,6 +50,8 @@ void eval_row_dimension(eval_item *item, const char *name, const char *value); /
 sac_status eval_row_letter(eval_reader *r, const char *field, int64_t i, eval_item *item);
 /* The option that is this text, or a letter. */
 sac_status eval_row_right_option(eval_reader *r, const char *field, const char *text, eval_item *item);
+/* The option of this letter, or that is this text: of files whose answers are letters, as options may be, too ("B" at A). */
+sac_status eval_row_right_letter(eval_reader *r, const char *field, const char *text, eval_item *item);
 
 /* Adds the item; its prompt must be there (NULL = out of memory). id: unique in the set. */
 sac_status eval_row_add(eval_reader *r, const char *id, const eval_item *item);

@@ -48,7 +48,7 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     SAC_TRY(read_options(r, row, &item));
     SAC_TRY(read_picture(r, row, &item));
     SAC_TRY(eval_row_optional(r, row, "answer", &answer));
-    if (answer) SAC_TRY(eval_row_right_option(r, "answer", answer, &item));
+    if (answer) SAC_TRY(eval_row_right_letter(r, "answer", answer, &item));
     SAC_TRY(eval_row_text(r, row, "category", &category));
     SAC_TRY(eval_row_optional(r, row, "l2-category", &group));
     if (hint && !strcmp(hint, "nan")) hint = NULL;

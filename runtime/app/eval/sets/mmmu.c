@@ -73,7 +73,7 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
         SAC_TRY(eval_row_optional(r, row, "answer", &item.answer));
     }
     if (item.answer && !strcmp(item.answer, "?")) item.answer = NULL; /* the test split */
-    if (choice && item.answer) SAC_TRY(eval_row_right_option(r, "answer", item.answer, &item));
+    if (choice && item.answer) SAC_TRY(eval_row_right_letter(r, "answer", item.answer, &item));
     const char *subject = subject_of(r, id);
     if (!subject) return sac_fail_no_memory(r->err);
     for (size_t i = 0; i < SAC_COUNT(disciplines); i++)

@@ -40,7 +40,7 @@ static sac_status add(eval_reader *r, const json_t *q, const char *video, const 
     SAC_TRY(eval_row_file(r, "video_path", video, true, &item));
     SAC_TRY(read_time(r, time, &item.media[0].end_s));
     for (size_t i = 0; i < item.n_options; i++) item.options[i] = without_letter(item.options[i], i);
-    SAC_TRY(eval_row_right_option(r, "answer", answer, &item));
+    SAC_TRY(eval_row_right_letter(r, "answer", answer, &item));
     eval_row_dimension(&item, "task", type);
     const char *options = eval_row_letters(r, &item, "", ". ");
     if (!options) return sac_fail_no_memory(r->err);
