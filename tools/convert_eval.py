@@ -13,6 +13,7 @@ import argparse
 import ast
 import base64
 import json
+import os
 import re
 import sys
 
@@ -112,12 +113,14 @@ def main():
     p.add_argument("parquet", nargs="+")
     p.add_argument("out")
     args = p.parse_args()
+    if args.out.endswith(".parquet"):
+        sys.exit(f"{args.out}: the last word is the file to write, a .json or .jsonl")
     try:
         import pyarrow.parquet
     except ImportError:
         sys.exit("pyarrow is needed: pip install pyarrow")
     n = 0
-    with open(args.out, "w", encoding="utf-8") as out:
+    with open(args.out + ".part", "w", encoding="utf-8") as out:
         if args.set == "videomme":
             rows = [r for path in args.parquet for r in pyarrow.parquet.read_table(path).to_pylist()]
             out.write("[\n" + ",\n".join(json.dumps(v, ensure_ascii=False) for v in group(rows)) + "\n]\n")
@@ -128,6 +131,7 @@ def main():
                     for row in convert(args.set, batch.to_pylist(), args.task):
                         out.write(json.dumps(row, ensure_ascii=False) + "\n")
                         n += 1
+    os.replace(args.out + ".part", args.out)  # whole or not at all
     print(f"{n} questions")
 
 

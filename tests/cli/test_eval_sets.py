@@ -8,6 +8,8 @@ import importlib.util
 import json
 import os
 import random
+import subprocess
+import sys
 
 import eval_oracle
 from cli import ROOT, Case, main, saccade, write_png
@@ -485,6 +487,15 @@ class Converted(SetsCase):
                 run = saccade("eval", path, "--videos", "samples/drawn", "--json")
                 self.assertEqual(run.returncode, 0, run.stderr)
                 self.assertEqual((json.loads(run.stdout)["set"], json.loads(run.stdout)["errors"]), (name, 0))
+
+    def test_a_forgotten_output(self):
+        """What was meant to be read is not written over."""
+        table = self.path("b.parquet", "rows")
+        tool = [sys.executable, os.path.join(ROOT, "tools/convert_eval.py")]
+        run = subprocess.run([*tool, "mmmu", self.path("a.parquet"), table], capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("b.parquet: the last word is the file to write", run.stderr)
+        self.assertEqual(open(table, encoding="utf-8").read(), "rows")
 
 
 if __name__ == "__main__":
