@@ -116,8 +116,11 @@ class Table:
             path = value.get("path")
             value = value["bytes"]
             if value is None and path:
+                path = os.path.join(os.path.dirname(self.path), path)
                 try:
-                    with open(os.path.join(os.path.dirname(self.path), path), "rb") as f:
+                    if not os.path.isfile(path):  # a device has no end
+                        return None
+                    with open(path, "rb") as f:
                         return f.read()
                 except OSError:
                     return None
@@ -261,6 +264,10 @@ def run(arguments):
     tables = [Table(pq, f, a.media) for f in find_files(a.files)]
     if len({t.kind == "paths" for t in tables}) > 1:
         raise Refused("some files hold bytes and some hold paths: run it for each kind", 64)
+    for table in tables:
+        result = os.path.join(a.out, table.name + ".parquet")
+        if os.path.exists(result) and any(os.path.samefile(result, other.path) for other in tables):
+            raise Refused(f"--out {a.out}: {result} would take the place of the rows themselves; give another folder", 64)
     columns = a.columns.split(",") if a.columns is not None else None
     work = os.path.join(a.out, "caption")
     os.makedirs(work, exist_ok=True)

@@ -101,6 +101,10 @@ class Parquet(Case):
             self.assertIn(needle, run.stderr)
             self.assertNotIn("Traceback", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
+        rows = self.write("rows.parquet", image=pa.array([read(PICTURES[0])], pa.binary()))
+        before = read(rows)
+        self.assertIn("would take the place of the rows", self.run_tool(rows, "--out", os.path.dirname(rows), code=64).stderr)
+        self.assertEqual(read(rows), before)
 
 
 if __name__ == "__main__":
