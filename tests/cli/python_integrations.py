@@ -141,6 +141,10 @@ results = model.generate_until([request(0, max_new_tokens=64), request(1, max_ne
 assert [r.text for r in results[::3]] == [answer] * 2 and results[0].token_counts.input_tokens == 71
 assert results[1].token_counts.input_tokens > 256 and results[1].text != answer
 assert results[2].token_counts.output_tokens == 2 and answer.startswith(results[2].text)
+from saccade.integrations._sampling import sampling_of
+assert "temperature" not in sampling_of({"do_sample": True}, 8), "the checkpoint's own"
+assert sampling_of({"do_sample": True, "temperature": 0.5}, 8)["temperature"] == 0.5
+assert sampling_of({}, 8)["temperature"] == sampling_of({"do_sample": False, "temperature": 1}, 8)["temperature"] == 0
 refused(ValueError, "num_beams=4", lambda: model.generate_until([request(0, num_beams=4)]))
 refused(ValueError, "'audio'", lambda: model.part({"type": "audio", "url": "a.wav"}))
 refused(ValueError, "cut the file", lambda: model.part({"type": "video", "url": video, "start_time": 1.0}))

@@ -25,6 +25,8 @@ def sampling_of(given: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
             raise ValueError(f"generation setting {name}={value!r} is not supported")
     if given.get("do_sample") is False:
         out["temperature"] = 0.0
+    elif given.get("do_sample") and given.get("temperature") is None:
+        del out["temperature"]  # the checkpoint's own
     until = given.get("until") or given.get("stop") or []
     stop = [text for text in ([until] if isinstance(until, str) else until) if text]
     if stop:
