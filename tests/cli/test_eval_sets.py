@@ -398,6 +398,16 @@ class Pages(SetsCase):
         style = text[text.index("<style>") + 7 : text.index("</style>")]
         self.assertIn("sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(), text)
 
+    def test_a_page_that_cannot_be_written(self):
+        """It takes no answers with it, nor what --out keeps."""
+        rows = [dict(question_id=1, image="picture0000.png", text="Is there a dog?", label="no")]
+        out = self.path("out")
+        run = saccade("eval", self.path("pope.jsonl", lines(rows)), "--videos", "samples", "--out", out, "--html", self.path("none/p.html"))
+        self.assertEqual(run.returncode, 74)
+        self.assertIn("cannot be written", run.stderr)
+        self.assertIn("accuracy:", run.stdout)
+        self.assertEqual(sorted(os.listdir(out)), ["journal.jsonl", "result.json", "scores.json"])
+
     def test_video_mme_has_one_too(self):
         page = self.path("page.html")
         run = saccade("eval", "samples/drawn/set.json", "--prompt", "open", "--limit", 3, "--html", page)

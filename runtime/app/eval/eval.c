@@ -188,6 +188,13 @@ static sac_status write_html(const evaluation *e, sac_error *err) {
     return eval_html_marks(&e->marks, e->task.videos, e->s->html, err);
 }
 
+/* A page that cannot be written takes no answers with it: they are printed first. */
+static sac_status show(evaluation *e, sac_error *err) {
+    SAC_TRY(print_outcome(e, err));
+    note_errors(e);
+    return write_html(e, err);
+}
+
 /* ---------------------------------------------------------------- the command */
 
 static sac_status ask_set(evaluation *e, sac_error *err) {
@@ -196,10 +203,7 @@ static sac_status ask_set(evaluation *e, sac_error *err) {
     SAC_TRY(ask_and_close(e, err));
     SAC_TRY(count(e, err));
     SAC_TRY(write_results(e, err));
-    SAC_TRY(write_html(e, err));
-    SAC_TRY(print_outcome(e, err));
-    note_errors(e);
-    return SAC_OK;
+    return show(e, err);
 }
 
 /* ---------------------------------------------------------------- answers of others */
@@ -243,8 +247,7 @@ static sac_status score_answers(evaluation *e, sac_error *err) {
     if (st == SAC_OK) st = take_answers(e, rows, err);
     json_decref(rows);
     if (st == SAC_OK) st = count(e, err);
-    if (st == SAC_OK) st = write_html(e, err);
-    return st == SAC_OK ? print_outcome(e, err) : st;
+    return st == SAC_OK ? show(e, err) : st;
 }
 
 /* A result file, of this command or another program's: its responses are scored as they are. */
