@@ -343,6 +343,15 @@ class Damaged(SetsCase):
         )
         self.assert_refused(saccade("eval", path, "--answers", answers), 65, "the set has no question 'a-2'")
 
+    def test_options_without_effect(self):
+        needles = self.path("n.jsonl", lines([dict(id="1", input="x", outputs=["y"])]))
+        for option in (["--html", self.path("p.html")], ["--prompt", "open"], ["--benchmark", "pope"], ["--answers", needles], ["--reuse"]):
+            self.assert_refused(saccade("eval", needles, *option), 64, f"{option[0]} is for benchmarks, not for a set of needles")
+        self.assert_refused(saccade("compare", needles, "--method", "kv=int4", "--prompt", "open"), 64, "--prompt is for benchmarks")
+        pope = self.path("pope.jsonl", lines([dict(question_id=1, image="x.jpg", text="q", label="yes")]))
+        self.assert_refused(saccade("eval", pope, "--answers", needles, "--out", self.path("o")), 64, "--out keeps what is asked")
+        self.assert_refused(saccade("eval", pope, "--score", "--answers", needles), 64, "--answers is in place of --score")
+
     def test_one_picture_does_not_stop_the_others(self):
         folder, out = self.path("media"), self.path("out")
         os.mkdir(folder)
@@ -413,6 +422,15 @@ class Pages(SetsCase):
         run = saccade("eval", "samples/drawn/set.json", "--prompt", "open", "--limit", 3, "--html", page)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(Page(open(page, encoding="utf-8").read()).tags.count("article"), 3)
+        with open("samples/drawn/set.json", encoding="utf-8") as f:
+            answered = json.load(f)[:2]
+        for question in (q for v in answered for q in v["questions"]):
+            question["response"] = "A"
+        page = self.path("scored.html")
+        run = saccade("eval", "--score", self.path("result.json", json.dumps(answered)), "--html", page)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        n = sum(len(v["questions"]) for v in answered)
+        self.assertEqual(Page(open(page, encoding="utf-8").read()).tags.count("article"), n)
 
 
 class Converted(SetsCase):

@@ -93,6 +93,14 @@ bool settings_given(const settings *s, size_t offset) {
     return false;
 }
 
+sac_status settings_refuse_given(const settings *s, const size_t *offsets, size_t n, const char *why, sac_error *err) {
+    for (size_t i = 0; i < settings_n; i++)
+        for (size_t k = 0; s->origin[i] == ORIGIN_COMMAND_LINE && k < n; k++)
+            if (settings_table[i].offset == offsets[k])
+                return sac_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
+    return SAC_OK;
+}
+
 sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err) {
     if (!*path) return sac_fail(err, SAC_BAD_ARGUMENT, "expected the name of a file, found nothing");
     media_item *items = realloc(list->items, (list->n + 1) * sizeof *items);

@@ -151,6 +151,10 @@ sac_status settings_check_folder(const char *option, const char *path, sac_error
 /* Was the row of the field at this offset set by anyone? settings_given(s, offsetof(settings, fps)) */
 bool settings_given(const settings *s, size_t offset);
 
+/* "--NAME WHY", of the first of these n options that the command line has. A settings file may hold options for more than
+ * one use of a command: there they are without effect. */
+sac_status settings_refuse_given(const settings *s, const size_t *offsets, size_t n, const char *why, sac_error *err);
+
 sac_status media_list_add(media_list *list, media_kind kind, const char *path, sac_error *err);
 sac_status media_list_add_copy(media_list *list, const media_item *item, sac_error *err);
 void media_list_drop(media_list *list, size_t i);

@@ -264,7 +264,8 @@ static sac_status score_result(evaluation *e, sac_error *err) {
         return sac_fail(err, SAC_BAD_FILE, "%s: no question in it has a response to score", e->set_path);
     e->outcome = (eval_outcome){.set = &e->set, .prompt = EVAL_PROMPT_OFFICIAL};
     SAC_TRY(eval_outcome_count(&e->outcome, err));
-    return print_outcome(e, err);
+    e->task.videos = e->s->videos; /* thumbnails of the page; without, it has none */
+    return show(e, err);
 }
 
 static void free_evaluation(evaluation *e) {
@@ -278,16 +279,6 @@ static void free_evaluation(evaluation *e) {
     eval_task_free(&e->task);
 }
 
-/* A settings file may hold options for both; on the command line they would be without effect. */
-static sac_status refuse_given(const settings *s, const size_t *offsets, size_t n, const char *why,
-                               sac_error *err) {
-    for (size_t i = 0; i < settings_n; i++)
-        for (size_t k = 0; s->origin[i] == ORIGIN_COMMAND_LINE && k < n; k++)
-            if (settings_table[i].offset == offsets[k])
-                return sac_fail(err, SAC_BAD_ARGUMENT, "--%s %s", settings_table[i].name, why);
-    return SAC_OK;
-}
-
 static sac_status check_options(const settings *s, sac_error *err) {
     static const size_t of_set[] = {
         offsetof(settings, videos),  offsetof(settings, out),    offsetof(settings, subtitles),
@@ -296,9 +287,14 @@ static sac_status check_options(const settings *s, sac_error *err) {
         offsetof(settings, answers), offsetof(settings, html)};
     static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
                                      offsetof(settings, pairs), offsetof(settings, tail)};
+    static const size_t of_score[] = {offsetof(settings, answers)}, of_answers[] = {offsetof(settings, out)};
+    if (s->score)
+        SAC_TRY(settings_refuse_given(s, of_score, 1, "is in place of --score", err));
+    if (s->answers)
+        SAC_TRY(settings_refuse_given(s, of_answers, 1, "keeps what is asked; with --answers nothing is", err));
     return s->text
-               ? refuse_given(s, of_set, SAC_COUNT(of_set), "is for a question set, not for --text", err)
-               : refuse_given(s, of_text, SAC_COUNT(of_text), "is for --text, not for a question set", err);
+               ? settings_refuse_given(s, of_set, SAC_COUNT(of_set), "is for a question set, not for --text", err)
+               : settings_refuse_given(s, of_text, SAC_COUNT(of_text), "is for --text, not for a question set", err);
 }
 
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {

@@ -216,13 +216,24 @@ static sac_status show(const needle_table *t, sac_error *err) {
     return st;
 }
 
+static sac_status check_options(const settings *s, sac_error *err) {
+    static const size_t others[] = {offsetof(settings, prompt),  offsetof(settings, subtitles),
+                                    offsetof(settings, reuse),   offsetof(settings, benchmark),
+                                    offsetof(settings, answers), offsetof(settings, score),
+                                    offsetof(settings, html)};
+    if (s->retry && !s->out)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
+    return settings_refuse_given(s, others, SAC_COUNT(others),
+                                 "is for benchmarks, not for a set of needles, whose rows are asked as they are",
+                                 err);
+}
+
 sac_status needle_table_command(const settings *s, const char *set_path, const method_list *list,
                                 sac_error *err) {
     run r = {0};
     needle_table t = {0};
-    sac_status st = s->retry && !s->out ? sac_fail(err, SAC_BAD_ARGUMENT,
-                                                   "--retry needs the --out of the run that has errors in it")
-                                        : run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);
+    sac_status st = check_options(s, err);
+    if (st == SAC_OK) st = run_open(&r, s, (size_t)s->vision_cache_mib << 20, err);
     if (st == SAC_OK) st = needle_table_ask(&t, s, &r, set_path, list, err);
     if (st == SAC_OK) st = show(&t, err);
     needle_table_free(&t);
