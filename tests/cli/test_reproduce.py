@@ -80,6 +80,9 @@ class Reproduce(Case):
             self.assertAlmostEqual(r["figures"]["avg"]["ours"], sum(lengths) / 2)
 
     def test_bad_input(self):
+        bomb = "a: &a [" + ",".join(["x"] * 40) + "]\n"
+        for name, of in zip("bcdefg", "abcdef"):  # four thousand million texts
+            bomb += f"{name}: &{name} [" + ",".join(["*" + of] * 40) + "]\n"
         table = "paper: P\nsource: S\ntables:\n- {name: t, says: s, model: m, set: videomme.json, figures: [overall], rows: [%s]}\n"
         for text, code, says in (
                 (table % "{name: a, kv: int4, paper: [1]}", 78, "the first row must be dense"),
@@ -89,6 +92,9 @@ class Reproduce(Case):
                 (table % "{name: a, paper: [1]}, {name: a, kv: int4, paper: [1]}", 78, "named 'a'"),
                 (table.replace("videomme", "../x") % "{name: a, paper: [1]}", 78, "leaves --data"),
                 (table.replace("rows: [%s]", "rows: []"), 78, "rows are missing"),
+                (table.replace("set:", "videos: ../x, set:") % "{name: a, paper: [1]}", 78, "videos: '../x' leaves --data"),
+                (table.replace("set:", "frames: 8x, set:") % "{name: a, paper: [1]}", 78, "frames: a number is expected"),
+                ("a: &a [x]\nb: *a\n" + table % "{name: a, paper: [1]}", 78, "aliases"), (bomb, 78, "aliases"),
                 ("paper: [", 78, "not YAML"), ("tables: []", 78, "paper and source"),
                 (table.replace("name: t", "name: u") % "{name: a, paper: [1]}", 64, "has no table 't'; it has u")):
             run = self.reproduce(self.path("x.yaml", text) + ":t")

@@ -16,8 +16,11 @@
 
 enum { DEPTH_MAX = 8 };
 
-static json_t *to_json(yaml_document_t *d, const yaml_node_t *n, int depth) {
-    if (!n || depth > DEPTH_MAX) return NULL;
+/* left: nodes of the document that were not met yet. An alias meets one again, and lists of aliases of lists grow without
+ * end. */
+static json_t *to_json(yaml_document_t *d, const yaml_node_t *n, int depth, size_t *left) {
+    if (!n || depth > DEPTH_MAX || !*left) return NULL;
+    --*left;
     if (n->type == YAML_SCALAR_NODE)
         return json_stringn((const char *)n->data.scalar.value, n->data.scalar.length);
     json_t *out = n->type == YAML_SEQUENCE_NODE ? json_array() : json_object();
@@ -25,15 +28,16 @@ static json_t *to_json(yaml_document_t *d, const yaml_node_t *n, int depth) {
     if (n->type == YAML_SEQUENCE_NODE)
         for (const yaml_node_item_t *i = n->data.sequence.items.start; i < n->data.sequence.items.top && ok;
              i++)
-            ok = !json_array_append_new(out, to_json(d, yaml_document_get_node(d, *i), depth + 1));
+            ok = !json_array_append_new(out, to_json(d, yaml_document_get_node(d, *i), depth + 1, left));
     else
         for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top && ok;
              p++) {
             const yaml_node_t *key = yaml_document_get_node(d, p->key);
             const char *name =
                 key && key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : NULL;
-            ok = name && !json_object_get(out, name) &&
-                 !json_object_set_new(out, name, to_json(d, yaml_document_get_node(d, p->value), depth + 1));
+            ok = name && *left && (--*left, true) && !json_object_get(out, name) &&
+                 !json_object_set_new(out, name,
+                                      to_json(d, yaml_document_get_node(d, p->value), depth + 1, left));
         }
     if (ok) return out;
     json_decref(out);
@@ -51,10 +55,11 @@ static json_t *parse_yaml(const char *text, size_t n_bytes, const char *path, sa
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n_bytes);
     if (yaml_parser_load(&parser, &d)) {
-        out = to_json(&d, yaml_document_get_root_node(&d), 0);
+        size_t n_nodes = (size_t)(d.nodes.top - d.nodes.start);
+        out = to_json(&d, yaml_document_get_root_node(&d), 0, &n_nodes);
         yaml_document_delete(&d);
         if (!out)
-            sac_fail(err, SAC_BAD_CONFIG, "%s: keys given twice, anchors, or deeper than %d", path,
+            sac_fail(err, SAC_BAD_CONFIG, "%s: keys given twice, aliases, or deeper than %d", path,
                      DEPTH_MAX);
     } else {
         sac_fail(err, SAC_BAD_CONFIG, "%s:%zu: not YAML: %s", path, parser.problem_mark.line + 1,
@@ -162,14 +167,17 @@ static sac_status read_table(reader *r, const json_t *table) {
     t->prompt = text_of(table, "prompt");
     t->lacks = text_of(table, "lacks");
     t->differs = json_object_get(table, "differs");
-    t->frames = text_of(table, "frames") ? strtol(text_of(table, "frames"), NULL, 10) : 0;
+    char *end = NULL;
+    t->frames = text_of(table, "frames") ? strtol(text_of(table, "frames"), &end, 10) : 0;
     if (t->lacks) return SAC_OK;
     if (!t->says || !t->model || !t->set)
         return refuse(r, "%s: %s: says, model and set are needed", r->path, t->name);
-    if (t->frames < 0 || t->frames > 100000)
+    if (t->frames < 0 || t->frames > 100000 || (end && *end))
         return refuse(r, "%s: %s: frames: a number is expected", r->path, t->name);
     if (strstr(t->set, "..") || *t->set == '/')
         return refuse(r, "%s: %s: set: '%.60s' leaves --data", r->path, t->name, t->set);
+    if (t->videos && (strstr(t->videos, "..") || *t->videos == '/'))
+        return refuse(r, "%s: %s: videos: '%.60s' leaves --data", r->path, t->name, t->videos);
     SAC_TRY(read_figures(r, table));
     return read_rows(r, table);
 }
