@@ -79,6 +79,17 @@ class Reproduce(Case):
             lengths = [r["figures"][n]["ours"] for n in ("4096", "8192")]
             self.assertAlmostEqual(r["figures"]["avg"]["ours"], sum(lengths) / 2)
 
+    def test_what_could_not_be_asked(self):
+        """As compare: said, and the exit code tells."""
+        data = self.data()
+        self.path("long.jsonl", json.dumps(dict(id="1", input="What is it? " * 99, outputs=["x"])) + "\n")
+        for set_file, figure in ("videomme.json", "overall"), ("long.jsonl", "avg"):
+            text = f"paper: P\nsource: S\ntables:\n- {{name: t, says: s, model: m, set: {set_file}, figures: [{figure}], rows: [{{name: a, paper: [1]}}]}}\n"
+            table = self.path("x.yaml", text) + ":t"
+            run = saccade("reproduce", table, "--data", data, "--videos", data, "--limit", 1, "--ctx", 64)
+            self.assertEqual(run.returncode, 75, (run.stdout, run.stderr))
+            self.assertRegex(run.stderr, r"\Asaccade: .* could not be asked; the first: .*\n\Z")
+
     def test_bad_input(self):
         bomb = "a: &a [" + ",".join(["x"] * 40) + "]\n"
         for name, of in zip("bcdefg", "abcdef"):  # four thousand million texts

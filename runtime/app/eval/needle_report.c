@@ -186,7 +186,7 @@ json_t *needle_table_json(const needle_table *t) {
 
 /* ---------------------------------------------------------------- the command */
 
-static void note_what_failed(const needle_table *t) {
+void needle_table_note_failed(const needle_table *t) {
     size_t n = 0;
     const char *first = NULL;
     bool refused = false;
@@ -212,7 +212,7 @@ static sac_status show(const needle_table *t, sac_error *err) {
         st = output_finish(err);
     }
     free(text);
-    if (st == SAC_OK) note_what_failed(t);
+    if (st == SAC_OK) needle_table_note_failed(t);
     return st;
 }
 

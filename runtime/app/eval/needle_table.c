@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "needle_table.h"
 #include "compare_row.h"
+#include "interrupt.h"
 #include "journal.h"
 #include "report.h"
 #include "run_files.h"
@@ -85,6 +86,7 @@ static sac_status on_line(void *ctx, const journal_line *line, sac_error *err) {
 }
 
 static sac_status open_journal(const needle_table *t, needle_line *l, journal_file *j, sac_error *err) {
+    interrupt_goes_on();
     static const method_line as_given = {0};
     char *name = method_line_file(l->given ? l->given : &as_given),
          *folder = run_files_path(t->s->out, "journals"), *path = NULL;
@@ -96,6 +98,8 @@ static sac_status open_journal(const needle_table *t, needle_line *l, journal_fi
     resume k = {t, l, path};
     if (st == SAC_OK) st = journal_open(j, path, JOURNAL_WRITE, on_line, &k, err);
     if (st == SAC_OK && !j->n_lines) st = journal_write(j, l->header, 17, NULL, NULL, err);
+    if (st == SAC_OK) run_files_sync_folder(folder);
+    if (st == SAC_OK) run_files_sync_folder(t->s->out);
     free(name);
     free(folder);
     free(path);

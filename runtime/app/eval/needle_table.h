@@ -44,6 +44,9 @@ char *needle_table_text(const needle_table *t);
 /* {"saccade_needles": 1, "header", "rows": [...]}; NULL = out of memory. */
 json_t *needle_table_json(const needle_table *t);
 
+/* Rows that could not be asked, to standard error; the exit code tells them and refused lines. */
+void needle_table_note_failed(const needle_table *t);
+
 /* All of it, for a command: opens the model, asks, writes table.md and needles.json into --out and prints the table, or JSON
  * with --json. list: as above. */
 sac_status needle_table_command(const settings *s, const char *set_path, const method_list *list,

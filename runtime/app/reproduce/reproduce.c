@@ -246,6 +246,8 @@ static sac_status show(const reproduction *p, sac_error *err) {
         st = output_finish(err);
     }
     free(text);
+    if (st == SAC_OK && p->is_needles) needle_table_note_failed(&p->needles);
+    if (st == SAC_OK && !p->is_needles) comparison_note_failed(&p->c);
     return st;
 }
 
