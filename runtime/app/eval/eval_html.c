@@ -160,6 +160,7 @@ static void write_media(page *p, const entry *e) {
             size_t n = 0;
             free(p->drawn);
             p->drawn = NULL;
+            p->shown = NULL;
             FILE *f = open_memstream(&p->drawn, &n);
             if (!f) return;
             eval_thumbs_write(f, p->folder, &e->media[i]);
