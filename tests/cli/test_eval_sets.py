@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -145,6 +146,15 @@ class WholeWay(SetsCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         rows = [json.loads(r) for r in open(os.path.join(out, "journal.jsonl"))][1:]
         self.assertLess(rows[0]["frames"], rows[1]["frames"])
+
+    def test_a_stretch_of_a_turned_video(self):
+        """As it is stored, and beside a folder that has its name."""
+        os.makedirs(self.path("media/rotated"))
+        shutil.copy("tests/golden/video/rotated.mp4", self.path("media"))
+        rows = [dict(choice(0, video="rotated"), start=0, end=0.5)]
+        for option in [], ["--no-rotate"]:
+            run = saccade("eval", self.path("task.json", json.dumps(rows)), "--videos", self.path("media"), "--benchmark", "mvbench", *option)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_prompts(self):
         tokens = {}

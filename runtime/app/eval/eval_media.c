@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---------------------------------------------------------------- files */
 
+/* A folder of frames may have the name of its video. */
 static bool is_there(const char *path) {
-    return access(path, R_OK) == 0;
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISDIR(s.st_mode) && access(path, R_OK) == 0;
 }
 
 /* FOLDER/name, with one of the endings; NULL: none is there (*failed: no memory). */

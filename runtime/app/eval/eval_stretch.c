@@ -35,24 +35,24 @@ static sac_status keep_frame(void *ctx, int64_t i, double time_s, const sac_imag
 /* ---------------------------------------------------------------- which frames */
 
 /* Frames [first, last] of the video, n of them; at least one. */
-static sac_status plan_frames(frames *f, const sac_video_info *info, int64_t first, int64_t last, int64_t n,
-                              sac_error *err) {
+static sac_status plan_frames(frames *f, const sac_video_info *info, bool upright, int64_t first, int64_t last,
+                              int64_t n, sac_error *err) {
     if (last >= info->n_frames) last = info->n_frames - 1;
     if (first > last) first = last;
     if (first < 0) return sac_fail(err, SAC_BAD_FILE, "no frame is in the video");
     if (n > last - first + 1) n = last - first + 1;
     if (n < 1) n = 1;
-    f->width = info->width;
-    f->height = info->height;
-    if ((int64_t)3 * info->width * info->height > PIXEL_BYTES_MAX / n)
+    f->width = upright ? info->width : info->stored_width;
+    f->height = upright ? info->height : info->stored_height;
+    if ((int64_t)3 * f->width * f->height > PIXEL_BYTES_MAX / n)
         return sac_fail(err, SAC_TOO_LONG, "%lld frames of %d x %d are more than 2 GiB; ask for fewer",
-                        (long long)n, info->width, info->height);
+                        (long long)n, f->width, f->height);
     f->plan = (sac_frame_plan){.n_frames = n,
                                .index = malloc((size_t)n * sizeof(int64_t)),
                                .time_s = calloc((size_t)n, sizeof(double)),
                                .source_fps = info->fps,
                                .total_frames = info->n_frames};
-    f->rgb = malloc((size_t)n * 3 * (size_t)info->width * (size_t)info->height);
+    f->rgb = malloc((size_t)n * 3 * (size_t)f->width * (size_t)f->height);
     if (!f->plan.index || !f->plan.time_s || !f->rgb) return sac_fail_no_memory(err);
     for (int64_t i = 0; i < n; i++) f->plan.index[i] = first + sac_linspace_index(last - first + 1, n, i);
     for (int64_t i = 0; i < n && info->fps > 0; i++) f->plan.time_s[i] = (double)f->plan.index[i] / info->fps;
@@ -86,7 +86,8 @@ static sac_status read_stretch(frames *f, const char *path, double start_s, doub
     double fps = info->fps > 0 ? info->fps : 1;
     if (end_s <= 0) end_s = (double)info->n_frames / fps;
     int64_t first = (int64_t)ceil(start_s * fps - 1e-6), last = (int64_t)floor(end_s * fps + 1e-6);
-    sac_status st = plan_frames(f, info, first, last, number_of(&o, end_s - start_s, most), err);
+    sac_status st = plan_frames(f, info, !s->no_rotate, first, last,
+                                number_of(&o, end_s - start_s, most), err);
     if (st == SAC_OK) st = decode(f, video, s, err);
     sac_video_free(video);
     return st;
