@@ -423,7 +423,7 @@ def main():
     data, names = read_data(args, chosen_tasks(args.tasks))
     program = os.environ.get("SACCADE") or shutil.which("saccade") or "build/release/saccade"
     count = Counter(program, args.model)
-    with open(args.out, "w") as out:
+    with open(args.out + ".part", "w") as out:
         for length in map(int, args.lengths.split(",")):
             for name in names:
                 for i in range(args.samples):
@@ -432,6 +432,7 @@ def main():
                         print(json.dumps(sample), file=out)
                     elif not args.skip:
                         sys.exit(f"{name}: {length} tokens are too few for the shortest sample; --skip leaves it out")
+    os.replace(args.out + ".part", args.out)  # whole or not at all
     count.close()
 
 

@@ -93,6 +93,7 @@ class Sets(Case):
             run = make(self.path("x.jsonl"), *arguments)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (1, 1), run.stderr)
             self.assertIn(text, run.stderr)
+        self.assertFalse(os.path.exists(self.path("x.jsonl")))  # a set is whole or not there
 
 
 class Asked(Case):
