@@ -15,18 +15,6 @@
 
 /* ---------------------------------------------------------------- means */
 
-static bool is_first_of_task(const needle_set *set, size_t i) {
-    for (size_t k = 0; k < i; k++)
-        if (!strcmp(set->rows[k].task, set->rows[i].task)) return false;
-    return true;
-}
-
-static bool is_first_of_length(const needle_set *set, size_t i) {
-    for (size_t k = 0; k < i; k++)
-        if (set->rows[k].length == set->rows[i].length) return false;
-    return true;
-}
-
 static double mean_of_cell(const needle_table *t, size_t line, const char *task, int64_t length, size_t *n) {
     double sum = 0;
     *n = 0;
@@ -43,10 +31,10 @@ double needle_table_mean(const needle_table *t, size_t line, const char *task, i
     double sum = 0, cells = 0;
     *n = 0;
     for (size_t i = 0; i < t->set.n_rows; i++) {
-        if (!is_first_of_task(&t->set, i) || (task && strcmp(task, t->set.rows[i].task))) continue;
+        if (!t->set.rows[i].new_task || (task && strcmp(task, t->set.rows[i].task))) continue;
         for (size_t k = 0; k < t->set.n_rows; k++) {
             size_t in_cell;
-            if (!is_first_of_length(&t->set, k) || (length && length != t->set.rows[k].length)) continue;
+            if (!t->set.rows[k].new_length || (length && length != t->set.rows[k].length)) continue;
             double v = mean_of_cell(t, line, t->set.rows[i].task, t->set.rows[k].length, &in_cell);
             if (in_cell) sum += v, cells++;
             *n += in_cell;
@@ -69,7 +57,7 @@ static void print_cell(FILE *f, const needle_table *t, size_t line, const char *
 static void print_row(FILE *f, const needle_table *t, size_t line, const char *task) {
     fprintf(f, "| %s | %s |", t->lines[line].name, task ? task : "**mean**");
     for (size_t k = 0; k < t->set.n_rows; k++)
-        if (is_first_of_length(&t->set, k)) print_cell(f, t, line, task, t->set.rows[k].length);
+        if (t->set.rows[k].new_length) print_cell(f, t, line, task, t->set.rows[k].length);
     print_cell(f, t, line, task, 0);
     fputc('\n', f);
 }
@@ -77,15 +65,15 @@ static void print_row(FILE *f, const needle_table *t, size_t line, const char *t
 static void print_table(FILE *f, const needle_table *t) {
     fprintf(f, "| method | task |");
     for (size_t k = 0; k < t->set.n_rows; k++)
-        if (is_first_of_length(&t->set, k)) fprintf(f, " %" PRId64 " |", t->set.rows[k].length);
+        if (t->set.rows[k].new_length) fprintf(f, " %" PRId64 " |", t->set.rows[k].length);
     fprintf(f, " all |\n|---|---|");
     for (size_t k = 0; k < t->set.n_rows; k++)
-        if (is_first_of_length(&t->set, k)) fprintf(f, "---:|");
+        if (t->set.rows[k].new_length) fprintf(f, "---:|");
     fprintf(f, "---:|\n");
     for (size_t i = 0; i < t->n_lines; i++) {
         if (t->lines[i].refused != SAC_OK) continue;
         for (size_t k = 0; k < t->set.n_rows; k++)
-            if (is_first_of_task(&t->set, k)) print_row(f, t, i, t->set.rows[k].task);
+            if (t->set.rows[k].new_task) print_row(f, t, i, t->set.rows[k].task);
         print_row(f, t, i, NULL);
     }
 }
@@ -145,12 +133,12 @@ static json_t *describe_scores(const needle_table *t, size_t line) {
     json_t *tasks = json_object();
     for (size_t i = 0; tasks && i < t->set.n_rows; i++) {
         const char *task = t->set.rows[i].task;
-        if (!is_first_of_task(&t->set, i)) continue;
+        if (!t->set.rows[i].new_task) continue;
         json_t *lengths = json_pack("{s:o}", "all", describe_mean(t, line, task, 0));
         for (size_t k = 0; lengths && k < t->set.n_rows; k++) {
             char key[24];
             snprintf(key, sizeof key, "%" PRId64, t->set.rows[k].length);
-            if (is_first_of_length(&t->set, k) &&
+            if (t->set.rows[k].new_length &&
                 json_object_set_new(lengths, key, describe_mean(t, line, task, t->set.rows[k].length)))
                 break;
         }

@@ -132,6 +132,18 @@ static sac_status read_media(reader *r, const json_t *row, needle_row *out) {
     return SAC_OK;
 }
 
+static sac_status note_new(reader *r, json_t *met, const char *key, bool *is_new) {
+    *is_new = !json_object_get(met, key);
+    return *is_new && json_object_set_new(met, key, json_true()) ? sac_fail_no_memory(r->err) : SAC_OK;
+}
+
+static sac_status note_kind(reader *r, needle_row *row) {
+    char length[24];
+    snprintf(length, sizeof length, "%" PRId64, row->length);
+    SAC_TRY(note_new(r, r->set->tasks, row->task, &row->new_task));
+    return note_new(r, r->set->lengths, length, &row->new_length);
+}
+
 static sac_status read_row(reader *r, const json_t *row, needle_row *out) {
     out->task = "all";
     if (json_object_get(row, "task")) SAC_TRY(get_text(r, row, "task", &out->task));
@@ -144,7 +156,7 @@ static sac_status read_row(reader *r, const json_t *row, needle_row *out) {
     if (json_object_get(r->set->index, out->id)) return refuse(r, "id", "'%.60s' is there twice", out->id);
     if (json_object_set_new(r->set->index, out->id, json_integer((json_int_t)r->set->n_rows - 1)))
         return sac_fail_no_memory(r->err);
-    return SAC_OK;
+    return note_kind(r, out);
 }
 
 static sac_status add_line(reader *r, const char *line, size_t n_bytes) {
@@ -168,9 +180,12 @@ static sac_status add_line(reader *r, const char *line, size_t n_bytes) {
 
 sac_status needle_set_parse(needle_set *set, const char *text, size_t n_bytes, const char *name, size_t limit,
                             sac_error *err) {
-    *set = (needle_set){
-        .json = json_array(), .index = json_object(), .fingerprint = sac_hash_quick(0, text, n_bytes)};
-    if (!set->json || !set->index) return sac_fail_no_memory(err);
+    *set = (needle_set){.json = json_array(),
+                        .index = json_object(),
+                        .tasks = json_object(),
+                        .lengths = json_object(),
+                        .fingerprint = sac_hash_quick(0, text, n_bytes)};
+    if (!set->json || !set->index || !set->tasks || !set->lengths) return sac_fail_no_memory(err);
     reader r = {.set = set, .name = name, .err = err};
     const char *end = text + n_bytes;
     for (const char *at = text, *next; at < end && (!limit || set->n_rows < limit); at = next) {
@@ -229,6 +244,8 @@ void needle_set_free(needle_set *set) {
     free(set->rows);
     json_decref(set->json);
     json_decref(set->index);
+    json_decref(set->tasks);
+    json_decref(set->lengths);
     *set = (needle_set){0};
 }
 

@@ -31,6 +31,7 @@ typedef struct needle_row {
     const char *id, *task;
     needle_metric metric;
     int64_t length, max_tokens; /* max_tokens 0: not said */
+    bool new_task, new_length;  /* no row before has it */
     needle_turn *turns;         /* [n_turns], the first the row's own */
     size_t n_turns;
     const json_t *media; /* texts, or NULL */
@@ -42,6 +43,7 @@ typedef struct needle_set {
     size_t n_rows;
     uint64_t fingerprint; /* of the file's bytes */
     json_t *json, *index; /* by id */
+    json_t *tasks, *lengths; /* as keys: those that were met */
 } needle_set;
 
 /* Does the file begin with such a row? A file that cannot be read does not. */
