@@ -417,6 +417,13 @@ class Pages(SetsCase):
         style = text[text.index("<style>") + 7 : text.index("</style>")]
         self.assertIn("sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(), text)
 
+    def test_a_long_answer_is_cut_between_letters(self):
+        rows = [dict(imgname="picture0000.png", query="q", label="12")] * 3
+        page = self.path("page.html")
+        self.score("chartqa", {"test_human.json": json.dumps(rows)}, {f"test_human-{i + 1}": "x" * i + "東" * 40 for i in range(3)}, "--html", page)
+        with open(page, encoding="utf-8") as f:  # bytes of half a letter would not be read
+            self.assertEqual(f.read().count("東" * 30 + "</dd>"), 3 + 3)
+
     def test_a_page_that_cannot_be_written(self):
         """It takes no answers with it, nor what --out keeps."""
         rows = [dict(question_id=1, image="picture0000.png", text="Is there a dog?", label="no")]
