@@ -353,6 +353,10 @@ class Damaged(SetsCase):
         )
         self.assert_refused(saccade("eval", path, "--answers", answers), 65, "the set has no question 'a-2'")
 
+    def test_nothing_in_it(self):
+        for text in "[]", "{}":
+            self.assert_refused(saccade("eval", self.path("s.json", text)), 65, "s.json: holds no question")
+
     def test_options_without_effect(self):
         needles = self.path("n.jsonl", lines([dict(id="1", input="x", outputs=["y"])]))
         for option in (["--html", self.path("p.html")], ["--prompt", "open"], ["--benchmark", "pope"], ["--answers", needles], ["--reuse"]):

@@ -139,6 +139,8 @@ static sac_status choose(const json_t *root, const char *file, const char *name,
     }
     *out = eval_bench_recognise(root, &nearest, lacks);
     if (*out) return SAC_OK;
+    if (!json_array_size(root) && !json_object_size(root))
+        return sac_fail(err, SAC_BAD_FILE, "%s: holds no question", file);
     return sac_fail(err, SAC_BAD_FILE,
                     "%s: fits no set that is known; the nearest is %s, whose rows have '%s' too (--benchmark "
                     "NAME says which it is)",
