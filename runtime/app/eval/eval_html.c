@@ -1,14 +1,13 @@
 #define _GNU_SOURCE
 #include "eval_html.h"
+#include "draft.h"
 #include "eval_run.h"
 #include "eval_thumbs.h"
 #include "hash.h"
-#include "run_files.h"
 #include "status.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILTERS_MAX = 200 };
 
@@ -200,36 +199,12 @@ static void write_entry(page *p, const entry *e) {
 
 /* ---------------------------------------------------------------- the file */
 
-/* Writes beside the place, then renames. */
-static sac_status begin_file(page *p, const char *path, char **beside, sac_error *err) {
-    if (asprintf(beside, "%s.part", path) < 0) {
-        *beside = NULL;
-        return sac_fail_no_memory(err);
-    }
-    p->f = fopen(*beside, "w");
-    return p->f ? SAC_OK : sac_fail(err, SAC_IO, "--html %s: cannot be written", path);
-}
-
-static sac_status end_file(page *p, const char *path, char *beside, sac_status st, sac_error *err) {
-    if (p->f) {
-        if (st == SAC_OK) fputs("</main></body></html>\n", p->f);
-        bool failed = ferror(p->f);
-        if (fclose(p->f) || failed)
-            if (st == SAC_OK) st = sac_fail(err, SAC_IO, "--html %s: could not be written whole", path);
-        if (st == SAC_OK && rename(beside, path))
-            st = sac_fail(err, SAC_IO, "--html %s: cannot be put in place", path);
-        if (st != SAC_OK) unlink(beside);
-    }
-    free(beside);
-    return st;
-}
-
 typedef void (*entry_fn)(const void *from, size_t i, entry *out);
 
 static sac_status write_page(const char *path, const char *folder, const char *title, const void *from,
                              size_t n, entry_fn get, sac_error *err) {
     page p = {.folder = folder};
-    char *beside;
+    draft file;
     entry e;
     for (size_t i = 0; i < n; i++) {
         get(from, i, &e);
@@ -237,14 +212,20 @@ static sac_status write_page(const char *path, const char *folder, const char *t
         p.n_right += e.right;
         for (size_t k = 0; k < e.n_values; k++) add_key(&p, e.values[k]);
     }
-    sac_status st = begin_file(&p, path, &beside, err);
+    sac_status st = draft_open(&file, path, err);
+    p.f = file.f;
     if (st == SAC_OK) st = write_head(&p, title, err);
     for (size_t i = 0; i < n && st == SAC_OK; i++) {
         get(from, i, &e);
         write_entry(&p, &e);
     }
     free(p.drawn);
-    return end_file(&p, path, beside, st, err);
+    if (st == SAC_OK) {
+        fputs("</main></body></html>\n", p.f);
+        return draft_close(&file, err);
+    }
+    draft_abandon(&file);
+    return st;
 }
 
 /* ---------------------------------------------------------------- what is written */
