@@ -153,7 +153,8 @@ class WholeWay(SetsCase):
         shutil.copy("tests/golden/video/rotated.mp4", self.path("media"))
         rows = [dict(choice(0, video="rotated"), start=0, end=0.5)]
         for option in [], ["--no-rotate"]:
-            run = saccade("eval", self.path("task.json", json.dumps(rows)), "--videos", self.path("media"), "--benchmark", "mvbench", *option)
+            task = self.path("task.json", json.dumps(rows))
+            run = saccade("eval", task, "--videos", self.path("media"), "--benchmark", "mvbench", *option)
             self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_prompts(self):
@@ -265,7 +266,8 @@ class Scores(SetsCase):
         options, right = dict(A="B", B="A", C="D", D="C"), {"1": "A"}
         row = dict(index=1, question="q", **options, answer="A", category="c", image="x.png")
         self.assertEqual(self.score("mmbench", {"m.tsv": table([row], "\t")}, right)["score"], 1)
-        row = dict(id="v_Math_1", question="q", options=list(options.values()), answer="A", question_type="multiple-choice", image_1="x.png")
+        row = dict(id="v_Math_1", question="q", options=list(options.values()), answer="A")
+        row.update(question_type="multiple-choice", image_1="x.png")
         self.assertEqual(self.score("mmmu", {"v.jsonl": lines([row])}, {"v_Math_1": "A"})["score"], 1)
         question = dict(task_type="t", question="q", time_stamp="00:01", answer="A", options=[f"{k}. {v}" for k, v in options.items()])
         row = dict(time="", video_path="x.mp4", questions=[question])
@@ -424,7 +426,8 @@ class Pages(SetsCase):
     def test_a_long_answer_is_cut_between_letters(self):
         rows = [dict(imgname="picture0000.png", query="q", label="12")] * 3
         page = self.path("page.html")
-        self.score("chartqa", {"test_human.json": json.dumps(rows)}, {f"test_human-{i + 1}": "x" * i + "東" * 40 for i in range(3)}, "--html", page)
+        answers = {f"test_human-{i + 1}": "x" * i + "東" * 40 for i in range(3)}
+        self.score("chartqa", {"test_human.json": json.dumps(rows)}, answers, "--html", page)
         with open(page, encoding="utf-8") as f:  # bytes of half a letter would not be read
             self.assertEqual(f.read().count("東" * 30 + "</dd>"), 3 + 3)
 

@@ -84,7 +84,8 @@ class Reproduce(Case):
         data = self.data()
         self.path("long.jsonl", json.dumps(dict(id="1", input="What is it? " * 99, outputs=["x"])) + "\n")
         for set_file, figure in ("videomme.json", "overall"), ("long.jsonl", "avg"):
-            text = f"paper: P\nsource: S\ntables:\n- {{name: t, says: s, model: m, set: {set_file}, figures: [{figure}], rows: [{{name: a, paper: [1]}}]}}\n"
+            text = (f"paper: P\nsource: S\ntables:\n- {{name: t, says: s, model: m, set: {set_file}, figures: [{figure}], "
+                    "rows: [{name: a, paper: [1]}]}\n")
             table = self.path("x.yaml", text) + ":t"
             run = saccade("reproduce", table, "--data", data, "--videos", data, "--limit", 1, "--ctx", 64)
             self.assertEqual(run.returncode, 75, (run.stdout, run.stderr))

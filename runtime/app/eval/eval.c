@@ -288,13 +288,14 @@ static sac_status check_options(const settings *s, sac_error *err) {
     static const size_t of_text[] = {offsetof(settings, length), offsetof(settings, samples),
                                      offsetof(settings, pairs), offsetof(settings, tail)};
     static const size_t of_score[] = {offsetof(settings, answers)}, of_answers[] = {offsetof(settings, out)};
-    if (s->score)
-        SAC_TRY(settings_refuse_given(s, of_score, 1, "is in place of --score", err));
+    if (s->score) SAC_TRY(settings_refuse_given(s, of_score, 1, "is in place of --score", err));
     if (s->answers)
-        SAC_TRY(settings_refuse_given(s, of_answers, 1, "keeps what is asked; with --answers nothing is", err));
-    return s->text
-               ? settings_refuse_given(s, of_set, SAC_COUNT(of_set), "is for a question set, not for --text", err)
-               : settings_refuse_given(s, of_text, SAC_COUNT(of_text), "is for --text, not for a question set", err);
+        SAC_TRY(
+            settings_refuse_given(s, of_answers, 1, "keeps what is asked; with --answers nothing is", err));
+    return s->text ? settings_refuse_given(s, of_set, SAC_COUNT(of_set),
+                                           "is for a question set, not for --text", err)
+                   : settings_refuse_given(s, of_text, SAC_COUNT(of_text),
+                                           "is for --text, not for a question set", err);
 }
 
 static sac_status ask_text(const settings *s, int n_words, sac_error *err) {

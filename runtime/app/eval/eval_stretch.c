@@ -35,8 +35,8 @@ static sac_status keep_frame(void *ctx, int64_t i, double time_s, const sac_imag
 /* ---------------------------------------------------------------- which frames */
 
 /* Frames [first, last] of the video, n of them; at least one. */
-static sac_status plan_frames(frames *f, const sac_video_info *info, bool upright, int64_t first, int64_t last,
-                              int64_t n, sac_error *err) {
+static sac_status plan_frames(frames *f, const sac_video_info *info, bool upright, int64_t first,
+                              int64_t last, int64_t n, sac_error *err) {
     if (last >= info->n_frames) last = info->n_frames - 1;
     if (first > last) first = last;
     if (first < 0) return sac_fail(err, SAC_BAD_FILE, "no frame is in the video");
@@ -86,8 +86,8 @@ static sac_status read_stretch(frames *f, const char *path, double start_s, doub
     double fps = info->fps > 0 ? info->fps : 1;
     if (end_s <= 0) end_s = (double)info->n_frames / fps;
     int64_t first = (int64_t)ceil(start_s * fps - 1e-6), last = (int64_t)floor(end_s * fps + 1e-6);
-    sac_status st = plan_frames(f, info, !s->no_rotate, first, last,
-                                number_of(&o, end_s - start_s, most), err);
+    sac_status st =
+        plan_frames(f, info, !s->no_rotate, first, last, number_of(&o, end_s - start_s, most), err);
     if (st == SAC_OK) st = decode(f, video, s, err);
     sac_video_free(video);
     return st;

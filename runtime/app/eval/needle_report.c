@@ -211,9 +211,9 @@ static sac_status check_options(const settings *s, sac_error *err) {
                                     offsetof(settings, html)};
     if (s->retry && !s->out)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--retry needs the --out of the run that has errors in it");
-    return settings_refuse_given(s, others, SAC_COUNT(others),
-                                 "is for benchmarks, not for a set of needles, whose rows are asked as they are",
-                                 err);
+    return settings_refuse_given(
+        s, others, SAC_COUNT(others),
+        "is for benchmarks, not for a set of needles, whose rows are asked as they are", err);
 }
 
 sac_status needle_table_command(const settings *s, const char *set_path, const method_list *list,

@@ -41,8 +41,8 @@ typedef struct needle_row {
 typedef struct needle_set {
     needle_row *rows;
     size_t n_rows;
-    uint64_t fingerprint; /* of the file's bytes */
-    json_t *json, *index; /* by id */
+    uint64_t fingerprint;    /* of the file's bytes */
+    json_t *json, *index;    /* by id */
     json_t *tasks, *lengths; /* as keys: those that were met */
 } needle_set;
 
