@@ -79,7 +79,7 @@ class Quantize(Case):
     def test_gguf_files_compute_what_their_folders_do(self):
         """Rope's scalings, biases, norms of heads, numbers on three axes, a begin token: the metadata says them all."""
         text = self.path("text.txt")
-        with open("README.md", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
+        with open("LICENSE", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
             out.write(f.read(3000))
         for name in "llama_f32", "llama_llama3", "llama_yarn", "llama_linear", "mistral", "qwen2", "qwen3", "qwen2_vl", "qwen3_vl":
             folder, out = os.path.join(MODELS, name), self.path(name + ".gguf")
@@ -92,7 +92,7 @@ class Quantize(Case):
     def test_matrices_of_one_tensor_are_rounded_with_it(self):
         """GLM-4's gate and up: rounded once, in the layout of either, and each reads its rows with their scales."""
         text = self.path("text.txt")
-        with open("README.md", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
+        with open("LICENSE", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
             out.write(f.read(3000))
         folder = os.path.join(MODELS, "glm4")
         plain = self.perplexity(text, folder)
