@@ -477,6 +477,21 @@ class Growing(CaptionCase):
         self.assertEqual(self.this_run(manifest, "--out", out), (1, 3, 4))
         self.assert_as_if_done_at_once(out, manifest)
 
+    def test_a_table(self):
+        """Another header or --column asks for other things of the same rows."""
+        pictures = [os.path.abspath(p) for p in PICTURES[:3]]
+        row = f"a,{pictures[0]},{pictures[1]},What color is the background?,z\n"
+        table, out = self.path("t.csv", "id,image,thumb,note,x\n" + row), self.path("out")
+        self.assertEqual(self.this_run(table, "--out", out), (1, 0, 1))
+        self.assertEqual(self.this_run(table, "--out", out, "--column", "thumb"), (1, 0, 1))
+        self.assert_as_if_done_at_once(out, table, "--column", "thumb")
+        self.assertEqual(self.this_run(table, "--out", out), (0, 1, 1))
+        self.path("t.csv", "id,image,thumb,prompt,x\n" + row)
+        self.assertEqual(self.this_run(table, "--out", out), (1, 0, 1))
+        self.path("t.csv", "id,image,thumb,prompt,y\n" + row)     # a column that nobody looks at
+        self.assertEqual(self.this_run(table, "--out", out), (0, 1, 1))
+        self.assert_as_if_done_at_once(out, table)
+
     def test_pictures_that_go_and_come_back(self):
         folder, out, away = self.fill(n=5), self.path("out"), self.path("away")
         self.caption(folder, "--out", out, "--limit", 4)
