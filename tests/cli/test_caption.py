@@ -568,6 +568,9 @@ class Growing(CaptionCase):
         with open(second, "wb") as f:     # not whole yet
             f.write(read(away)[:os.path.getsize(away) * 2 // 3])
         self.caption(shards, "--out", out, code=75)
+        self.assertEqual(self.this_run(shards, "--out", out, "--limit", 1), (0, 1, 1))     # of the first, before any error
+        self.assertEqual(self.this_run(second, "--out", out, "--limit", 1), (0, 1, 1))
+        self.caption(shards, "--out", out, code=75)
         os.rename(away, second)
         self.caption(shards, "--out", out, "--retry")
         self.assert_as_if_done_at_once(out, shards)
