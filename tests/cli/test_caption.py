@@ -293,6 +293,23 @@ class Inputs(CaptionCase):
             self.assertEqual(len(tar.getnames()), 12)
         self.assert_refused(self.caption("merge", self.path("parts"), folder, "--format", "webdataset", code=78), 78, "not the input")
 
+    def test_samples_of_pictures_that_changed(self):
+        """No caption goes to another picture."""
+        folder, out = self.fill(n=2), self.path("parts")
+        for i in range(2):
+            self.caption(folder, "--out", out, "--shard", f"{i}/2")
+        merge = ["merge", out, folder, "--format", "webdataset"]
+        picture = os.path.join(folder, "p000.png")
+        os.utime(picture, (1, 1))     # the same
+        self.caption(*merge)
+        made = read(out, "webdataset", "captions.tar")
+        data = bytearray(read(picture))
+        data[-2] ^= 1
+        with open(picture, "wb") as f:
+            f.write(data)
+        self.assert_refused(self.caption(*merge, code=78), 78, "'p000.png' has changed since it was described")
+        self.assertEqual(read(out, "webdataset", "captions.tar"), made)
+
     def test_names_in_tars(self):
         """Other programs read them: no header for names in ASCII, the bytes of all others."""
         for name in "plain", "\u00fcber":
