@@ -525,8 +525,9 @@ class Growing(CaptionCase):
 
     def test_pictures_that_change(self):
         folder, out = self.fill(n=3), self.path("out")
-        self.caption(folder, "--out", out)
         first, second = (os.path.join(folder, name) for name in ("p000.png", "p001.jpg"))
+        os.utime(second, (0, 0))    # as archives have it that hold no times
+        self.caption(folder, "--out", out)
         os.utime(first, (1, 1))     # the same picture
         self.assertEqual(self.this_run(folder, "--out", out), (0, 3, 3))
         data = bytearray(read(second))
