@@ -146,7 +146,8 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     int64_t n_ctx = decoder->n_ctx;
     sac_decoder_plan p, host;
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
-    *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
+    *r = (sac_memory_report){.n_ctx = n_ctx,
+                             .weight_bytes = m->loaded.weight_bytes + m->loaded.arena.capacity_bytes};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
