@@ -29,7 +29,9 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan.supp}
 
-tools/packages.sh install test || exit
+what=all
+[ "${parts[*]}" != quick ] || what=test
+tools/packages.sh install $what || exit
 mkdir -p build
 
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
