@@ -71,8 +71,8 @@ class Quantize(Case):
             self.assertEqual([m for m in packed if is_ignored(m)], [], name)
             self.assertEqual([m for m in modules if not is_ignored(m)], [], name)
 
-    def perplexity(self, text, model, *words):
-        run = saccade("eval", "-m", model, "--text", text, "--length", "48", "--samples", "2", "--tail", "20", "--json", "-t", "1", *words)
+    def perplexity(self, text, model, *words, samples="2"):
+        run = saccade("eval", "-m", model, "--text", text, "--length", "48", "--samples", samples, "--tail", "20", "--json", "-t", "1", *words)
         self.assertEqual(run.returncode, 0, run.stderr)
         return float(re.search(r'"perplexity": ([\d.]+)', run.stdout)[1])
 
@@ -95,11 +95,11 @@ class Quantize(Case):
         with open("LICENSE", encoding="utf-8") as f, open(text, "w", encoding="utf-8") as out:
             out.write(f.read(3000))
         folder = os.path.join(MODELS, "glm4")
-        plain = self.perplexity(text, folder)
+        plain = self.perplexity(text, folder, samples="12")
         for name, near in ("int8", 0.05), ("fp8", 0.1), ("w8a16:g=8", 0.05), ("w4a16:g=8", 0.5):
             out = self.path("glm4-" + name.partition(":")[0])
             self.quantize(folder, out, "--format", name)
-            want, got = self.perplexity(text, folder, "--weights", name), self.perplexity(text, out)
+            want, got = self.perplexity(text, folder, "--weights", name, samples="12"), self.perplexity(text, out, samples="12")
             self.assertEqual(want, got, name)
             self.assertNotEqual(got, plain, name)
             self.assertLess(abs(got / plain - 1), near, name)
