@@ -6,13 +6,14 @@
  *   out:  h += linear(o, attention) (+ bias);  b = rmsnorm(h);  h += linear(down, act(gate(b)) * up(b))
  *
  * What sets one family's block apart from another's is a field of sac_decoder_layer, which the family fills,
- * and is looked at in block.c and block_linear.c alone. Today: biases, a norm of each head of q and k between products and rope (Qwen3), a
- * norm of what a part makes before it is added to h, and the gate's activation (Gemma); no norm before a part, and one of
- * all heads together (OLMo 2); a factor of what is added (Granite); experts in the place of
- * the MLP (experts.h), or beside one of its own width (GraniteMoE's and GLM-4.5's shared experts), which may have a gate of each row
- * (Qwen3.5's); queries, keys and values made of latents (DeepSeek, latent_attention.h); a gate of each channel that
- * attention gives, and a layer whose attention is linear (linear_attention.h), which has neither `in` nor caches (Qwen3.5). Whether a layer's attention slides,
- * and by which table it is turned, is not told here but by decoder_attend.c.
+ * and is looked at in block.c, block_latent.c and block_linear.c alone. Today: biases, a norm of each head of q and k
+ * between products and rope (Qwen3), a norm of what a part makes before it is added to h, and the gate's activation
+ * (Gemma); no norm before a part, and one of all heads together (OLMo 2); a factor of what is added (Granite); experts
+ * in the place of the MLP (experts.h), or beside one of its own width (GraniteMoE's and GLM-4.5's shared experts), which
+ * may have a gate of each row (Qwen3.5's); queries, keys and values made of latents (DeepSeek, latent_attention.h); a
+ * gate of each channel that attention gives, and a layer whose attention is linear (linear_attention.h), which has
+ * neither `in` nor caches (Qwen3.5). Whether a layer's attention slides, and by which table it is turned, is not told
+ * here but by decoder_attend.c.
  * The next ones go so:
  *   embeddings by layer                 a table and its gate; at the end of `out`
  * Fused ops know the plain block only: where such a field is set they are not asked. Nor are they where a row has an

@@ -77,11 +77,11 @@ typedef struct sac_loaded_model {
     const sac_tensor_entry *tensors;  /* [n_tensors], sorted by name */
     int n_tensors;
     int64_t n_parameters;
-    size_t weight_bytes;
+    size_t weight_bytes;     /* of the files */
     sac_dtype dtype;         /* of most weight bytes */
     sac_unrounded unrounded; /* of sac_load_options.weights */
     uint8_t fingerprint[32]; /* identifies weights and processor in the vision embedding cache */
-    sac_arena arena;         /* f32 copies of norms and biases, layer tables */
+    sac_arena arena;         /* f32 copies of norms and biases, matrices read otherwise than they lie, layer tables */
     int own_adapter; /* of the decoder's, what sequences have that ask for none: products beside quantised matrices,
                         into which nothing can be merged; or 0 */
     void *checkpoint; /* mappings, released by sac_loaded_model_free */

@@ -2,9 +2,10 @@
 # entered by chroot.
 
 roots=$PWD/build/roots
+tool=$PWD/tools/${0##*/} # $0 may be relative to where it was called
 
 usage() { # the comment at the head of the tool
-  sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"
+  sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$tool"
 }
 
 misused() {
@@ -24,14 +25,15 @@ enter_namespace() {
   local own=(unshare --mount-proc --pid --fork --kill-child --propagation private)
   [ "$(id -u)" -eq 0 ] || skip "it needs root's rights"
   "${own[@]}" true 2>/dev/null || skip "nothing may be mounted here"
-  SACCADE_NAMESPACE=1 exec "${own[@]}" "$0" "$@"
+  SACCADE_NAMESPACE=1 exec "${own[@]}" "$tool" "$@"
 }
 
 # The archive that this machine's apt has packages of Debian (or of Ubuntu, for its suites) from.
 find_mirror() { # suite
   local label=Debian
   case $1 in jammy | noble | questing | resolute) label=Ubuntu ;; esac
-  apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | awk -v label=$label '$1 == label { print $2; exit }'
+  apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    awk -v label=$label '$1 == label && !n++ { print $2 }' || true # without apt there is none
 }
 
 # A new bare system, in $root; removed when the tool ends. What it is unpacked from is made once and kept, and so are the packages that apt fetches.
@@ -119,6 +121,12 @@ inside() { # command in the root
 # The same, silent unless it fails.
 quietly() {
   inside "$@" >"$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
+}
+
+update_inside() { # apt's lists
+  inside apt-get update -qq -o APT::Update::Error-Mode=any >"$log" 2>&1 && return
+  echo "no packages from $mirror: $(grep -E -m 1 '^(E|W):' "$log" || tail -n 1 "$log")"
+  exit 69
 }
 
 apt_inside() { # install|purge|autoremove ...; it need not outlive a power cut

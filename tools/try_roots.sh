@@ -9,7 +9,7 @@
 #   --roots FOLDER     where roots are kept for the next time (build/roots), some hundred MB each
 #   --clean            removes the suite's roots and does nothing else
 # As root; needs mmdebstrap or debootstrap, and the network. Exit codes: 0 all is well, 1 something is not, 69 no root could be
-# made, 77 it cannot be tried here (one line says why).
+# made or has no packages, 77 it cannot be tried here (one line says why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/roots.sh
@@ -43,6 +43,7 @@ make_root "$suite" "$mirror"
 if [ -z "$packages" ]; then
   mount_for_building
   step "$suite: a root to build in"
+  update_inside
   quietly /saccade/tools/packages.sh install build
   apt_inside install dpkg-dev file ccache
   step "packages to build with"
@@ -59,7 +60,7 @@ files() { # in the root, less caches, logs and what netbase makes
     -o -path ./var/lib/apt/lists -o -path ./etc/hosts \) -prune -o -print | sort)
 }
 cp "$packages"/*.deb "$root/packages"
-quietly apt-get update -qq
+update_inside
 quietly /saccade/tools/packages.sh check all # all that README names is there
 bare=$(files)
 step "$suite: a bare root"

@@ -263,7 +263,8 @@ typedef struct sac_memory_part {
 } sac_memory_part;
 typedef struct sac_memory_report {
     int64_t n_ctx;
-    size_t weight_bytes; /* the model's, shared; not in total_bytes */
+    size_t weight_bytes; /* the model's, with copies of what is read otherwise than it lies, or as they lie on a device; shared; not
+                            in total_bytes */
     size_t kv_bytes_per_token;
     size_t total_bytes;     /* the session's own */
     size_t workspace_bytes; /* the model's, shared */

@@ -59,6 +59,15 @@ static sac_status flag_of(const reader *r, const yaml_node_t *n, const char *onl
     return *out ? SAC_OK : bad(r, n, "no such value");
 }
 
+/* One of the kinds that bind_latent.c and bind_linear.c know. */
+static sac_status spread_of(const reader *r, const yaml_node_t *n, const char **out) {
+    static const char *const kinds[] = {"queries", "keys", "values", "outputs", "mixed", "gates", "decays", "strengths"};
+    SAC_TRY(text_of(r, n, out));
+    for (size_t i = 0; i < SAC_COUNT(kinds); i++)
+        if (strcmp(*out, kinds[i]) == 0) return SAC_OK;
+    return bad(r, n, "no such value");
+}
+
 static sac_status tensor_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {
     sac_spec_tensor *t = into;
     if (strcmp(key, "names") == 0) return list_of(r, value, &t->names);
@@ -68,11 +77,12 @@ static sac_status tensor_pair(const reader *r, void *into, const char *key, cons
     if (strcmp(key, "gguf") == 0) return text_of(r, value, &t->gguf);
     if (strcmp(key, "when") == 0) return text_of(r, value, &t->when);
     if (strcmp(key, "plus") == 0) return flag_of(r, value, "1", &t->plus_one);
-    if (strcmp(key, "spread") == 0) return text_of(r, value, &t->spread);
+    if (strcmp(key, "spread") == 0) return spread_of(r, value, &t->spread);
     if (strcmp(key, "decays") == 0) return flag_of(r, value, "true", &t->decays);
     if (strcmp(key, "transposed") == 0) return flag_of(r, value, "true", &t->transposed);
     if (strcmp(key, "channels_last") == 0) return flag_of(r, value, "true", &t->channels_last);
-    return bad(r, value, "unknown key of a tensor (names, shape, within, inputs, gguf, when, spread, plus, decays, transposed, channels_last)");
+    return bad(r, value,
+               "unknown key of a tensor (names, shape, within, inputs, gguf, when, spread, plus, decays, transposed, channels_last)");
 }
 
 static sac_status tensors_pair(const reader *r, void *into, const char *key, const yaml_node_t *value) {

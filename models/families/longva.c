@@ -88,7 +88,8 @@ static sac_status read_longva(sac_model_config *c, const json_t *config, sac_err
     SAC_TRY(check_tower(c, &sac_tower_clip, "LongVA", err));
     SAC_TRY(sac_json_get_bool(config, "add_time_instruction", &c->time_instruction, err));
     if (c->time_instruction)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"add_time_instruction\" is true; under \"mm_patch_merge_type\" unires only false is supported");
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"add_time_instruction\" is true; under \"mm_patch_merge_type\" unires only false is supported");
     return sac_config_read_layers(c, config, "mm_vision_select_layer", -2, err);
 }
 

@@ -142,4 +142,9 @@ sac_status sac_qwen3_5_read_gguf(sac_model_config *c, const json_t *keys, sac_er
 }
 
 const sac_family sac_family_qwen3_5_text = {
-    .name = "qwen3_5_text", .defaults = defaults, .read = sac_qwen3_5_read_text, .positions = sac_positions_plain, .read_gguf = sac_qwen3_5_read_gguf};
+    .name = "qwen3_5_text",
+    .defaults = defaults,
+    .read = sac_qwen3_5_read_text,
+    .positions = sac_positions_plain,
+    .read_gguf = sac_qwen3_5_read_gguf,
+};

@@ -140,13 +140,19 @@ static size_t layout_bytes(const sac_model *m) {
     return m->loaded.has_vision ? sac_vision_measure(m).layout : 0;
 }
 
+/* Where they are read: on a device as they lie there, otherwise the files and what is copied out of them. */
+static size_t weight_bytes(const sac_model *m) {
+    if (!sac_model_on_device(m)) return m->loaded.weight_bytes + m->loaded.arena.capacity_bytes;
+    return m->device_decoder.n_bytes + (m->device_tower.block ? m->device_tower.n_bytes : 0);
+}
+
 static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduce *reduce,
                  sac_memory_report *r) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     int64_t n_ctx = decoder->n_ctx;
     sac_decoder_plan p, host;
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
-    *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = m->loaded.weight_bytes};
+    *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = weight_bytes(m)};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
     add_decoder(r, decoder, &p, &host);
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;

@@ -50,12 +50,14 @@ static bool set_limits(const intake_task *t, bool threads) {
     return ok;
 }
 
-/* What pthread_create asks for. The flags must be a thread's, so that no process comes of it; where they lie in memory
+/* What pthread_create asks for. The flags must be a thread's and no more (no namespaces); where they lie in memory
  * (clone3), a filter cannot see them, and the C library then takes the other call. */
 static bool allow_threads(scmp_filter_ctx f) {
-    static const scmp_datum_t thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+    static const scmp_datum_t thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD,
+                              usual = CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_SETTLS |
+                                      CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED;
     return seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                            SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread)) == 0 &&
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, ~usual, thread)) == 0 &&
            seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0 &&
            seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(set_robust_list), 0) == 0 &&
            seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(rseq), 0) == 0;

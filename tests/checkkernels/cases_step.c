@@ -16,6 +16,7 @@ static const struct step_shape {
     {28, 4, 128, 640, 128, false, true, true, 5}, {3, 1, 20, 44, 12, false, true, true, 1},
     {2, 1, 64, 4616, 64, false, true, true, 3},   {28, 4, 128, 3584, 128, false, true, true, 5},
     {8, 4, 256, 640, 256, false, false, true, 4}, {3, 1, 160, 264, 40, true, true, false, 2},
+    {168, 8, 128, 264, 128, false, true, true, 1}, /* several units of work for each block of a GPU */
 };
 enum { N_SHAPES = CHECK_STEP_SHAPES };
 _Static_assert(SAC_COUNT(shapes) == N_SHAPES, "as the devices' cases have it");

@@ -189,7 +189,7 @@ typedef struct check_attention_extra {
 } check_attention_extra;
 bool check_make_attention_of(check_case *c, const check_attention_shape *sh, sac_dtype t,
                              const check_attention_extra *x);
-enum { CHECK_STEP_SHAPES = 12, CHECK_FEW_STEPS = 10 /* of gate_up_step, after those */ };
+enum { CHECK_STEP_SHAPES = 13, CHECK_FEW_STEPS = 10 /* of gate_up_step, after those */ };
 /* Case i with weights and rows in t. */
 bool check_make_step_of(check_case *c, int i, sac_dtype t);
 /* gate_up_step of so many tokens: n channels of k. */

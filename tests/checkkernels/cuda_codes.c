@@ -38,8 +38,9 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
- * stretches of 256, and that are fewer than one; the last is unpacked in two goes. */
-static const int64_t shapes[][3] = {{1, 4608, 512}, {1, 24, 8},     {1, 40, 2184},    {3, 72, 296},
+ * stretches of 256, and that are fewer than one; of one row, several tiles for each block of a GPU (block_stream.cuh); the last is
+ * unpacked in two goes. */
+static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184},    {3, 72, 296},
                                     {8, 16, 4096},  {16, 200, 128}, {17, 8, 1056},    {32, 48, 760},
                                     {33, 264, 512}, {70, 136, 904}, {34, 2824, 16384}};
 enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
@@ -165,10 +166,11 @@ static void make_linear(check_case *c, const code_kind *kind, const int64_t *sha
     describe(c, kind, m, n, k, a->w.group);
 }
 
-/* Two or three matrices of one kind, or, `mixed`, one of another between. */
+/* Two or three matrices of one kind, or, `mixed`, one of another between. Of one row the first is of several tiles for each block
+ * of a GPU (block_stream.cuh). */
 static void make_group(check_case *c, int i, int64_t m, sac_dtype t) {
     const code_kind *kind = &kinds[i % N_KINDS];
-    const int64_t cols[] = {40, 16, 24}, k = 520, all = 80;
+    const int64_t cols[] = {m == 1 ? 9224 : 40, 16, 24}, k = 520, all = cols[0] + cols[1] + cols[2];
     const bool mixed = i / N_KINDS % 2;
     sac_linear_group_args *g = &c->linear_group;
     *g = (sac_linear_group_args){.n = i % 2 ? 2 : 3, .x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
@@ -228,7 +230,7 @@ static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64
 }
 
 /* Of cases_step.c's shapes those whose heads are halves of whole tiles, all turned. */
-static const int qkv_shapes[] = {1, 2, 6, 8, 9, 10};
+static const int qkv_shapes[] = {1, 2, 6, 8, 9, 10, 12};
 enum { N_QKV = (int)SAC_COUNT(qkv_shapes) };
 
 static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
@@ -273,7 +275,7 @@ int cuda_n_code_cases(check_op op) {
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
-    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 24, 1288}, {6, 40, 264}};
+    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 1288}, {6, 40, 264}};
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;

@@ -4,6 +4,7 @@
 
 #include "caption_list.h"
 #include "caption_tar.h"
+#include "status.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -163,12 +164,20 @@ static void rows(void **state) {
                {"image,x\n", "no row under its header", SAC_BAD_FILE},
                {"a,b\n1,2\n", "which column", SAC_BAD_FILE},
                {"image,image\nx,y\n", "two columns", SAC_BAD_FILE},
-               {"\"image\nx\n", "its header: a quote", SAC_BAD_FILE}};
-    for (size_t i = 0; i < 5; i++) {
+               {"\"image\nx\n", "its header: a quote", SAC_BAD_FILE},
+               {"image,\"x\"\"", "its header: a quote that is not closed", SAC_BAD_FILE}};
+    for (size_t i = 0; i < SAC_COUNT(bad); i++) {
         put("e.csv", bad[i].text, strlen(bad[i].text));
         assert_int_equal(list("e.csv", 0), bad[i].status);
         if (!strstr(err.text, bad[i].needle)) fail_msg("'%s' is not in '%s'", bad[i].needle, err.text);
     }
+    /* a field costs more memory than its bytes */
+    static char many[20000] = "image,x\n";
+    for (size_t i = 8; i + 1 < sizeof many; i++) many[i] = ',';
+    put("many.csv", many, sizeof many - 1);
+    assert_ok(list("many.csv", 0), err);
+    assert_items("!many.csv:2");
+    assert_non_null(strstr(in.sources[0].items[0].error, "more than 4096 fields"));
 }
 
 static void names_and_patterns(void **state) {

@@ -149,8 +149,47 @@ static void limits(void **state) {
     }
 }
 
+static void put_be32(uint8_t *p, uint32_t v) {
+    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> (24 - 8 * i));
+}
+
+static void assert_refused(const uint8_t *bytes, size_t n, const sac_image_limits *most, const char *why) {
+    sac_image image;
+    sac_error err = {0};
+    assert_int_not_equal(sac_image_decode(&image, bytes, n, most, &err), SAC_OK);
+    if (!strstr(err.text, why)) fail_msg("'%s' is not in '%s'", why, err.text);
+}
+
+/* Files whose headers make a library take memory, or time, out of proportion to the picture. */
+static void bombs(void **state) {
+    (void)state;
+    if (sac_image_can_read("JPEG 2000")) {
+        static uint8_t siz[42 + 3 * 16384] = {0xff, 0x4f, 0xff, 0x51};
+        put_be32(siz + 4, (40 + 3 * 1000) << 16); /* Lsiz, Rsiz */
+        put_be32(siz + 8, 255), put_be32(siz + 12, 255), put_be32(siz + 24, 1), put_be32(siz + 28, 1);
+        for (size_t i = 42; i < sizeof siz; i += 3) siz[i] = 7, siz[i + 1] = siz[i + 2] = 1;
+        siz[40] = 1000 >> 8, siz[41] = 1000 & 255;
+        assert_refused(siz, sizeof siz, NULL, "1000 components; 1 to 5 are read");
+        siz[40] = 0, siz[41] = 3;
+        assert_refused(siz, sizeof siz, NULL, "65025 tiles, too many");
+        static uint8_t boxed[12 + 8 + 42] = {0,    0,  0, 12, 'j', 'P', ' ', ' ', 13,  10,
+                                             0x87, 10, 0, 0,  0,   0,   'j', 'p', '2', 'c'};
+        memcpy(boxed + 20, siz, 42);
+        assert_refused(boxed, sizeof boxed, NULL, "65025 tiles, too many");
+    }
+    if (sac_image_can_read(
+            "TIFF")) { /* one column of 96 pixels in tiles of 16 by 16: width and height in its directory */
+        size_t n;
+        uint8_t *bytes = read_golden("tiles.tif", &n);
+        sac_image_limits most = {.max_bytes = 1 << 20, .max_pixels = 256};
+        bytes[530] = 1, bytes[542] = 96;
+        assert_refused(bytes, n, &most, "many times larger than the picture");
+        free(bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pictures), cmocka_unit_test(damaged_files),
-                                       cmocka_unit_test(limits)};
+                                       cmocka_unit_test(limits), cmocka_unit_test(bombs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -338,6 +338,7 @@ static void yaml_refuses(void **state) {
         {"text: [a, b, c, d, e, f, g, h, i]", "too long"},
         {"tensors: {q: {names: [a]}}", "needs names and a shape"},
         {"tensors: {q: {name: [a]}}", "unknown key of a tensor"},
+        {"tensors: {q: {spread: key}}", "no such value"},
         {"{", "line"},
         {"a: &x *x", "line"},
         {"? {a: b}\n: c", "a single value is expected"},

@@ -361,6 +361,22 @@ static void plan_is_what_a_session_takes(void **state) {
     sac_session_free(s);
 }
 
+/* Matrices that are spread when a model is opened (models/bind_latent.c) lie in memory besides the files. */
+static void plan_counts_copies_of_weights(void **state) {
+    (void)state;
+    /* of two layers of 3 heads of 10 channels: q of 11 numbers, k and v of 13, o of 16 rows */
+    const size_t least = 2 * 30 * (11 + 13 + 13 + 16) * sizeof(uint16_t);
+    sac_model *m;
+    sac_model_info info;
+    sac_memory_report plan;
+    sac_error err;
+    assert_ok(sac_model_open(&m, "tests/golden/models/deepseek_v3", NULL, &err), err);
+    sac_model_get_info(m, &info);
+    assert_ok(sac_session_plan(m, NULL, &plan, &err), err);
+    assert_in_range(plan.weight_bytes, info.weight_bytes + least, 3 * (info.weight_bytes + least));
+    sac_model_free(m);
+}
+
 static void control_tokens_in_a_question_are_text(void **state) {
     (void)state;
     sac_session *s = session_with(2048, "f16");
@@ -435,6 +451,7 @@ int main(void) {
         cmocka_unit_test(answers_do_not_depend_on_threads),
         cmocka_unit_test(appended_tokens_equal_a_prompt),
         cmocka_unit_test(plan_is_what_a_session_takes),
+        cmocka_unit_test(plan_counts_copies_of_weights),
         cmocka_unit_test(control_tokens_in_a_question_are_text),
         cmocka_unit_test(running_the_model_allocates_nothing),
     };

@@ -14,6 +14,8 @@
 
 #include <openjpeg.h>
 
+enum { COMPONENTS_MAX = 5 };
+
 typedef struct jp2 {
     const sac_decode_args *a;
     size_t at; /* where the library reads */
@@ -61,9 +63,53 @@ static sac_status damaged(const jp2 *j) {
                     *j->why ? j->why : "no picture in it");
 }
 
+/* ---------------------------------------------------------------- sizes, before the library sees the file */
+
+static const uint8_t codestream_start[] = {0xff, 0x4f, 0xff, 0x51}; /* SOC, SIZ */
+
+static uint32_t u32(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Where the codestream begins in the boxes of a JP2 file; n_bytes where none is found, which OpenJPEG then says. */
+static size_t find_codestream(const sac_decode_args *a) {
+    for (size_t at = 0, length; a->n_bytes - at >= 16; at += length) {
+        const uint8_t *box = a->bytes + at;
+        size_t head = u32(box) == 1 ? 16 : 8;
+        length = u32(box) == 1 ? u32(box + 12) : u32(box); /* OpenJPEG reads none of more than 32 bits */
+        if (!memcmp(box + 4, "jp2c", 4)) return at + head;
+        if (length < head || length > a->n_bytes - at) break;
+    }
+    return a->n_bytes;
+}
+
+/* OpenJPEG takes memory for every component of every tile, 7 kB, as it reads the header. */
+static sac_status check_size_marker(const sac_decode_args *a, bool is_bare) {
+    enum { HEAD_BYTES = 42, FEW_TILES = 64, TILE_PIXELS_MIN = 32 * 32 };
+    size_t at = is_bare ? 0 : find_codestream(a);
+    const uint8_t *p = a->bytes + at;
+    if (at == a->n_bytes) return SAC_OK;
+    if (a->n_bytes - at < HEAD_BYTES || memcmp(p, codestream_start, sizeof codestream_start))
+        return sac_fail(a->err, SAC_BAD_FILE,
+                        "damaged or truncated: its codestream does not begin with its size");
+    int64_t x1 = u32(p + 8), y1 = u32(p + 12), x0 = u32(p + 16), y0 = u32(p + 20);
+    int64_t tile_w = u32(p + 24), tile_h = u32(p + 28), tile_x = u32(p + 32), tile_y = u32(p + 36);
+    unsigned n_components = (unsigned)p[40] << 8 | p[41];
+    SAC_TRY(sac_image_check_size(x1 - x0, y1 - y0, a->limits, a->err));
+    if (!n_components || n_components > COMPONENTS_MAX)
+        return sac_fail(a->err, SAC_UNSUPPORTED, "%u components; 1 to %d are read", n_components,
+                        COMPONENTS_MAX);
+    if (!tile_w || !tile_h || tile_x > x0 || tile_y > y0)
+        return sac_fail(a->err, SAC_BAD_FILE, "damaged or truncated: tiles that cannot be");
+    int64_t n_tiles = ((x1 - tile_x + tile_w - 1) / tile_w) * ((y1 - tile_y + tile_h - 1) / tile_h);
+    if (n_tiles <= FEW_TILES || n_tiles <= (x1 - x0) * (y1 - y0) / TILE_PIXELS_MIN) return SAC_OK;
+    return sac_fail(a->err, SAC_UNSUPPORTED, "%lld tiles, too many for a picture of its size",
+                    (long long)n_tiles);
+}
+
 static sac_status open_file(jp2 *j) {
-    static const uint8_t bare[] = {0xff, 0x4f, 0xff, 0x51};
-    bool is_bare = !memcmp(j->a->bytes, bare, sizeof bare);
+    bool is_bare = !memcmp(j->a->bytes, codestream_start, sizeof codestream_start);
+    SAC_TRY(check_size_marker(j->a, is_bare));
     opj_dparameters_t parameters;
     opj_set_default_decoder_parameters(&parameters);
     j->codec = opj_create_decompress(is_bare ? OPJ_CODEC_J2K : OPJ_CODEC_JP2);
@@ -82,7 +128,6 @@ static sac_status open_file(jp2 *j) {
 
 /* Every component costs memory of its own: sizes and their number are checked before anything is decoded. */
 static sac_status check_header(jp2 *j) {
-    enum { COMPONENTS_MAX = 5 };
     if (!opj_read_header(j->stream, j->codec, &j->image)) return damaged(j);
     const opj_image_t *i = j->image;
     if (!i->numcomps || i->numcomps > COMPONENTS_MAX)

@@ -11,6 +11,7 @@ static sac_status damaged(const sac_decode_args *a, const char *why) {
 }
 
 static sac_status decode(const sac_decode_args *a, JxlDecoder *d) {
+    enum { EXTRA_MAX = 8 };
     static const JxlPixelFormat format = {
         .num_channels = 3, .data_type = JXL_TYPE_UINT8, .endianness = JXL_NATIVE_ENDIAN};
     JxlBasicInfo info;
@@ -24,6 +25,9 @@ static sac_status decode(const sac_decode_args *a, JxlDecoder *d) {
         case JXL_DEC_BASIC_INFO: /* sizes are those after turning */
             if (JxlDecoderGetBasicInfo(d, &info) != JXL_DEC_SUCCESS) return damaged(a, "its header");
             SAC_TRY(sac_image_check_size(info.xsize, info.ysize, a->limits, a->err));
+            if (info.num_extra_channels > EXTRA_MAX) /* each costs memory for all pixels */
+                return sac_fail(a->err, SAC_UNSUPPORTED, "%u channels beside its colours; up to %d are read",
+                                info.num_extra_channels, EXTRA_MAX);
             break;
         case JXL_DEC_NEED_IMAGE_OUT_BUFFER:
             if (a->image->rgb) return damaged(a, "two pictures in one");

@@ -214,7 +214,13 @@ static sac_status read_plane(tiff *t, int plane, int n_planes) {
     if (!tiled) TIFFGetFieldDefaulted(t->file, TIFFTAG_ROWSPERSTRIP, &h);
     if (!tiled && h > t->height) h = (uint32_t)t->height;
     SAC_TRY(sac_image_check_size(w, h, t->a->limits, t->a->err)); /* a tile may be larger than the picture */
+    int64_t n_blocks = ((t->width + w - 1) / w) * ((t->height + h - 1) / h);
+    if (n_blocks > 4 &&
+        n_blocks > 4 * t->a->limits->max_pixels / ((int64_t)w * h)) /* narrow, of wide tiles */
+        return sac_fail(t->a->err, SAC_BAD_FILE, "its tiles are many times larger than the picture");
     size_t row_bytes = row_bytes_of(t, w, n_planes > 1 ? 1 : t->samples), n = row_bytes * h;
+    if (n > (size_t)t->a->limits->max_pixels * 8)
+        return sac_fail(t->a->err, SAC_BAD_FILE, "a strip of %zu bytes, more than are allowed", n);
     tmsize_t theirs = tiled ? TIFFTileSize(t->file) : TIFFStripSize(t->file);
     if (theirs <= 0 || (size_t)theirs != n) return damaged(t);
     uint8_t *block = malloc(n);
@@ -255,6 +261,7 @@ static sac_status read_ycbcr(tiff *t) {
         t->a->image->rgb[3 * i + 2] = (uint8_t)TIFFGetB(rgba[i]);
     }
     free(rgba);
+    if (!ok && !*t->why) snprintf(t->why, sizeof t->why, "%.150s", why); /* what it told nobody else */
     return ok ? SAC_OK : damaged(t);
 }
 

@@ -120,9 +120,7 @@ static sac_status open_job(job *j, char **words, int n_words, sac_error *err) {
     if (!s->out)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--out DIR is needed: captions and the journal go there");
     SAC_TRY(caption_formats_check(&s->format, caption_kind_name(j->in.kind), err));
-    if (j->in.kind == CAPTION_REQUESTS) {
-        SAC_TRY(find_media_root(j, words[0], err));
-    }
+    if (j->in.kind == CAPTION_REQUESTS) SAC_TRY(find_media_root(j, j->in.sources[0].path, err));
     return caption_input_list(&j->in, &j->shard, (size_t)s->limit, err);
 }
 

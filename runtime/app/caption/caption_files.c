@@ -1,6 +1,7 @@
 /* caption_files.c - pictures and videos that were named one by one, or met by patterns, in that order. */
 #define _GNU_SOURCE
 #include "caption_list.h"
+#include "caption_seen.h"
 #include "status.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ static sac_status add_file(caption_source *s, const char *path, sac_error *err) 
     caption_item *item = &s->items[s->n_items - 1];
     if (!(item->path = strdup(path))) return sac_fail_no_memory(err);
     if (!is_there) return caption_spoil(s, NULL, err, "%s", strerror(failed));
-    item->mtime_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    item->mtime_ns = caption_mtime_ns(&info);
     return SAC_OK;
 }
 

@@ -1,6 +1,7 @@
 /* caption_folder.c - the pictures and videos of a folder and of the folders in it, in order of path. */
 #define _GNU_SOURCE
 #include "caption_list.h"
+#include "caption_seen.h"
 #include "report_value.h"
 #include "status.h"
 
@@ -74,7 +75,7 @@ static int64_t mtime_of(const FTSENT *e) {
     struct stat info = {0}; /* of a link's own file; a job may not have it now */
     if (e->fts_info == FTS_F) info = *e->fts_statp;
     if (e->fts_info != FTS_F && stat(e->fts_path, &info)) return 0;
-    return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    return caption_mtime_ns(&info);
 }
 
 /* Links to files are followed, links to folders are not (they may lead in a circle). */

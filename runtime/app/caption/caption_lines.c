@@ -57,10 +57,16 @@ static sac_status add_line(caption_source *s, caption_kind kind, const char *tex
                            kind == CAPTION_REQUESTS
                                ? "expected an object with \"custom_id\" and \"body\""
                                : "expected an object with \"image\", \"video\" or \"frames\"");
-    if (st == SAC_OK) { /* what is asked may stand in the line: a changed line is another item */
-        s->content_hash = sac_hash_quick(s->content_hash, text, n);
-        s->items[s->n_items - 1].seen = sac_hash_quick(0, text, n);
+    /* what is asked may stand in the line: a changed line is another item. What a row says depends on the header too */
+    char *row = kind == CAPTION_CSV && line ? json_dumps(line, JSON_COMPACT) : NULL;
+    if (st == SAC_OK && kind == CAPTION_CSV && line && !row) st = sac_fail_no_memory(err);
+    if (st == SAC_OK) {
+        const char *said = row ? row : text;
+        size_t n_said = row ? strlen(row) : n;
+        s->content_hash = sac_hash_quick(s->content_hash, said, n_said);
+        s->items[s->n_items - 1].seen = sac_hash_quick(0, said, n_said);
     }
+    free(row);
     json_decref(line);
     return st;
 }

@@ -64,7 +64,10 @@ static sac_status list_source(caption_input *in, caption_source *s, size_t limit
         free(s->items[i].error);
         free(s->items[i].path);
     }
-    if (s->n_items > limit) s->n_items = limit;
+    if (s->n_items > limit) { /* what a broken tar has lost is behind the limit, as its error is */
+        s->n_items = limit;
+        s->broken = false;
+    }
     for (size_t i = 0; i < s->n_items; i++) {
         caption_item *item = &s->items[i];
         uint64_t id = sac_hash_quick(0, item->id, strlen(item->id) + 1);

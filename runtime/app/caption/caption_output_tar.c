@@ -3,6 +3,7 @@
 #include "caption_bytes.h"
 #include "caption_each.h"
 #include "caption_output.h"
+#include "caption_seen.h"
 #include "run_files.h"
 #include "status.h"
 
@@ -76,6 +77,23 @@ static char *sample_key(tar *t, const char *id, bool is_key) {
     return NULL;
 }
 
+/* Whether the input has now what the caption is of. */
+static sac_status check_same(const tar *t, size_t source, size_t index, sac_error *err) {
+    const caption_source *s = &t->r->input->sources[source];
+    char *text;
+    size_t n;
+    SAC_TRY(caption_records_read(t->r, source, index, &text, &n, err));
+    json_t *record = json_loadb(text, n, 0, NULL);
+    free(text);
+    bool is_known = json_object_get(record, CAPTION_SEEN_KEY) != NULL;
+    bool same = !is_known || caption_looks_the_same(s, &s->items[index], record);
+    json_decref(record);
+    return same ? SAC_OK
+                : sac_fail(err, SAC_BAD_CONFIG,
+                           "webdataset: '%.200s' has changed since it was described; run the job again",
+                           s->items[index].id);
+}
+
 /* A sample to train on: the picture or video as it was in the input, the caption, the record. */
 static sac_status on_sample(void *ctx, size_t source, const json_t *json, const char *text, size_t n,
                             sac_error *err) {
@@ -88,6 +106,7 @@ static sac_status on_sample(void *ctx, size_t source, const json_t *json, const 
     if (index >= in->sources[source].n_items || strcmp(in->sources[source].items[index].id, id))
         return sac_fail(err, SAC_BAD_CONFIG,
                         "webdataset: '%.200s' is not where it was in the input; run the job again", id);
+    SAC_TRY(check_same(t, source, index, err));
     caption_bytes media;
     SAC_TRY(caption_read_media(t->reader, source, index, &media, err));
     char *key = sample_key(t, id, in->kind == CAPTION_TAR);

@@ -33,11 +33,11 @@ static sac_status read_file_item(caption_reader *r, const caption_source *s, con
     char *path = caption_item_path(s, item);
     if (!path) return sac_fail_no_memory(err);
     caption_media media = caption_media_of_path(path);
+    q->content = caption_content_hash(path); /* first: a file that is replaced meanwhile is then done again */
     sac_status st = begin(q, r->how, err);
     if (st == SAC_OK)
         st = caption_request_add_file(q, r->how, media == CAPTION_VIDEO ? MEDIA_VIDEO : MEDIA_IMAGE, path,
                                       err);
-    q->content = caption_content_hash(path);
     free(path);
     return st == SAC_OK ? ask(q, r->how, media, NULL, err) : st;
 }

@@ -46,6 +46,11 @@ uint64_t caption_content_hash(const char *path) {
     return !ok ? 0 : h ? h : 1;
 }
 
+int64_t caption_mtime_ns(const struct stat *info) {
+    int64_t ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
+    return ns ? ns : 1;
+}
+
 void caption_seen_text(const caption_item *item, uint64_t content, char text[CAPTION_SEEN_BYTES]) {
     int n = snprintf(text, CAPTION_SEEN_BYTES, "%016" PRIx64, item->seen);
     if (item->mtime_ns && content)

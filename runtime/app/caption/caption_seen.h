@@ -8,12 +8,17 @@
 
 #include "caption_input.h"
 
+#include <sys/stat.h>
+
 #define CAPTION_SEEN_KEY   "seen"
 #define CAPTION_SEEN_BYTES 60
 
 /* Hash of a file's size and bytes: all of them up to 2 MiB, of a longer file the first and the last MiB. 0 = it cannot
  * be read. */
 uint64_t caption_content_hash(const char *path);
+
+/* Of a file that is there: never 0, which in an item says that it is no file of its own. */
+int64_t caption_mtime_ns(const struct stat *info);
 
 /* content: of caption_content_hash when the item was read, 0 = not known. */
 void caption_seen_text(const caption_item *item, uint64_t content, char text[CAPTION_SEEN_BYTES]);

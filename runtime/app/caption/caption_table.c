@@ -9,21 +9,25 @@
 
 /* ---------------------------------------------------------------- CSV (RFC 4180) */
 
+enum { FIELDS_MAX = 4096 };
+
 /* Behind the closing quote of a field that begins with one at text[at], or n where there is none. */
-static size_t quoted_end(const char *text, size_t n, size_t at) {
+static size_t quoted_end(const char *text, size_t n, size_t at, bool *closed) {
+    *closed = true;
     for (at++; at < n; at++) {
         if (text[at] != '"') continue;
         if (at + 1 == n || text[at + 1] != '"') return at + 1;
         at++; /* two stand for one */
     }
+    *closed = false;
     return n;
 }
 
 size_t caption_csv_record(const char *text, size_t n_bytes, char separator) {
-    bool first = true; /* of a field: a quote elsewhere is a character */
+    bool first = true, closed; /* first of a field: a quote elsewhere is a character */
     for (size_t i = 0; i < n_bytes;) {
         if (first && text[i] == '"') {
-            i = quoted_end(text, n_bytes, i);
+            i = quoted_end(text, n_bytes, i, &closed);
             first = false;
             continue;
         }
@@ -39,8 +43,9 @@ static json_t *read_field(const char *text, size_t n, size_t *at, char separator
     const char *plain = text + first;
     char *field = NULL;
     if (first < n && text[first] == '"') {
-        size_t end = quoted_end(text, n, first);
-        if (end < first + 2 || text[end - 1] != '"') *why = "a quote that is not closed";
+        bool closed;
+        size_t end = quoted_end(text, n, first, &closed);
+        if (!closed) *why = "a quote that is not closed";
         if (!*why && end < n && text[end] != separator) *why = "text behind the closing quote of a field";
         if (*why || !(field = malloc(end - first))) return NULL;
         for (size_t i = first + 1; i + 1 < end; i++) {
@@ -67,7 +72,8 @@ static json_t *read_record(const char *text, size_t n, char separator, const cha
     json_t *fields = json_array();
     *why = NULL;
     for (size_t at = 0; fields; at++) {
-        json_t *field = read_field(text, n, &at, separator, why);
+        if (json_array_size(fields) == FIELDS_MAX) *why = "more than 4096 fields";
+        json_t *field = *why ? NULL : read_field(text, n, &at, separator, why);
         if (field && !json_array_append_new(fields, field)) {
             if (at >= n) return fields;
             continue;
@@ -113,15 +119,12 @@ static sac_status check_columns(const caption_source *s, sac_error *err) {
 }
 
 sac_status caption_csv_header(caption_source *s, const char *text, size_t n_bytes, sac_error *err) {
-    enum { COLUMNS_MAX = 4096 };
     const char *why;
     json_decref(s->columns);
     s->columns = read_record(text, n_bytes, s->separator, &why);
     if (!s->columns)
         return why ? sac_fail(err, SAC_BAD_FILE, "%s: its header: %s", s->path, why)
                    : sac_fail_no_memory(err);
-    if (json_array_size(s->columns) > COLUMNS_MAX)
-        return sac_fail(err, SAC_BAD_FILE, "%s: more than %d columns", s->path, COLUMNS_MAX);
     return check_columns(s, err);
 }
 
