@@ -321,6 +321,15 @@ class Pages:
           return performance.now() - at""")
         print(f"{self.kind.name}: hostile Markdown in {took:.0f} ms")
         self.assertLess(took, 20000)
+        self.assertEqual(render("# a b ##\n\n## #c #"), "<h3>a b</h3><h4>#c</h4>")
+        took = self.page.run("""const { show } = await import('/page/markdown.js'), at = performance.now(), long = ' '.repeat(100000), d = () => document.createElement('div');
+          show(d(), '# x' + long + 'y');
+          show(d(), '# x' + '#'.repeat(100000) + 'y');
+          show(d(), '|a\\n' + long + '|x');
+          show(d(), '|a\\n|-' + long + 'x');
+          return performance.now() - at""")
+        print(f"{self.kind.name}: lines of blanks in {took:.0f} ms")
+        self.assertLess(took, 20000)
         self.page.run("""const { show } = await import('/page/markdown.js'), d = document.createElement('div'), text = 'text\\n\\n```\\ncode to copy\\n```';
           d.id = 'copied';
           document.querySelector('#messages').append(d);
