@@ -369,6 +369,52 @@ class Pages:
           return [texts, again.messages[0].files[0].blob, (await s.list()).length]""")
         self.assertEqual(kept, [["a", "b"], None, 0])
 
+    def test_files_that_are_edited_away(self):
+        """They are not kept for ever; and all is deleted when all is deleted."""
+        kept = self.page.run("""const s = await import('/page/store.js'), file = id => ({ id, name: id, type: 'image/png', blob: new Blob([id]) });
+          const has = async id => { const c = { messages: [{ files: [{ id }] }] }; await s.fill(c); return !!c.messages[0].files[0].blob; };
+          const a = file('a'), c = { id: 'c', title: 't', updated: 1, messages: [{ role: 'user', files: [a, file('b')] }, { role: 'user', files: [file('d')] }] };
+          await s.save(c);
+          const before = [await has('a'), await has('b'), await has('d')];
+          c.messages = [{ role: 'user', files: [a, file('e')] }];
+          await s.save(c);
+          const after = [await has('a'), await has('b'), await has('d'), await has('e')];
+          await s.clear();
+          return [before, after, await has('a'), (await s.list()).length]""")
+        self.assertEqual(kept, [[True] * 3, [True, False, False, True], False, 0])
+
+    def test_a_file_that_cannot_be_stored(self):
+        """Not for want of room: no other conversation goes."""
+        kept = self.page.run("""const s = await import('/page/store.js'), put = IDBObjectStore.prototype.put, chat = (id, files) => ({ id, title: id, updated: 1, messages: [{ role: 'user', files }] });
+          await s.save(chat('older', []));
+          IDBObjectStore.prototype.put = function (value, ...more) {
+            if (value instanceof Blob) throw new DOMException('the file has changed', 'NotReadableError');
+            return put.call(this, value, ...more); };
+          const { lost, said } = await s.save(chat('newer', [{ id: 'f', name: 'f', type: 'image/png', blob: new Blob(['f']) }]));
+          IDBObjectStore.prototype.put = put;
+          return [lost, said, (await s.list()).map(c => c.id).sort()]""")
+        self.assertEqual((kept[0], kept[2]), ([], ["newer", "older"]))
+        self.assertRegex(kept[1], "^The browser does not store all of it: files")
+
+    def test_deleted_while_it_is_answered(self):
+        """The answer that is stopped with it does not bring it back."""
+        for delete in "#chats [aria-label^=Delete]", "#forget":
+            self.ask("What number is written?", ["picture0000.png"])
+            self.page.wait("document.querySelectorAll('#chats li').length === 1", "it is not listed")
+            self.page.run("window.confirm = () => true;" + STAGES)
+            self.page.run(DROP, [file_of("video0002_256.mp4")], "drop")
+            self.write("Which number appears last?")
+            self.page.press("Enter")
+            self.page.wait("stages.some(s => /frame \\d+ of \\d+|Reading/.test(s))", "no stage is told")
+            self.click(delete)
+            self.page.wait("document.querySelectorAll('#chats li, #messages li').length === 0", "it is not deleted")
+            self.server.wait_for(lambda: self.server.n_requests() == 0, "the server goes on")
+            self.assertEqual(self.ask("What number is written?", ["picture0003.png"]), "59")
+            self.page.wait("document.querySelectorAll('#chats li').length > 0", "the next is not listed")
+            self.assertEqual(self.page.run("const s = await import('/page/store.js'); return (await s.list()).length"), 1, delete)
+            self.assertEqual(self.count("#chats li"), 1, delete)
+            self.fresh({})
+
     def test_errors(self):
         """What the server refuses is told, and can be tried again."""
         self.page.run(DROP, [["broken.png", "image/png", base64.b64encode(b"no picture").decode()]], "drop")

@@ -164,13 +164,16 @@ async function openChat(c) {
   $("question").focus();
 }
 
+/* An answer that is on its way must not bring it back: see keep. */
 async function drop(c) {
+  c.gone = true;
   chats = chats.filter(other => other.id !== c.id);
   await store.remove(c).catch(() => {});
   if (c.id === chat.id) newChat(); else showChats();
 }
 
 async function keep(which) {
+  if (which.gone) return;
   which.updated = Date.now();
   chats = [which, ...chats.filter(c => c.id !== which.id)];
   const { lost, said } = await store.save(which);
@@ -342,9 +345,10 @@ $("settings").onchange = e => {
 $("settings").onclose = () => { if (!info) askServer(); };
 $("forget").onclick = async () => {
   if (!confirm("Delete all conversations kept in this browser?")) return;
-  for (const c of chats) await store.remove(c).catch(() => {});
+  for (const c of [...chats, chat]) c.gone = true;
   chats = [];
   newChat();
+  await store.clear().catch(() => notice("The browser did not delete them."));
 };
 
 async function openCamera() {
