@@ -337,8 +337,10 @@ class Pages:
           const first = d.firstChild;
           show(d, text + '\\nmore');
           if (d.firstChild !== first) throw Error('made anew');
-          d.querySelector('button').click()""")
-        self.page.wait("document.querySelector('#copied button').textContent === 'Copied'", "not copied", 10)
+          const button = d.querySelector('button');
+          new MutationObserver(() => { window.saidCopied ||= button.textContent === 'Copied'; }).observe(button, { childList: true });
+          button.click()""")
+        self.page.wait("window.saidCopied", "not copied", 10) # seen whenever this machine gets to look
 
     def test_full_storage(self):
         """A full quota: older conversations go, then files stay in memory, and the page goes on."""
