@@ -427,6 +427,14 @@ class Pages:
         self.assertRegex(self.text(".problem"), "content\\[0\\]")
         self.assertEqual(self.count(".model [aria-label='Try again']"), 1)
         self.is_accessible("error")
+        self.page.run(STAGES)  # what got no answer is not sent again: stages name what is
+        self.page.run(DROP, [file_of("video0002_256.mp4")], "drop")
+        self.write("Which number appears last?")
+        self.page.press("Enter")
+        self.page.wait("stages.some(s => /^Decoding/.test(s))", "no stage is told")
+        self.page.press("Escape")
+        self.page.wait(IDLE, "it does not end")
+        self.assertEqual({s.split(":")[0] for s in self.page.run("return stages") if s.startswith("Decoding")}, {"Decoding video0002_256.mp4"})
 
     def test_key(self):
         """A server that wants an API key: the page asks for it, and goes on with it."""

@@ -3,7 +3,7 @@ import { copy, make, show } from "./markdown.js";
 import { overlay } from "./overlay.js";
 import { $, button, factsOf, newId, preview, sayer, typeOf } from "./parts.js";
 import * as store from "./store.js";
-import { mediaBefore, messagesOf, send, stageText } from "./stream.js";
+import { mediaBefore, messagesOf, namesOf, send, stageText } from "./stream.js";
 
 const EXAMPLES = [
   ["picture0005.png", "Describe the image.", "A picture"],
@@ -186,7 +186,7 @@ async function keep(which) {
 
 async function answer() {
   const own = chat, m = { role: "assistant", text: "", thinking: "", files: [] };
-  const names = own.messages.flatMap(q => q.role === "user" ? q.files.filter(f => f.blob).map(f => f.name) : []);
+  const names = namesOf(own.messages);
   m.first = mediaBefore(own.messages);
   const asked = own.messages.slice(), began = performance.now();
   own.messages.push(m);
