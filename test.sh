@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds Saccade and runs its tests.
 #   ./test.sh                   in minutes: the release build, the unit tests that are quick, and each subcommand once
-#   ./test.sh all               everything: dev, asan, tsan and release, and cuda where nvcc is
+#   ./test.sh all               everything: dev, asan, tsan and release, and cuda where nvcc is; what drives the command or the server runs in
+#                               asan, which has dev's asserts and warnings, and in release
 #   ./test.sh asan release      only these builds, each with all of its tests
 #   ./test.sh fuzz              the fuzz targets, FUZZ_SECONDS (60) each; needs clang
 # The last line is "N passed, M failed": single tests, summed over the builds. Logs: build/<name>.log.
@@ -10,7 +11,9 @@ cd "$(dirname "$0")"
 
 parts=("$@")
 [ $# -gt 0 ] || parts=(quick)
+is_all=
 if [ "${parts[*]}" = all ]; then
+  is_all=1
   parts=(dev asan tsan release)
   command -v nvcc >/dev/null && parts+=(cuda)
 fi
@@ -26,7 +29,9 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan.supp}
 
-tools/packages.sh install test || exit
+what=all
+[ "${parts[*]}" != quick ] || what=test
+tools/packages.sh install $what || exit
 mkdir -p build
 
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
@@ -103,11 +108,11 @@ build() { # preset target [cmake options]
   return 1
 }
 
-run_tests() { # preset [label]
+run_tests() { # preset [ctest options]
   local log="build/$1/Testing/Temporary/LastTest.log"
   rm -f "$log"
   showing "$1: tests" "build/$1.log" ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error \
-    ${2:+-L "^$2\$"} --test-output-size-passed 100000000 --test-output-size-failed 100000000
+    "${@:2}" --test-output-size-passed 100000000 --test-output-size-failed 100000000
   local code=$? counts
   counts=$(count "$log")
   [ "${counts%% *}" -gt 0 ] || { echo "  no test of $1 has passed: see build/$1.log"; counts="0 1 0"; }
@@ -137,11 +142,12 @@ for part in "${parts[@]}"; do
   start=$SECONDS
   echo "== $part"
   case $part in
-    quick) build release tests_quick -DSAC_TESTS=ON && run_tests release quick ;;
-    tsan) build tsan tests_threads -DSAC_TESTS=ON && run_tests tsan threads ;;
-    cuda) build cuda "tests_device checkkernels" -DSAC_TESTS=ON && run_tests cuda device ;;
+    quick) build release tests_quick -DSAC_TESTS=ON && run_tests release -L '^quick$' ;;
+    tsan) build tsan tests_threads -DSAC_TESTS=ON && run_tests tsan -L '^threads$' ;;
+    cuda) build cuda "tests_device checkkernels" -DSAC_TESTS=ON && run_tests cuda -L '^device$' ;;
     fuzz) build fuzz all && run_fuzzers ;;
     release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON && run_tests release ;;
+    dev) build dev all -DSAC_TESTS=ON && run_tests dev ${is_all:+-LE '^(cli|serve)$'} ;;
     *) build "$part" all -DSAC_TESTS=ON && run_tests "$part" ;;
   esac
   echo "   $((SECONDS - start)) s"

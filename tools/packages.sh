@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # The packages of Debian 12 and 13 and Ubuntu 24.04 that Saccade is built and tested with, and their installation.
-#   tools/packages.sh list build|test     print them
-#   tools/packages.sh check build|test    say which of them this system's apt does not know
-#   tools/packages.sh install build|test  install those that are missing: as root, or through sudo
+#   tools/packages.sh list build|test|all     print them
+#   tools/packages.sh check build|test|all    say which of them this system's apt does not know
+#   tools/packages.sh install build|test|all  install those that are missing: as root, or through sudo
+# "test" are those of ./test.sh, "all" those of ./test.sh all, which also opens the server's page in browsers and packages in bare systems.
 # "a|b" are names for one thing. "a?" is wanted where apt has it: Ubuntu's browsers are none of apt's, and tests take those that are there.
 set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
   libstb-dev libjpeg62-turbo-dev|libjpeg-turbo8-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libtiff-dev libheif-dev libopenjp2-7-dev libjxl-dev
   libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
-test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl mmdebstrap
-  python3-numpy python3-pil
-  chromium? firefox-esr?"
+test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl
+  python3-numpy python3-pil"
+more="mmdebstrap chromium? firefox-esr?"
 
 case "${2:-}" in
   build) wanted=$build ;;
   test) wanted="$build $test" ;;
-  *) echo "usage: tools/packages.sh list|check|install build|test" >&2; exit 64 ;;
+  all) wanted="$build $test $more" ;;
+  *) echo "usage: tools/packages.sh list|check|install build|test|all" >&2; exit 64 ;;
 esac
 knows() { apt-cache show "$1" >/dev/null 2>&1; }
 is_installed() {

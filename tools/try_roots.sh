@@ -60,7 +60,7 @@ files() { # in the root, less caches, logs and what netbase makes
 }
 cp "$packages"/*.deb "$root/packages"
 quietly apt-get update -qq
-quietly /saccade/tools/packages.sh check test # all that README names is there
+quietly /saccade/tools/packages.sh check all # all that README names is there
 bare=$(files)
 step "$suite: a bare root"
 
