@@ -35,11 +35,14 @@ SAC_API int sac_status_exit_code(sac_status s) {
     return 70;
 }
 
-/* Names out of files end up in messages; a terminal must not see their escape codes and a log must stay one
- * line. */
+/* Names out of files end up in messages; a terminal must not see their escape codes (C0, DEL, and in UTF-8 C1) and a log
+ * must stay one line. */
 static void keep_one_line(char *text) {
     for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+        else if ((unsigned char)*p == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0)
+            *p = p[1] = '?';
 }
 
 sac_status sac_fail(sac_error *err, sac_status s, const char *format, ...) {

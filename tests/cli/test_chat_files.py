@@ -230,6 +230,27 @@ class Saved(Case):
         chat.leave()
 
 
+    def test_a_file_of_a_stranger(self):
+        """What it holds writes no escape codes to the terminal; a pipe that nobody writes to is not waited for."""
+        text = {"type": "text", "text": "x\033]0;title\007y\u009b31m\nz" + "\u00e4" * 200}
+        answer = {"role": "assistant", "content": [text]}
+        pipe = self.path("pi\033[31mpe")
+        os.mkfifo(pipe)
+        chat = Chat(self)
+        for kind in "image", "video", "frames":
+            file = self.path("x.json", json.dumps([{"role": "user", "content": [{"type": kind, "file": pipe}, text]}, answer]))
+            chat.ask(f"/load {file}\r", "pi?[31mpe: not a regular file")
+        file = self.path("x.json", json.dumps([{"role": "user", "content": [{"type": "\u009b31m"}, text]}, answer]))
+        chat.ask(f"/load {file}\r", "found '??31m'")
+        file = self.path("x.json", json.dumps([{"role": "user", "content": [text]}, answer]))
+        chat.ask(f"/load {file}\r", "2 messages")
+        chat.ask("/undo\r", "[taken back: x?]0;title?y?31m z" + "\u00e4" * 90)
+        self.assertRegex(chat.seen, "\u00e4\\.\\.\\.; /retry asks it again")
+        self.assertEqual([c for c in chat.seen if "\x80" <= c < "\xa0" or c == "\ufffd"], [])
+        self.assertNotIn("]0;title\007", chat.seen)
+        chat.leave()
+
+
 class Pipes(Case):
     def test_standard_input(self):
         row, clip = sample(video=False), sample(video=True)

@@ -128,7 +128,7 @@ class Keys(Case):
         chat = Chat(self, "-n", "1")
         chat.press(paste("one two") + "!", "one two!")
         chat.press("\025", "")
-        chat.press(paste("\033[31mred\007\x03"), "[31mred")
+        chat.press(paste("\033[31mred\007\x03\x7f\u009b"), "[31mred")
         chat.press("\025", "")
         chat.type(paste("two\rlines"))
         chat.until(lambda s: any("two" in line for line in s.lines()) and any("lines" in line for line in s.lines()), "both lines")

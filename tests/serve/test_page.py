@@ -38,7 +38,7 @@ def axe_source():
 
 
 def file_of(path, n_more=0):
-    """n_more: bytes behind the file's end."""
+    """n_more: bytes behind the file's end; with them it is another file, of which the server has nothing in its caches."""
     kind = "video/mp4" if path.endswith("mp4") else "image/png"
     return [os.path.basename(path), kind, base64.b64encode(Path("samples", path).read_bytes() + bytes(n_more)).decode()]
 
@@ -321,6 +321,15 @@ class Pages:
           return performance.now() - at""")
         print(f"{self.kind.name}: hostile Markdown in {took:.0f} ms")
         self.assertLess(took, 20000)
+        self.assertEqual(render("# a b ##\n\n## #c #"), "<h3>a b</h3><h4>#c</h4>")
+        took = self.page.run("""const { show } = await import('/page/markdown.js'), at = performance.now(), long = ' '.repeat(100000), d = () => document.createElement('div');
+          show(d(), '# x' + long + 'y');
+          show(d(), '# x' + '#'.repeat(100000) + 'y');
+          show(d(), '|a\\n' + long + '|x');
+          show(d(), '|a\\n|-' + long + 'x');
+          return performance.now() - at""")
+        print(f"{self.kind.name}: lines of blanks in {took:.0f} ms")
+        self.assertLess(took, 20000)
         self.page.run("""const { show } = await import('/page/markdown.js'), d = document.createElement('div'), text = 'text\\n\\n```\\ncode to copy\\n```';
           d.id = 'copied';
           document.querySelector('#messages').append(d);
@@ -328,8 +337,10 @@ class Pages:
           const first = d.firstChild;
           show(d, text + '\\nmore');
           if (d.firstChild !== first) throw Error('made anew');
-          d.querySelector('button').click()""")
-        self.page.wait("document.querySelector('#copied button').textContent === 'Copied'", "not copied", 10)
+          const button = d.querySelector('button');
+          new MutationObserver(() => { window.saidCopied ||= button.textContent === 'Copied'; }).observe(button, { childList: true });
+          button.click()""")
+        self.page.wait("window.saidCopied", "not copied", 10) # seen whenever this machine gets to look
 
     def test_full_storage(self):
         """A full quota: older conversations go, then files stay in memory, and the page goes on."""
@@ -360,6 +371,52 @@ class Pages:
           return [texts, again.messages[0].files[0].blob, (await s.list()).length]""")
         self.assertEqual(kept, [["a", "b"], None, 0])
 
+    def test_files_that_are_edited_away(self):
+        """They are not kept for ever; and all is deleted when all is deleted."""
+        kept = self.page.run("""const s = await import('/page/store.js'), file = id => ({ id, name: id, type: 'image/png', blob: new Blob([id]) });
+          const has = async id => { const c = { messages: [{ files: [{ id }] }] }; await s.fill(c); return !!c.messages[0].files[0].blob; };
+          const a = file('a'), c = { id: 'c', title: 't', updated: 1, messages: [{ role: 'user', files: [a, file('b')] }, { role: 'user', files: [file('d')] }] };
+          await s.save(c);
+          const before = [await has('a'), await has('b'), await has('d')];
+          c.messages = [{ role: 'user', files: [a, file('e')] }];
+          await s.save(c);
+          const after = [await has('a'), await has('b'), await has('d'), await has('e')];
+          await s.clear();
+          return [before, after, await has('a'), (await s.list()).length]""")
+        self.assertEqual(kept, [[True] * 3, [True, False, False, True], False, 0])
+
+    def test_a_file_that_cannot_be_stored(self):
+        """Not for want of room: no other conversation goes."""
+        kept = self.page.run("""const s = await import('/page/store.js'), put = IDBObjectStore.prototype.put, chat = (id, files) => ({ id, title: id, updated: 1, messages: [{ role: 'user', files }] });
+          await s.save(chat('older', []));
+          IDBObjectStore.prototype.put = function (value, ...more) {
+            if (value instanceof Blob) throw new DOMException('the file has changed', 'NotReadableError');
+            return put.call(this, value, ...more); };
+          const { lost, said } = await s.save(chat('newer', [{ id: 'f', name: 'f', type: 'image/png', blob: new Blob(['f']) }]));
+          IDBObjectStore.prototype.put = put;
+          return [lost, said, (await s.list()).map(c => c.id).sort()]""")
+        self.assertEqual((kept[0], kept[2]), ([], ["newer", "older"]))
+        self.assertRegex(kept[1], "^The browser does not store all of it: files")
+
+    def test_deleted_while_it_is_answered(self):
+        """The answer that is stopped with it does not bring it back."""
+        for n_more, delete in (2, "#chats [aria-label^=Delete]"), (3, "#forget"):
+            self.ask("What number is written?", ["picture0000.png"])
+            self.page.wait("document.querySelectorAll('#chats li').length === 1", "it is not listed")
+            self.page.run("window.confirm = () => true;" + STAGES)
+            self.page.run(DROP, [file_of("video0002_256.mp4", n_more)], "drop")
+            self.write("Which number appears last?")
+            self.page.press("Enter")
+            self.page.wait("stages.some(s => /frame \\d+ of \\d+|Reading/.test(s))", "no stage is told")
+            self.click(delete)
+            self.page.wait("document.querySelectorAll('#chats li, #messages li').length === 0", "it is not deleted")
+            self.server.wait_for(lambda: self.server.n_requests() == 0, "the server goes on")
+            self.assertEqual(self.ask("What number is written?", ["picture0003.png"]), "59")
+            self.page.wait("document.querySelectorAll('#chats li').length > 0", "the next is not listed")
+            self.assertEqual(self.page.run("const s = await import('/page/store.js'); return (await s.list()).length"), 1, delete)
+            self.assertEqual(self.count("#chats li"), 1, delete)
+            self.fresh({})
+
     def test_errors(self):
         """What the server refuses is told, and can be tried again."""
         self.page.run(DROP, [["broken.png", "image/png", base64.b64encode(b"no picture").decode()]], "drop")
@@ -370,6 +427,14 @@ class Pages:
         self.assertRegex(self.text(".problem"), "content\\[0\\]")
         self.assertEqual(self.count(".model [aria-label='Try again']"), 1)
         self.is_accessible("error")
+
+    def test_names(self):
+        """Stages name what is sent: questions that got no answer are not."""
+        names = self.page.run("""const { mediaBefore, messagesOf, namesOf } = await import('/page/stream.js');
+          const ask = name => ({ role: 'user', text: 'q', files: [{ name, type: 'image/png', blob: new Blob([name], { type: 'image/png' }) }] }), say = text => ({ role: 'assistant', text });
+          const all = [ask('a'), say('x'), ask('lost'), say(''), ask('b')], sent = await messagesOf(all);
+          return [namesOf(all), sent.flatMap(m => Array.isArray(m.content) ? m.content : []).filter(c => c.image_url).map(c => atob(c.image_url.url.split(',')[1])), mediaBefore(all)]""")
+        self.assertEqual(names, [["a", "b"], ["a", "b"], 1])
 
     def test_key(self):
         """A server that wants an API key: the page asks for it, and goes on with it."""

@@ -5,6 +5,7 @@
 #include "chat_path.h"
 #include "chat_settings.h"
 #include "chat_turn.h"
+#include "output.h"
 #include "report_value.h"
 #include "status.h"
 #include "suggest.h"
@@ -39,8 +40,9 @@ static sac_status slash_retry(chat *h, const char *value, sac_error *err) {
 static sac_status slash_undo(chat *h, const char *value, sac_error *err) {
     (void)value;
     SAC_TRY(chat_undo(h, err));
-    fprintf(stderr, "[taken back: %.200s%s; /retry asks it again]\n", h->kept,
-            strlen(h->kept) > 200 ? "..." : "");
+    fputs("[taken back: ", stderr);
+    output_note(h->kept, 200);
+    fputs("; /retry asks it again]\n", stderr);
     return SAC_OK;
 }
 
@@ -51,12 +53,18 @@ static sac_status one_path(char **path, const char *command, const char *value, 
     return *path ? SAC_OK : sac_fail_no_memory(err);
 }
 
+static void tell_file(const chat *h, const char *path) {
+    if (h->r->s->quiet) return;
+    fputc('[', stderr);
+    output_note(path, 4096);
+    fprintf(stderr, ": %s]\n", report_counted((int64_t)h->c.n_messages, "message"));
+}
+
 static sac_status slash_save(chat *h, const char *value, sac_error *err) {
     char *path;
     SAC_TRY(one_path(&path, "/save", value, err));
     sac_status st = chat_file_save(&h->c, path, err);
-    if (st == SAC_OK && !h->r->s->quiet)
-        fprintf(stderr, "[%s: %s]\n", path, report_counted((int64_t)h->c.n_messages, "message"));
+    if (st == SAC_OK) tell_file(h, path);
     free(path);
     return st;
 }
@@ -85,8 +93,7 @@ static sac_status slash_load(chat *h, const char *value, sac_error *err) {
         conversation before = h->c;
         h->c = c;
         c = before;
-        if (!h->r->s->quiet)
-            fprintf(stderr, "[%s: %s]\n", path, report_counted((int64_t)h->c.n_messages, "message"));
+        tell_file(h, path);
     }
     conversation_free(&c);
     free(path);

@@ -90,7 +90,7 @@ static unsigned char on_paste(EditLine *line, wint_t key) {
     n -= whole ? n_mark : 0;
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (text[i] >= 0x20 || text[i] == L'\n' || text[i] == L'\t') text[kept++] = text[i];
+        if ((text[i] >= 0x20 && (text[i] < 0x7f || text[i] >= 0xa0)) || text[i] == L'\n' || text[i] == L'\t') text[kept++] = text[i];
     while (kept && text[kept - 1] == L'\n') kept--;
     text[kept] = 0;
     bool put = !kept || el_winsertstr(line, text) == 0;

@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "input.h"
 #include "json.h"
+#include "output.h"
 #include "report_value.h"
 #include "status.h"
 
@@ -103,7 +104,10 @@ static sac_status file_as_json(json_t *o, const sac_part *p, sac_error *err) {
     free(path);
     if (st != SAC_OK) return st;
     if (access(p->path, F_OK)) {
-        fprintf(stderr, "saccade: %s: %s; it is saved by its name alone\n", p->path, strerror(errno));
+        int why = errno;
+        fputs("saccade: ", stderr);
+        output_note(p->path, 4096);
+        fprintf(stderr, ": %s; it is saved by its name alone\n", strerror(why));
         return SAC_OK;
     }
     SAC_TRY(identify(p, hex, err));
@@ -241,6 +245,8 @@ static sac_status read_file(conversation *c, const char *file, const char *sha25
     if (access(file, R_OK))
         return sac_fail(err, SAC_NOT_FOUND, "%s: %s; a saved conversation looks for it there", file,
                         strerror(errno));
+    if (input_is_stream(file)) /* which nobody may ever write to */
+        return sac_fail(err, SAC_BAD_FILE, "%s: not a regular file", file);
     SAC_TRY(conversation_add_media(c, &item, s, err));
     if (!sha256) return SAC_OK;
     const sac_message *m = &c->messages[c->n_messages - 1];

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "chat_turn.h"
 #include "chat_path.h"
+#include "output.h"
 #include "report.h"
 #include "status.h"
 
@@ -156,7 +157,7 @@ static void tell_attached(const chat *h, const media_item *item) {
     if (r->s->quiet || item->kind == MEDIA_FRAMES || sac_session_media(r->session, &m) != 1) return;
     const char *slash = strrchr(item->path, '/'), *name = slash ? slash + 1 : item->path;
     fprintf(stderr, "%s[", progress_dim(&r->progress));
-    for (; *name; name++) fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, stderr);
+    output_note(name, 4096);
     fprintf(stderr, ": %d x %d", m->width, m->height);
     if (item->kind == MEDIA_VIDEO)
         fprintf(stderr, ", %.1f s, %s", m->duration_s, report_counted(m->n_frames, "frame"));

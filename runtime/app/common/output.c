@@ -58,6 +58,19 @@ bool output_piece(const char *utf8, size_t n_bytes) {
     return false;
 }
 
+void output_note(const char *utf8, size_t max_bytes) {
+    size_t n = strnlen(utf8, max_bytes + 1);
+    bool is_cut = n > max_bytes;
+    if (is_cut)
+        for (n = max_bytes; n && ((unsigned char)utf8[n] & 0xc0) == 0x80;) n--;
+    for (size_t i = 0; i < n;) {
+        size_t skip = control_bytes(utf8 + i, n - i);
+        fputc(skip ? '?' : utf8[i] == '\n' || utf8[i] == '\t' ? ' ' : utf8[i], stderr);
+        i += skip ? skip : 1;
+    }
+    if (is_cut) fputs("...", stderr);
+}
+
 bool output_has_no_reader(void) {
     struct stat st;
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};

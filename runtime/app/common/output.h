@@ -16,6 +16,10 @@ void output_start(void);
  * line ends and tabs become '?': the text was written by a model about a picture of anybody's. */
 bool output_piece(const char *utf8, size_t n_bytes);
 
+/* Writes a name or a text of anybody's to standard error on one line: line ends and tabs become blanks, other control
+ * characters '?'. At most max_bytes of it, whole characters; "..." tells that there is more. */
+void output_note(const char *utf8, size_t max_bytes);
+
 /* Whether standard output is a pipe that nobody reads any more. */
 bool output_has_no_reader(void);
 

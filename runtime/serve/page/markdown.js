@@ -48,8 +48,8 @@ function inline(text, inLink) {
   return nodes;
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*).*$/, ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?: +|$)(.*)$/, HEAD = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/,
-  RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/, DASHES = /^ *\|? *:?-+:? *(\| *:?-+:? *)*\|? *$/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*).*$/, ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?: +|$)(.*)$/, HEAD = /^ {0,3}(#{1,6})\s+(.*)$/,
+  RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/, DASHES = /^ *(?:\| *)?:?-+:? *(?:\| *:?-+:? *)*(?:\| *)?$/;
 const begins = line => FENCE.test(line) || HEAD.test(line) || RULE.test(line) || /^ {0,3}>/.test(line) || ITEM.test(line);
 const isTable = (lines, i) => lines[i].includes("|") && i + 1 < lines.length && lines[i + 1].includes("|") && DASHES.test(lines[i + 1]);
 
@@ -131,10 +131,17 @@ function table(lines) {
     make("tbody", {}, ...lines.slice(2).map(l => row("td", l)))));
 }
 
+/* Without the blanks and #s at its end, in one pass. */
+function heading(text) {
+  let n = text.trimEnd().length;
+  while (text[n - 1] === "#") n--;
+  return text.slice(0, n).trimEnd();
+}
+
 function block(lines, depth) {
   const head = HEAD.exec(lines[0]);
   if (FENCE.test(lines[0])) return code(lines);
-  if (head) return make("h" + Math.min(6, 2 + head[1].length), {}, ...inline(head[2]));
+  if (head) return make("h" + Math.min(6, 2 + head[1].length), {}, ...inline(heading(head[2])));
   if (RULE.test(lines[0])) return make("hr");
   if (depth < 12 && /^ {0,3}>/.test(lines[0])) return make("blockquote", {}, ...blocks(lines.map(l => l.replace(/^ {0,3}> ?/, "")), depth + 1));
   if (depth < 12 && ITEM.test(lines[0])) return list(lines, depth);

@@ -3,7 +3,7 @@ import { copy, make, show } from "./markdown.js";
 import { overlay } from "./overlay.js";
 import { $, button, factsOf, newId, preview, sayer, typeOf } from "./parts.js";
 import * as store from "./store.js";
-import { mediaBefore, messagesOf, send, stageText } from "./stream.js";
+import { mediaBefore, messagesOf, namesOf, send, stageText } from "./stream.js";
 
 const EXAMPLES = [
   ["picture0005.png", "Describe the image.", "A picture"],
@@ -164,13 +164,16 @@ async function openChat(c) {
   $("question").focus();
 }
 
+/* An answer that is on its way must not bring it back: see keep. */
 async function drop(c) {
+  c.gone = true;
   chats = chats.filter(other => other.id !== c.id);
   await store.remove(c).catch(() => {});
   if (c.id === chat.id) newChat(); else showChats();
 }
 
 async function keep(which) {
+  if (which.gone) return;
   which.updated = Date.now();
   chats = [which, ...chats.filter(c => c.id !== which.id)];
   const { lost, said } = await store.save(which);
@@ -183,7 +186,7 @@ async function keep(which) {
 
 async function answer() {
   const own = chat, m = { role: "assistant", text: "", thinking: "", files: [] };
-  const names = own.messages.flatMap(q => q.role === "user" ? q.files.filter(f => f.blob).map(f => f.name) : []);
+  const names = namesOf(own.messages);
   m.first = mediaBefore(own.messages);
   const asked = own.messages.slice(), began = performance.now();
   own.messages.push(m);
@@ -342,9 +345,10 @@ $("settings").onchange = e => {
 $("settings").onclose = () => { if (!info) askServer(); };
 $("forget").onclick = async () => {
   if (!confirm("Delete all conversations kept in this browser?")) return;
-  for (const c of chats) await store.remove(c).catch(() => {});
+  for (const c of [...chats, chat]) c.gone = true;
   chats = [];
   newChat();
+  await store.clear().catch(() => notice("The browser did not delete them."));
 };
 
 async function openCamera() {

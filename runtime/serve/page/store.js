@@ -55,10 +55,16 @@ export async function remove(chat) {
   if (base) await run("readwrite", (chats, files) => { for (const id of fileIds(chat)) files.delete(id); chats.delete(chat.id); });
 }
 
-/* Messages may be added meanwhile: what counts as kept is what was written. */
+export async function clear() {
+  if (base) await run("readwrite", (chats, files) => { files.clear(); chats.clear(); });
+}
+
+/* Messages may be added meanwhile: what counts as kept is what was written. Files of messages that were edited away go. */
 async function write(chat, withFiles) {
-  const added = withFiles ? chat.messages.flatMap(m => m.files || []).filter(f => f.blob && !f.kept) : [];
+  const added = withFiles ? chat.messages.flatMap(m => m.files || []).filter(f => f.blob && !f.kept) : [], now = new Set(fileIds(chat));
   await run("readwrite", (chats, files) => {
+    const had = chats.get(chat.id);
+    had.onsuccess = () => { for (const id of had.result ? fileIds(had.result) : []) if (!now.has(id)) files.delete(id); };
     for (const f of added) files.put(f.blob, f.id);
     chats.put(plain(chat));
   });
@@ -68,12 +74,17 @@ async function write(chat, withFiles) {
 /* What became of it: {lost: older conversations that had to go, said: a text for the reader or ""}. */
 export async function save(chat) {
   const lost = [];
+  let why = "The browser's storage is full";
   if (!await ready()) return { lost, said: "" };
   for (;;) {
     try {
       await write(chat, true);
       return { lost, said: lost.length ? "The browser's storage is full: the oldest conversations were deleted." : "" };
-    } catch {
+    } catch (error) {
+      if (error.name !== "QuotaExceededError") { // as for a file that is gone from the disk: others need not make room
+        why = "The browser does not store all of it";
+        break;
+      }
       const others = (await list().catch(() => [])).filter(c => c.id !== chat.id);
       const oldest = others.pop();
       if (!oldest) break;
@@ -83,9 +94,9 @@ export async function save(chat) {
   }
   try {
     await write(chat, false);
-    return { lost, said: "The browser's storage is full: files of this conversation are kept until the page is closed." };
+    return { lost, said: why + ": files of this conversation are kept until the page is closed." };
   } catch {
-    return { lost, said: "The browser's storage is full: this conversation is kept until the page is closed." };
+    return { lost, said: why + ": this conversation is kept until the page is closed." };
   }
 }
 

@@ -72,6 +72,15 @@ export async function messagesOf(messages) {
   return list;
 }
 
+/* What their media are called, in the order in which they are sent. */
+export function namesOf(messages) {
+  const names = [];
+  messages.forEach((m, i) => {
+    if (m.role === "user" && (!messages[i + 1] || messages[i + 1].text)) names.push(...m.files.filter(f => f.blob).map(f => f.name));
+  });
+  return names;
+}
+
 /* How many media stand before the last question, in what messagesOf gives. */
 export function mediaBefore(messages) {
   let n = 0;
