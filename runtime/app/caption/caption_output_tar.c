@@ -23,11 +23,13 @@ typedef struct tar {
     struct archive *a;
     sac_error *err;
     bool failed; /* by a write, which filled err */
+    bool given_up;
 } tar;
 
 static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size_t n) {
     tar *t = ctx;
     (void)a;
+    if (t->given_up) return (la_ssize_t)n;
     if (caption_file_write(&t->f, bytes, n, t->err) == SAC_OK) return (la_ssize_t)n;
     t->failed = true;
     return -1;
@@ -180,7 +182,7 @@ static sac_status write_tar(const caption_records *r, size_t source, const char 
     if (st == SAC_OK) st = caption_each(r, source, reader ? on_sample : on_tar, &t, err);
     if (st == SAC_OK && archive_write_close(t.a) != ARCHIVE_OK)
         st = t.failed ? err->status : sac_fail(err, SAC_IO, "%s: %s", t.f.part, archive_error_string(t.a));
-    if (t.a && st != SAC_OK) archive_write_fail(t.a);
+    t.given_up = st != SAC_OK; /* libarchive ends its file all the same: after archive_write_fail it would leak its buffer */
     archive_write_free(t.a);
     json_decref(t.taken);
     return caption_file_close(&t.f, st, err);
