@@ -66,7 +66,7 @@ class Browser:
         self.n = 0
         self.log = open(os.path.join(profile, "log"), "w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        env={**os.environ, "HOME": profile, "XDG_RUNTIME_DIR": profile, "MOZ_HEADLESS": "1"})
+                                        env={**os.environ, "HOME": profile, "XDG_RUNTIME_DIR": profile, "TMPDIR": profile, "MOZ_HEADLESS": "1"})
 
     def wait_for_line(self, pattern):
         end = time.monotonic() + START_S
