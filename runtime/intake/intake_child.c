@@ -67,20 +67,35 @@ static bool allow_threads(scmp_filter_ctx f) {
  * to others; a call that is not listed kills the child. */
 static bool set_filter(bool threads) {
     static const int allowed[] = {
-        SCMP_SYS(read),         SCMP_SYS(pread64),
-        SCMP_SYS(write),        SCMP_SYS(pwrite64),
-        SCMP_SYS(writev),       SCMP_SYS(sendto),
-        SCMP_SYS(lseek),        SCMP_SYS(fstat),
-        SCMP_SYS(newfstatat),   SCMP_SYS(close),
-        SCMP_SYS(munmap),       SCMP_SYS(mremap),
-        SCMP_SYS(madvise),      SCMP_SYS(brk),
-        SCMP_SYS(futex),        SCMP_SYS(clock_gettime),
-        SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),
-        SCMP_SYS(sched_yield),  SCMP_SYS(getpid),
-        SCMP_SYS(gettid),       SCMP_SYS(sched_getaffinity),
-        SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),
-        SCMP_SYS(exit_group),   SCMP_SYS(rt_sigprocmask),
-        SCMP_SYS(sigaltstack),  SCMP_SYS(sysinfo), /* qsort asks how much memory there is */
+        SCMP_SYS(read),
+        SCMP_SYS(pread64),
+        SCMP_SYS(write),
+        SCMP_SYS(pwrite64),
+        SCMP_SYS(writev),
+        SCMP_SYS(sendto),
+        SCMP_SYS(recvfrom),
+        SCMP_SYS(lseek),
+        SCMP_SYS(fstat),
+        SCMP_SYS(newfstatat),
+        SCMP_SYS(close),
+        SCMP_SYS(munmap),
+        SCMP_SYS(mremap),
+        SCMP_SYS(madvise),
+        SCMP_SYS(brk),
+        SCMP_SYS(futex),
+        SCMP_SYS(clock_gettime),
+        SCMP_SYS(gettimeofday),
+        SCMP_SYS(getrandom),
+        SCMP_SYS(sched_yield),
+        SCMP_SYS(getpid),
+        SCMP_SYS(gettid),
+        SCMP_SYS(sched_getaffinity),
+        SCMP_SYS(rt_sigreturn),
+        SCMP_SYS(exit),
+        SCMP_SYS(exit_group),
+        SCMP_SYS(rt_sigprocmask),
+        SCMP_SYS(sigaltstack),
+        SCMP_SYS(sysinfo), /* qsort asks how much memory there is */
     };
     scmp_filter_ctx f = seccomp_init(SANITIZED ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_KILL_PROCESS);
     bool ok = f != NULL;
@@ -193,6 +208,40 @@ static sac_frame_request frame_request(const intake_task *t) {
                                .frame_pixels = t->frame_pixels};
 }
 
+/* Which places of the plan are this child's. The first of several offers to share, and is told what was taken. */
+static sac_status find_share(output *o, const sac_video *video, const sac_frame_plan *plan, int64_t *first,
+                             int64_t *n, sac_error *err) {
+    const intake_task *t = o->task;
+    int64_t starts[INTAKE_MAX_SHARES + 1];
+    int32_t most = t->max_shares < 1                   ? 1
+                   : t->max_shares < INTAKE_MAX_SHARES ? t->max_shares
+                                                       : INTAKE_MAX_SHARES;
+    int32_t n_parts = sac_video_share(video, plan, most, starts), n_shares = t->n_shares ? t->n_shares : 1;
+    if (!t->n_shares && n_parts > 1) {
+        say(o->fd, &(intake_head){.says = INTAKE_SAYS_SHARES, .n_chosen = n_parts}, sizeof(intake_head));
+        if (recv(o->fd, &n_shares, sizeof n_shares, MSG_WAITALL) != (ssize_t)sizeof n_shares) _exit(1);
+    }
+    if (n_shares < 1 || n_shares > n_parts || t->share < 0 || t->share >= n_shares)
+        return fail(err, SAC_INTERNAL, "the video cannot be shared out like this");
+    *first = starts[t->share * n_parts / n_shares];
+    *n = starts[(t->share + 1) * n_parts / n_shares] - *first;
+    return SAC_OK;
+}
+
+static sac_status read_share(output *o, sac_video *video, const sac_frame_plan *plan, sac_error *err) {
+    int64_t first, n;
+    SAC_TRY(find_share(o, video, plan, &first, &n, err));
+    sac_frame_plan mine = *plan;
+    mine.index += first;
+    mine.time_s += first;
+    mine.n_frames = n;
+    sac_video_read_stats stats = {0};
+    sac_status st = sac_video_read(video, &mine, o->task->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO,
+                                   on_frame, o, &stats, err);
+    o->reply->n_replaced = stats.n_replaced;
+    return st;
+}
+
 static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, sac_error *err) {
     const intake_task *t = o->task;
     sac_video_limits limits = video_limits(t);
@@ -204,9 +253,7 @@ static sac_status decode_video(output *o, const uint8_t *bytes, size_t n, sac_er
     if (st == SAC_OK && (plan.n_frames > t->max_frames || plan.n_frames > INTAKE_MAX_FRAMES))
         st = fail(err, SAC_TOO_LONG, "more frames than are allowed");
     o->n_chosen = st == SAC_OK ? plan.n_frames : 0;
-    if (st == SAC_OK)
-        st = sac_video_read(video, &plan, t->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO, on_frame, o,
-                            NULL, err);
+    if (st == SAC_OK) st = read_share(o, video, &plan, err);
     o->reply->source_frames = plan.total_frames;
     o->reply->source_fps = plan.source_fps;
     o->reply->duration_s = plan.duration_s;
@@ -266,6 +313,8 @@ static void decode(const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
     if (bytes == MAP_FAILED) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
     close(input);
+    if (t->share > 0)
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5); /* the model goes first */
     bool threads = !t->is_video && sac_image_prepare(bytes, (size_t)n);
     if (!t->is_video) be_quiet();
     if (threads) prepare_for_threads();

@@ -163,6 +163,7 @@ typedef struct conversation {
     intake_info *info;
     uint8_t *rgb; /* a frame's; all are of one size */
     size_t n_bytes;
+    bool has_offered;
     bool crashed;
 } conversation;
 
@@ -236,7 +237,7 @@ static sac_status take_end(conversation *c, sac_error *err) {
         return is_failure_of_a_file(end.status) ? sac_fail(err, (sac_status)end.status, "%s", end.error)
                                                 : crash(c, err);
     bool good = r->n_frames > 0 && end.n_frames == r->n_frames && end.source_frames >= 0 &&
-                isfinite(end.source_fps) && isfinite(end.duration_s);
+                end.n_replaced >= 0 && isfinite(end.source_fps) && isfinite(end.duration_s);
     if (!good) return crash(c, err);
     end.width = r->width;
     end.height = r->height;
@@ -244,10 +245,24 @@ static sac_status take_end(conversation *c, sac_error *err) {
     return SAC_OK;
 }
 
+/* The child offers to share, once, before its first frame. */
+static sac_status answer_offer(conversation *c, const intake_head *h, sac_error *err) {
+    const intake_task *t = c->task;
+    bool may = !c->has_offered && !c->rgb && !t->n_shares && h->n_chosen > 1 && h->n_chosen <= t->max_shares;
+    if (!may) return crash(c, err);
+    c->has_offered = true;
+    int32_t n = c->sink->share ? c->sink->share(c->sink->ctx, h->n_chosen) : 1;
+    return send(c->fd, &n, sizeof n, MSG_NOSIGNAL) == (ssize_t)sizeof n ? SAC_OK : crash(c, err);
+}
+
 static sac_status converse(conversation *c, sac_error *err) {
     for (;;) {
         intake_head head;
         if (!receive(c, &head, sizeof head)) return crash(c, err);
+        if (head.says == INTAKE_SAYS_SHARES) {
+            SAC_TRY(answer_offer(c, &head, err));
+            continue;
+        }
         if (head.says == INTAKE_SAYS_END) return take_end(c, err);
         if (head.says != INTAKE_SAYS_FRAME) return crash(c, err);
         SAC_TRY(take_frame(c, &head, err));
@@ -268,6 +283,7 @@ static sac_status attempt(intake_decoder *h, conversation *c, int input, unsigne
                           sac_error *err) {
     int pair[2], lifeline[2];
     *c->info = (intake_info){0};
+    c->has_offered = false;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return sac_fail(err, SAC_NO_MEMORY, "no descriptors for decoding it");
     if (pipe2(lifeline, O_CLOEXEC) != 0) {

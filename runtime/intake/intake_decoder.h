@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INTAKE_MAX_FRAMES = 65536 };
+enum { INTAKE_MAX_FRAMES = 65536, INTAKE_MAX_SHARES = 16 };
 
 /* What a child is asked, with a descriptor of the input. */
 typedef struct intake_task {
@@ -29,6 +29,10 @@ typedef struct intake_task {
     uint64_t max_frame_bytes;      /* of a frame's decoded pixels */
     uint64_t max_memory_bytes;
     uint32_t seconds;
+    /* A video's frames may be decoded by several children, each a share of them. The first has n_shares 0, and offers to
+     * share (intake_sink.share); the others are told which share is theirs. */
+    int32_t max_shares; /* the same for all of them, at most INTAKE_MAX_SHARES; 0 or 1 = nothing is shared */
+    int32_t share, n_shares;
 } intake_task;
 
 /* What was decoded, or why it was not. */
@@ -39,11 +43,12 @@ typedef struct intake_info {
     int64_t n_frames, source_frames;
     double source_fps, duration_s;
     char rule[160];
+    int64_t n_replaced; /* damaged frames in whose place another is shown */
 } intake_info;
 
 typedef struct intake_frame {
     int64_t index;    /* counts from 0 */
-    int64_t n_chosen; /* how many come, as the child says: to be shown only; 0 = not known */
+    int64_t n_chosen; /* how many come of all shares, as the child says: to be shown only; 0 = not known */
     double time_s;
     int width, height;  /* the same for all frames */
     const uint8_t *rgb; /* [height][width][3], until the call returns */
@@ -54,6 +59,9 @@ typedef struct intake_frame {
 typedef struct intake_sink {
     void *ctx;
     sac_status (*take)(void *ctx, const intake_frame *frame, sac_error *err);
+    /* Into how many shares, of n at most, the work is cut: the child goes on with the first. Asked before the first frame, where
+     * task.max_shares is above 1. NULL = 1. */
+    int (*share)(void *ctx, int n_most);
 } intake_sink;
 
 typedef struct intake_decoder intake_decoder;

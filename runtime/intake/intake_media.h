@@ -1,5 +1,5 @@
 /* intake_media.h - what a file became: its frames as the vision tower takes them, prepared one by one while
- * the child decodes the next. */
+ * children decode the next. */
 #ifndef INTAKE_MEDIA_H
 #define INTAKE_MEDIA_H
 
@@ -26,9 +26,13 @@ typedef struct intake_use {
     void (*progress)(void *ctx, int64_t n_done,
                      int64_t n_chosen); /* a frame is prepared; n_chosen 0 = not known. NULL = nobody asks */
     void *ctx;
+    /* Children that may still be started, for all calls that name it: a call takes one for its own, whether there is one or not,
+     * and of a video as many more as are left and as its groups of pictures allow. NULL = one child a call. */
+    atomic_int *n_spare;
 } intake_use;
 
-/* intake_decode with every frame prepared for the model. TOO_LONG also when that takes more than max_bytes. On
+/* intake_decode with every frame prepared for the model; parts of a video side by side where use->n_spare lets them, with the same
+ * frames (a video with damaged ones is read in one go). TOO_LONG also when that takes more than max_bytes. On
  * failure *out is empty. */
 sac_status intake_media_open(intake_media *out, intake_decoder *d, const intake_task *task,
                              const intake_use *use, int input, const atomic_bool *cancelled, bool *crashed,

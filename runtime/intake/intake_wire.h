@@ -1,16 +1,17 @@
 /* intake_wire.h - what a child says by its socket: for every frame a head and its pixels, at the end a head
- * and an intake_info. Both sides are one program on one machine, so structs go as they lie in memory. */
+ * and an intake_info. Before them, where it may, a head that offers to share the work: it is answered with an int32_t, the number of
+ * shares. Both sides are one program on one machine, so structs go as they lie in memory. */
 #ifndef INTAKE_DECODER_WIRE_H
 #define INTAKE_DECODER_WIRE_H
 
 #include <stdint.h>
 
-enum { INTAKE_SAYS_FRAME = 1, INTAKE_SAYS_END = 2 };
+enum { INTAKE_SAYS_FRAME = 1, INTAKE_SAYS_END = 2, INTAKE_SAYS_SHARES = 3 };
 
 typedef struct intake_head {
     int32_t says;
     int32_t width, height; /* of a frame: [height][width][3] bytes of RGB follow */
-    int32_t n_chosen;      /* frames that come, this one among them; 0 = not known */
+    int32_t n_chosen;      /* frames that come, this one among them; 0 = not known. Of an offer: into how many shares */
     double time_s;
 } intake_head;
 

@@ -63,8 +63,9 @@ static sac_status start_thread(serve_server *s, void *(*run)(void *), sac_error 
 }
 
 static sac_status start_threads(serve_server *s, sac_error *err) {
+    int n_decoders = serve_n_decoders();
     for (int i = 0; i < SERVE_N_PARSERS; i++) SAC_TRY(start_thread(s, serve_parse_run, err));
-    for (int i = 0; i < SERVE_N_DECODERS; i++) SAC_TRY(start_thread(s, serve_decode_run, err));
+    for (int i = 0; i < n_decoders; i++) SAC_TRY(start_thread(s, serve_decode_run, err));
     SAC_TRY(start_thread(s, serve_scheduler_run, err));
     return start_thread(s, serve_watch_run, err);
 }

@@ -5,6 +5,7 @@
 #include "intake_decoder.h"
 #include "intake_media.h"
 #include "intake_wire.h"
+#include "prepared.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -13,12 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PICTURE "samples/picture0000.png"
-#define VIDEO   "samples/video0000_16.mp4"
+#define PICTURE    "samples/picture0000.png"
+#define VIDEO      "samples/video0000_16.mp4"
+#define LONG_VIDEO "samples/video0002_256.mp4"
 
 /* ---------------------------------------------------------------- a helper that lies */
 
-enum { SIDE = 4, MOST_FRAMES = 3, MOST_PIXELS = 10000, MOST_BYTES = 31000 };
+enum { SIDE = 4, MOST_FRAMES = 3, MOST_PIXELS = 10000, MOST_BYTES = 31000, MOST_SHARES = 4 };
 
 static void say(int fd, const void *data, size_t n) {
     if (send(fd, data, n, MSG_NOSIGNAL) != (ssize_t)n) _exit(1);
@@ -131,6 +133,35 @@ static void hangs(int fd) {
     say_frame(fd, SIDE, SIDE, 0);
     (void)!read(fd, &end, 1); /* until nobody listens any more */
 }
+static void offer(int fd, int n) {
+    say(fd, &(intake_head){.says = INTAKE_SAYS_SHARES, .n_chosen = n}, sizeof(intake_head));
+}
+static void offers_unasked(int fd) {
+    offer(fd, 2);
+    only_frame(fd, SIDE, SIDE, 0);
+}
+static void offers_too_many(int fd) {
+    offer(fd, MOST_SHARES + 1);
+    only_frame(fd, SIDE, SIDE, 0);
+}
+static void offers_none(int fd) {
+    offer(fd, 0);
+    only_frame(fd, SIDE, SIDE, 0);
+}
+static void offers_twice(int fd) {
+    offer(fd, 2);
+    offer(fd, 2);
+    only_frame(fd, SIDE, SIDE, 0);
+}
+static void offers_late(int fd) {
+    say_frame(fd, SIDE, SIDE, 0);
+    offer(fd, 2);
+    say_end(fd, (intake_info){.n_frames = 1});
+}
+static void replaced_less_than_none(int fd) {
+    say_frame(fd, SIDE, SIDE, 0);
+    say_end(fd, (intake_info){.n_frames = 1, .n_replaced = -1});
+}
 /* Not refused: */
 static void endless_rule(int fd) {
     say_text(fd, SAC_OK);
@@ -177,12 +208,18 @@ static const struct {
     LIE(breaks_the_device),
     LIE(fails_unheard_of),
     LIE(hangs),
+    LIE(offers_unasked),
+    LIE(offers_too_many),
+    LIE(offers_none),
+    LIE(offers_twice),
+    LIE(offers_late),
+    LIE(replaced_less_than_none),
     LIE(endless_rule),
     LIE(endless_error),
     LIE(dies_once),
 #undef LIE
 };
-enum { N_LIES = 21, N_ALL = sizeof lies / sizeof *lies };
+enum { N_LIES = 27, N_ALL = sizeof lies / sizeof *lies };
 
 static int receive_socket(int fd) {
     union {
@@ -276,6 +313,7 @@ static void no_lie_is_believed(void **state) {
         intake_task task = usual_task();
         if (!strcmp(lies[i].name, "hangs")) task.seconds = 0;
         if (!strcmp(lies[i].name, "too_many_bytes")) task.max_pixels = 0;
+        if (strcmp(lies[i].name, "offers_unasked")) task.max_shares = MOST_SHARES;
         setenv("LIE", lies[i].name, 1);
         sac_status st = decode(&task, PICTURE, NULL, &t, &info, &crashed, &err);
         if (st != SAC_BAD_FILE || !crashed || !strstr(err.text, "decoding it failed"))
@@ -435,6 +473,67 @@ static void frames_are_prepared_as_they_come(void **state) {
     sac_model_free(model);
 }
 
+typedef struct progress {
+    int64_t n, n_wrong;
+} progress;
+
+static void on_progress(void *ctx, int64_t n_done, int64_t n_chosen) {
+    progress *p = ctx;
+    p->n_wrong += n_done != p->n + 1 || n_chosen != 200;
+    p->n = n_done;
+}
+
+static bool same_frame(const sac_prepared *a, const sac_prepared *b) {
+    return a->n_bytes == b->n_bytes && !memcmp(&a->digest, &b->digest, sizeof a->digest);
+}
+
+/* Several children give the frames and times of one, in order; all spare ones come back. */
+static void parts_are_decoded_side_by_side(void **state) {
+    (void)state;
+    sac_model *model;
+    intake_decoder *d;
+    intake_media one, many;
+    bool crashed;
+    sac_error err;
+    intake_task task = honest_task(true);
+    task.max_frames = 200;
+    assert_ok(sac_model_open(&model, "models/demo", NULL, &err), err);
+    assert_ok(intake_decoder_open(&d, &err), err);
+    int fd = open(LONG_VIDEO, O_RDONLY | O_CLOEXEC);
+    progress told = {0};
+    intake_use use = {.model = model, .max_bytes = 1 << 28, .progress = on_progress, .ctx = &told};
+    assert_ok(intake_media_open(&one, d, &task, &use, fd, NULL, &crashed, &err), err);
+    assert_int_equal(one.info.n_frames, 200);
+    for (int n_spare = -1; n_spare < 9; n_spare += 2) {
+        atomic_int spare = n_spare;
+        use.n_spare = &spare;
+        told = (progress){0};
+        assert_ok(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), err);
+        assert_int_equal(atomic_load(&spare), n_spare);
+        assert_int_equal(many.info.n_frames, 200);
+        assert_string_equal(many.info.rule, one.info.rule);
+        assert_int_equal(many.n_bytes, one.n_bytes);
+        assert_int_equal(told.n, 200);
+        assert_int_equal(told.n_wrong, 0);
+        assert_memory_equal(many.times, one.times, 200 * sizeof *one.times);
+        for (int i = 0; i < 200; i++) assert_true(same_frame(many.frames[i], one.frames[i]));
+        intake_media_free(&many);
+    }
+    atomic_int spare = 4;
+    use.n_spare = &spare;
+    use.max_bytes = one.n_bytes - 1; /* all parts together */
+    assert_int_equal(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), SAC_TOO_LONG);
+    assert_int_equal(atomic_load(&spare), 4);
+    assert_null(many.frames);
+    atomic_bool cancelled = true;
+    assert_int_equal(intake_media_open(&many, d, &task, &use, fd, &cancelled, &crashed, &err), SAC_CANCELLED);
+    assert_int_equal(atomic_load(&spare), 4);
+    intake_media_free(&one);
+    close(fd);
+    intake_decoder_close(d);
+    sac_model_free(model);
+}
+
 /* Else a program whose main knows no helper would start itself again and again. */
 static void a_helper_starts_no_helper(void **state) {
     (void)state;
@@ -458,6 +557,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_picture_arrives_whole),
         cmocka_unit_test(a_video_arrives_frame_by_frame),
         cmocka_unit_test(frames_are_prepared_as_they_come),
+        cmocka_unit_test(parts_are_decoded_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,78 @@ static void frames_one_at_a_time(void **state) {
     }
 }
 
+/* Each part of a plan read by itself, by another reader: together the frames of one pass. */
+static void check_parts(const char *path, int num_frames, int n_most) {
+    sac_video *video, *reader;
+    sac_error err = {0};
+    assert_ok(sac_video_open(&video, path, NULL, &err), err);
+    sac_frame_request request = {.has_num_frames = num_frames > 0, .num_frames = num_frames};
+    sac_frame_plan plan;
+    static frame_list whole, part;
+    int64_t starts[17];
+    whole.n = 0;
+    assert_ok(sac_video_plan(video, &request, &plan, &err), err);
+    assert_ok(sac_video_read(video, &plan, SAC_ROTATE_AUTO, collect, &whole, NULL, &err), err);
+    int n = sac_video_share(video, &plan, n_most, starts);
+    assert_in_range(n, 1, n_most < 1 ? 1 : n_most);
+    assert_int_equal(starts[0], 0);
+    assert_int_equal(starts[n], plan.n_frames);
+    for (int k = 0; k < n; k++) {
+        sac_frame_plan mine = plan;
+        sac_video_read_stats stats;
+        mine.index += starts[k];
+        mine.time_s += starts[k];
+        mine.n_frames = starts[k + 1] - starts[k];
+        assert_true(mine.n_frames > 0);
+        part.n = 0;
+        assert_ok(sac_video_open(&reader, path, NULL, &err), err);
+        assert_ok(sac_video_read(reader, &mine, SAC_ROTATE_AUTO, collect, &part, &stats, &err), err);
+        if (n > 1) assert_int_equal(stats.n_replaced, 0);
+        for (int i = 0; i < part.n; i++) {
+            const sac_image *a = &part.frames[i], *b = &whole.frames[starts[k] + i];
+            assert_true(part.time_s[i] == whole.time_s[starts[k] + i]);
+            assert_memory_equal(a->rgb, b->rgb, (size_t)b->width * (size_t)b->height * 3);
+        }
+        free_frames(&part);
+        sac_video_free(reader);
+    }
+    free_frames(&whole);
+    sac_frame_plan_free(&plan);
+    sac_video_free(video);
+}
+
+static void parts_are_the_whole(void **state) {
+    (void)state;
+    for (int n_most = 1; n_most <= 16; n_most *= 2) {
+        check_parts("samples/video0002_256.mp4", 128, n_most);
+        check_parts("samples/video0001_64.mp4", 0, n_most);
+        check_parts(GOLDEN "open_gop.ts", 0, n_most);
+        check_parts(GOLDEN "bframes.mp4", 0, n_most);
+        check_parts(GOLDEN "vfr.mkv", 0, n_most);
+    }
+}
+
+/* Parts are cut where decoding starts anyway, and are no shorter than pays. */
+static void parts_are_even(void **state) {
+    (void)state;
+    sac_video *video;
+    sac_error err = {0};
+    assert_ok(sac_video_open(&video, "samples/video0002_256.mp4", NULL, &err), err);
+    sac_frame_request request = {0};
+    sac_frame_plan plan;
+    int64_t starts[17];
+    assert_ok(sac_video_plan(video, &request, &plan, &err), err);
+    assert_int_equal(sac_video_share(video, &plan, 16, starts), 256 / SAC_VIDEO_SHARE_FRAMES);
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(sac_video_key_of(video, plan.index[starts[k]]), starts[k]);
+        assert_in_range(starts[k + 1] - starts[k], 30, 72);
+    }
+    assert_int_equal(sac_video_share(video, &plan, 2, starts), 2);
+    assert_in_range(starts[1], 118, 140);
+    sac_frame_plan_free(&plan);
+    sac_video_free(video);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_one_at_a_time),
@@ -273,6 +345,8 @@ int main(void) {
         cmocka_unit_test(turned_upright),
         cmocka_unit_test(bytes_equal_file),
         cmocka_unit_test(callback_stops),
+        cmocka_unit_test(parts_are_the_whole),
+        cmocka_unit_test(parts_are_even),
     };
 #ifndef SAC_VIDEO
     (void)load_golden, (void)free_golden, (void)tests;

@@ -303,6 +303,12 @@ sac_status sac_video_plan(const sac_video *v, const sac_frame_request *request, 
     return SAC_OK;
 }
 
+int64_t sac_video_key_of(const sac_video *v, int64_t index) {
+    if (v->by_count) return -1;
+    int64_t key = sac_frame_table_key_for(&v->table, v->table.pts[index]);
+    return key < 0 ? -1 : sac_frame_table_rank(&v->table, v->table.keys[key].pts);
+}
+
 /* ---- reading ---- */
 
 /* For the decoder: is this one of the chosen frames? */

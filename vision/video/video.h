@@ -70,6 +70,16 @@ const sac_video_info *sac_video_get_info(const sac_video *video);
 sac_status sac_video_plan(const sac_video *video, const sac_frame_request *request, sac_frame_plan *plan,
                           sac_error *err);
 
+/* The number of the frame at which decoding starts for frame `index`; -1 = only at the first, where frames can only be counted. */
+int64_t sac_video_key_of(const sac_video *video, int64_t index);
+
+enum { SAC_VIDEO_SHARE_FRAMES = 48 }; /* fewer are decoded faster than another reader is opened */
+
+/* Cuts a plan into parts that readers of the same file may decode side by side, at frames where decoding starts anyway:
+ * places starts[k] to starts[k + 1] of the plan are part k. All decode about as many frames, SAC_VIDEO_SHARE_FRAMES and
+ * more. How many parts there are: 1 to n_most; starts has room for n_most + 1. The same file and plan give the same parts. */
+int sac_video_share(const sac_video *video, const sac_frame_plan *plan, int n_most, int64_t *starts);
+
 typedef struct sac_video_read_stats {
     int64_t n_decoded;  /* frames that left the decoder */
     int64_t n_seeks;    /* jumps to a key frame */

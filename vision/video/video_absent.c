@@ -49,6 +49,11 @@ sac_status sac_video_plan(const sac_video *video, const sac_frame_request *reque
     return absent(err);
 }
 
+int64_t sac_video_key_of(const sac_video *video, int64_t index) {
+    (void)video, (void)index;
+    return -1;
+}
+
 sac_status sac_video_begin(sac_video *video, const sac_frame_plan *plan, sac_rotate rotate, sac_error *err) {
     (void)video, (void)plan, (void)rotate;
     return absent(err);

@@ -29,6 +29,7 @@ struct serve_media {
 struct serve_media_store {
     serve_server *server;
     intake_decoder *decoder;
+    atomic_int n_spare; /* children that may be started beside those of each thread that decodes */
     pthread_mutex_t lock;
     pthread_cond_t freed;
     serve_media *newest, *oldest;
@@ -41,6 +42,7 @@ sac_status serve_media_store_open(serve_media_store **out, serve_server *s, sac_
     serve_media_store *store = *out = calloc(1, sizeof *store);
     if (!store) return sac_fail(err, SAC_NO_MEMORY, "no memory for media");
     store->server = s;
+    atomic_init(&store->n_spare, serve_n_decoders());
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->freed, NULL);
     return intake_decoder_open(&store->decoder, err);
@@ -255,7 +257,8 @@ static serve_media *decode(serve_job *j, int64_t medium, const serve_source *sou
                       .is_frame = is_frame,
                       .max_bytes = s->config->max_decoded_bytes / 2,
                       .progress = is_frame ? NULL : on_frame, /* frames sent one by one: each is a file */
-                      .ctx = &told};
+                      .ctx = &told,
+                      .n_spare = &s->media->n_spare};
     intake_media prepared;
     bool crashed;
     sac_error err;

@@ -1,8 +1,10 @@
 #include "state.h"
 #include "clock.h"
+#include "cpu_quota.h"
 
 #include <math.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Of requests under way, so that one client cannot fill the queue for all. */
 static size_t most_of_a_client(const serve_server *s, size_t most) {
@@ -45,9 +47,11 @@ int serve_server_retry_after(const serve_server *s, size_t n_own) {
 }
 
 /* whose: "" or " of yours". */
-static bool refuse_full(const serve_server *s, size_t n_own, serve_problem *p, const char *code, const char *whose) {
+static bool refuse_full(const serve_server *s, size_t n_own, serve_problem *p, const char *code,
+                        const char *whose) {
     const int wait = serve_server_retry_after(s, n_own);
-    serve_refuse(p, 429, NULL, code, "%zu requests%s are under way already: try again in %d s", n_own, whose, wait);
+    serve_refuse(p, 429, NULL, code, "%zu requests%s are under way already: try again in %d s", n_own, whose,
+                 wait);
     p->retry_after_s = wait;
     return false;
 }
@@ -95,6 +99,15 @@ void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *pr
     pthread_cond_broadcast(&s->stirred);
     pthread_mutex_unlock(&s->lock);
     serve_job_release(j);
+}
+
+int serve_n_decoders(void) {
+    const int64_t room =
+        (int64_t)4 << 30; /* of the machine's memory: a child may take 1.5 GiB and its file */
+    int64_t n = sac_usable_processors(),
+            fit = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / room;
+    if (n > fit) n = fit;
+    return n < 2 ? 2 : n < SERVE_MOST_DECODERS ? (int)n : SERVE_MOST_DECODERS;
 }
 
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config) {

@@ -26,7 +26,11 @@ typedef struct serve_asker {
 } serve_asker;
 
 /* Requests that name media wait for those of others, and never those without. */
-enum { SERVE_N_PARSERS = 2, SERVE_N_DECODERS = 2 };
+enum { SERVE_N_PARSERS = 2, SERVE_MOST_DECODERS = 16 };
+
+/* Threads that get and decode media, and children that decode for all of them: one for each processor and each 4 GiB of the
+ * machine's memory, at least 2 and at most SERVE_MOST_DECODERS. */
+int serve_n_decoders(void);
 
 struct serve_server {
     const sac_model *model;
@@ -68,7 +72,7 @@ struct serve_server {
     serve_connection *connections;
     size_t n_connections; /* of those that are to stay */
 
-    pthread_t threads[SERVE_N_PARSERS + SERVE_N_DECODERS + 2]; /* and the scheduler's and the watch's */
+    pthread_t threads[SERVE_N_PARSERS + SERVE_MOST_DECODERS + 2]; /* and the scheduler's and the watch's */
     int n_threads;                                             /* of those that were started */
 };
 
