@@ -315,6 +315,7 @@ typedef struct sac_video_options {
     int max_frames;     /* never more than this; 0 = what the context holds */
     int64_t max_pixels; /* of all frames together, as the tower sees them; 0 = not asked */
     bool no_rotate;     /* ignore rotation metadata */
+    bool key_frames; /* each frame chosen gives way to the key frame before it, each taken once: little is decoded */
     double
         skip_s; /* of a video longer than max_frames at fps and twice this, so many seconds at both ends are left
                            out, and fps counts frames to the nearest number (SmolVLM); 0 = none */

@@ -54,7 +54,7 @@ class SessionConfig(c.Structure):
 
 class VideoOptions(c.Structure):
     _fields_ = [("fps", c_double), ("num_frames", c_int), ("max_frames", c_int), ("max_pixels", c_int64),
-                ("no_rotate", c_bool), ("skip_s", c_double), ("pace", c_int), ("most_s", c_double)]
+                ("no_rotate", c_bool), ("key_frames", c_bool), ("skip_s", c_double), ("pace", c_int), ("most_s", c_double)]
 
 
 class Frame(c.Structure):

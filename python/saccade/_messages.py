@@ -38,6 +38,7 @@ class Video:
     num_frames: int = 0
     max_frames: int = 0
     max_pixels: int = 0
+    key_frames: bool = False
     times: Sequence[float] | None = None
 
 
@@ -120,7 +121,8 @@ class Conversation:
 
     def _video(self, video: Video) -> _abi.Part:
         options = _abi.VideoOptions(
-            fps=video.fps, num_frames=video.num_frames, max_frames=video.max_frames, max_pixels=video.max_pixels
+            fps=video.fps, num_frames=video.num_frames, max_frames=video.max_frames, max_pixels=video.max_pixels,
+            key_frames=video.key_frames
         )
         part = self._file(_abi.PART_VIDEO, video.source)
         if part is not None and video.times is not None:

@@ -119,6 +119,7 @@ static sac_status frame_request(const sac_session *s, const sac_media *m, const 
                              .skip_most = most,
                              .pace = (sac_frame_pace)o->pace,
                              .most_s = o->most_s,
+                             .key_frames = o->key_frames,
                              .has_max_pixels = o->max_pixels != 0,
                              .max_pixels = o->max_pixels,
                              .frame_pixels = (int64_t)frame->tile_w * frame->tile_h};

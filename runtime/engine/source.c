@@ -223,6 +223,7 @@ static sac_status measured_key(const sac_media *m, const sac_frame_request *r, s
         request[9] = (double)r->skip_most;
         request[10] = r->pace;
         request[11] = r->most_s;
+        request[12] = r->key_frames;
     }
     sac_sha256 *h;
     SAC_TRY(sac_sha256_open(&h, NULL));

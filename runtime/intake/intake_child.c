@@ -203,6 +203,7 @@ static sac_frame_request frame_request(const intake_task *t) {
                                .skip_most = v->max_frames,
                                .pace = (sac_frame_pace)v->pace,
                                .most_s = v->most_s,
+                               .key_frames = v->key_frames,
                                .has_max_pixels = v->max_pixels != 0,
                                .max_pixels = v->max_pixels,
                                .frame_pixels = t->frame_pixels};

@@ -45,6 +45,8 @@ refused(ValueError, "[height][width][3]", lambda: session.ask(text, [Array((40, 
 frames = session.ask(text, videos=[saccade.Video(Array((4, 20, 20, 3)), times=[0, 1, 2.5, 3])]).n_visual_tokens
 assert frames == session.ask(text, videos=[[picture] * 4]).n_visual_tokens
 assert session.ask(text, videos=[saccade.Video(video, num_frames=4)]).n_visual_tokens == frames
+keys = session.ask(text, videos=[saccade.Video(video, num_frames=4, key_frames=True)]).n_visual_tokens
+assert 0 < keys < frames
 
 stream = session.stream([{"role": "user", "content": [saccade.Image(data), "Describe the image."]}])
 pieces = [next(stream), next(stream)]

@@ -138,6 +138,13 @@ class Json(Case):
         self.assertEqual(out["settings"]["video"]["num_frames"], 4)
         self.assertEqual(media["tokens"], 4 * (media["tokens"] // 4))
 
+    def test_key_frames(self):
+        [media] = self.ask("--video", "samples/video0002_256.mp4", "--num-frames", "6", "--key-frames", "What is shown?")["media"]
+        self.assertEqual(media["timestamps"], [0, 39, 89, 149, 203, 250])
+        self.assertEqual(media["rule"], "6 of 256 frames by num_frames 6: 6 key frames")
+        [media] = self.ask("--video", "samples/video0000_16.mp4", "--key-frames", "What is shown?")["media"]
+        self.assertEqual(media["timestamps"], [0, 6])
+
     def test_frames_of_a_list_keep_their_times(self):
         lines = ["# frame and time", ""]
         for i in range(3):

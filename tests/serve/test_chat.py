@@ -78,6 +78,10 @@ class Chat(Case):
 
     def test_frames_of_a_video_are_chosen(self):
         row = sample(video=True)
+        reply = self.server.chat(ask(row), media_io_kwargs={"video": {"num_frames": 4, "key_frames": True}}).json
+        self.assertRegex(reply["usage"]["media"][0]["rule"], r": \d key frames$")
+        reply = self.server.chat(ask(row), media_io_kwargs={"video": {"key_frames": 1}})
+        self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "key_frames"))
         reply = self.server.chat(ask(row), media_io_kwargs={"video": {"num_frames": 4}}).json
         self.assertEqual(reply["usage"]["frames"], 4)
         reply = self.server.chat(ask(row), mm_processor_kwargs={"max_pixels": 112 * 112 * 3}).json

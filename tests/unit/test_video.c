@@ -315,6 +315,34 @@ static void parts_are_the_whole(void **state) {
     }
 }
 
+/* Key frames in the place of the frames behind them: nothing else is decoded, and none comes twice. */
+static void key_frames_alone(void **state) {
+    (void)state;
+    sac_video *video;
+    sac_error err = {0};
+    assert_ok(sac_video_open(&video, "samples/video0002_256.mp4", NULL, &err), err);
+    for (int n_asked = 1; n_asked <= 256; n_asked *= 2) {
+        sac_frame_request request = {.has_num_frames = true, .num_frames = n_asked, .key_frames = true};
+        sac_frame_plan plan;
+        sac_video_read_stats stats;
+        static frame_list list;
+        list.n = 0;
+        assert_ok(sac_video_plan(video, &request, &plan, &err), err);
+        assert_in_range(plan.n_frames, 1, n_asked < 33 ? n_asked : 33);
+        assert_non_null(strstr(plan.text, "key frames"));
+        for (int64_t i = 0; i < plan.n_frames; i++) {
+            assert_int_equal(sac_video_key_of(video, plan.index[i]), plan.index[i]);
+            assert_true(i == 0 || plan.index[i] > plan.index[i - 1]);
+        }
+        if (n_asked == 256) assert_int_equal(plan.n_frames, sac_video_get_info(video)->n_key_frames);
+        assert_ok(sac_video_read(video, &plan, SAC_ROTATE_AUTO, collect, &list, &stats, &err), err);
+        assert_true(stats.n_replaced == 0 && list.n == plan.n_frames);
+        free_frames(&list);
+        sac_frame_plan_free(&plan);
+    }
+    sac_video_free(video);
+}
+
 /* Parts are cut where decoding starts anyway, and are no shorter than pays. */
 static void parts_are_even(void **state) {
     (void)state;
@@ -347,6 +375,7 @@ int main(void) {
         cmocka_unit_test(callback_stops),
         cmocka_unit_test(parts_are_the_whole),
         cmocka_unit_test(parts_are_even),
+        cmocka_unit_test(key_frames_alone),
     };
 #ifndef SAC_VIDEO
     (void)load_golden, (void)free_golden, (void)tests;

@@ -49,6 +49,7 @@ typedef struct sac_frame_request {
     int64_t skip_most;
     sac_frame_pace pace;
     double most_s; /* of SAC_PACE_SECONDS: a longer video gets no more frames than one of so many seconds */
+    bool key_frames; /* each frame chosen gives way to the key frame before it, each taken once; for sac_video_plan */
     int64_t max_pixels; /* of all chosen frames together */
     int64_t
         frame_pixels; /* what one frame costs of max_pixels, after the model's resize; 0 = as in the source */

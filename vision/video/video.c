@@ -294,10 +294,33 @@ void sac_video_free(sac_video *v) {
     return_freed_memory();
 }
 
+/* Key frames in the place of the frames behind them. */
+static sac_status take_key_frames(const sac_video *v, sac_frame_plan *plan, sac_error *err) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < plan->n_frames; i++) {
+        int64_t key = sac_video_key_of(v, plan->index[i]);
+        if (key < 0)
+            return sac_fail(err, SAC_UNSUPPORTED,
+                            "key_frames: decoding this video can only start at its first frame");
+        if (n == 0 || key > plan->index[n - 1]) plan->index[n++] = key;
+    }
+    plan->n_frames = n;
+    for (int64_t i = 0; i < n; i++)
+        plan->time_s[i] = plan->source_fps > 0 ? (double)plan->index[i] / plan->source_fps : 0;
+    size_t used = strlen(plan->text);
+    snprintf(plan->text + used, sizeof plan->text - used, ": %" PRId64 " key frames", n);
+    return SAC_OK;
+}
+
 sac_status sac_video_plan(const sac_video *v, const sac_frame_request *request, sac_frame_plan *plan,
                           sac_error *err) {
     sac_sampling_source source = {v->info.n_frames, v->info.fps, (int64_t)v->info.width * v->info.height};
     SAC_TRY(sac_sampling_plan(plan, request, &source, err));
+    sac_status st = request->key_frames ? take_key_frames(v, plan, err) : SAC_OK;
+    if (st != SAC_OK) {
+        sac_frame_plan_free(plan);
+        return st;
+    }
     for (int64_t i = 0; i < plan->n_frames && v->has_times; i++)
         plan->time_s[i] = sac_libav_input_seconds(v->input, v->table.pts[plan->index[i]]);
     return SAC_OK;

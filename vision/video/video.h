@@ -66,7 +66,8 @@ sac_status sac_video_open_bytes(sac_video **out, const uint8_t *bytes, size_t n_
 void sac_video_free(sac_video *video); /* NULL is fine */
 const sac_video_info *sac_video_get_info(const sac_video *video);
 
-/* Which frames, and when they are shown; see sampling.h. */
+/* Which frames, and when they are shown; see sampling.h. UNSUPPORTED where request->key_frames is asked of a video whose frames can
+ * only be counted. */
 sac_status sac_video_plan(const sac_video *video, const sac_frame_request *request, sac_frame_plan *plan,
                           sac_error *err);
 

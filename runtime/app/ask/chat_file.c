@@ -77,6 +77,7 @@ static json_t *sampling_as_json(const sac_video_options *v) {
     if (v->max_frames) bad |= json_object_set_new(o, "max-frames", json_integer(v->max_frames));
     if (v->max_pixels) bad |= json_object_set_new(o, "max-pixels", json_integer(v->max_pixels));
     if (v->no_rotate) bad |= json_object_set_new(o, "no-rotate", json_true());
+    if (v->key_frames) bad |= json_object_set_new(o, "key-frames", json_true());
     if (!bad) return o;
     json_decref(o);
     return NULL;
@@ -210,7 +211,7 @@ static sac_status only_keys(const json_t *o, const char *const *keys, sac_error 
 }
 
 static sac_status read_sampling(const json_t *part, settings *s, sac_error *err) {
-    static const char *const keys[] = {"fps", "num-frames", "max-frames", "max-pixels", "no-rotate", NULL};
+    static const char *const keys[] = {"fps", "num-frames", "max-frames", "max-pixels", "no-rotate", "key-frames", NULL};
     const json_t *o = NULL;
     SAC_TRY(sac_json_get_object(part, "sampling", &o, err));
     if (!o) return SAC_OK;

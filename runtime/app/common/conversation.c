@@ -40,7 +40,8 @@ static sac_video_options video_options(const settings *s) {
                                .num_frames = (int)s->num_frames,
                                .max_frames = (int)s->max_frames,
                                .max_pixels = s->max_pixels,
-                               .no_rotate = s->no_rotate};
+                               .no_rotate = s->no_rotate,
+                               .key_frames = s->key_frames};
 }
 
 sac_status conversation_add_media(conversation *c, const media_item *item, const settings *s,

@@ -137,6 +137,7 @@ static json_t *video_settings(const settings *s) {
     set_int(&b, "max_frames", s->max_frames);
     set_int(&b, "max_pixels", s->max_pixels);
     set(&b, "no_rotate", json_boolean(s->no_rotate));
+    if (s->key_frames) set(&b, "key_frames", json_true());
     return end(&b);
 }
 

@@ -83,6 +83,7 @@ typedef struct settings {
     int64_t num_frames, max_frames, max_pixels;
     int64_t image_min_pixels, image_max_pixels;
     bool no_rotate;
+    bool key_frames;
     int64_t max_tokens, top_k;
     double temperature, top_p, min_p, repetition_penalty;
     uint64_t seed;

@@ -117,6 +117,8 @@ const setting settings_table[] = {
      "of all frames together, as the model sees them"},
     {"no-rotate", 0, "video", false, SETTING_FLAG, offsetof(settings, no_rotate), COMMAND_ALL, 0, 0, NULL,
      "ignore the rotation that the video's metadata asks for"},
+    {"key-frames", 0, "video", false, SETTING_FLAG, offsetof(settings, key_frames), COMMAND_ALL, 0, 0, NULL,
+     "take the key frame before each chosen frame, each once: little of a long video is decoded"},
 
     {"max-tokens", 'n', "sampling", false, SETTING_INT, offsetof(settings, max_tokens), GIVE_ANSWERS, 0,
      INT_MAX, "N", "length of the answer at most; 0 = to the end of the context (512)"},

@@ -81,6 +81,9 @@ static sac_status read_stretch(frames *f, const char *path, double start_s, doub
         .fps = s->fps, .num_frames = (int)s->num_frames, .max_frames = (int)s->max_frames};
     sac_video_options o = sac_model_video_options(model, asked);
     sac_video *video;
+    if (s->key_frames)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "key_frames: frames of this set's stretches are chosen by its own rule");
     SAC_TRY(sac_video_open(&video, path, NULL, err));
     const sac_video_info *info = sac_video_get_info(video);
     double fps = info->fps > 0 ? info->fps : 1;

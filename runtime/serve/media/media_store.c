@@ -198,7 +198,8 @@ static void make_key(uint8_t key[32], const serve_source *source, const intake_t
     sac_sha256 *h;
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
-    int64_t how[] = {t->is_video, is_frame, t->video.no_rotate, t->video.num_frames, t->video.max_pixels};
+    int64_t how[] = {t->is_video,         is_frame,           t->video.no_rotate, t->video.key_frames,
+                     t->video.num_frames, t->video.max_pixels};
     const double at[] = {t->video.fps, t->video.skip_s, t->video.max_frames, t->video.pace, t->video.most_s};
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);

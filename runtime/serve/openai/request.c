@@ -213,6 +213,7 @@ static bool parse_video(serve_request *r, serve_problem *p) {
         if (!serve_field_real(places[i], "fps", -1, 1000, &r->video.fps, p)) return false;
         if (!serve_field_int(places[i], "max_pixels", 1, (int64_t)1 << 40, &r->video.max_pixels, p))
             return false;
+        if (!serve_field_bool(places[i], "key_frames", &r->video.key_frames, p)) return false;
     }
     if (image && !serve_field_int(image, "max_pixels", 1, (int64_t)1 << 40, &r->image_max_pixels, p))
         return false;
