@@ -11,9 +11,10 @@ import random
 import shutil
 import subprocess
 import sys
+import unittest
 
 import eval_oracle
-from cli import ROOT, Case, main, saccade, write_png
+from cli import ROOT, SACCADE, Case, main, saccade, write_png
 from eval_samples import VIDEOS, choice, lines, sets, table
 
 ODD = [
@@ -59,6 +60,8 @@ ODD = [
 
 
 class SetsCase(Case):
+    rows = 3  # of a set
+
     def write(self, name, files):
         folder = self.path("set_" + name)
         for file, text in files.items():
@@ -68,7 +71,7 @@ class SetsCase(Case):
         return folder if sum("/" not in f and f != "subset_answers.json" for f in files) > 1 else os.path.join(folder, next(iter(files)))
 
     def run_set(self, name, *options, code=0):
-        files, media, n, dimensions = sets()[name]
+        files, media, n, dimensions = sets(self.rows)[name]
         path = self.write(name, files)
         run = saccade("eval", path, *(["--videos", media] if media else []), "--threads", "1", *options)
         self.assertEqual(run.returncode, code, run.stderr)
@@ -117,6 +120,19 @@ class WholeWay(SetsCase):
             with self.subTest(name):
                 scores, rows, _ = self.check(name)
                 self.assertTrue(all(r["visual_tokens"] > 0 for r in rows))
+
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(SACCADE), "libsaccade.so")), "in the build with the shared library")
+    def test_twenty_of_each(self):
+        """Twenty questions or more of every benchmark, whole way through; what was answered scores the same once more."""
+        self.rows = 20
+        n = 0
+        for name in sets():
+            with self.subTest(name):
+                scores, rows, _ = self.check(name)
+                self.assertGreaterEqual(len(rows), 20)
+                self.assertTrue(all(r["completion_tokens"] > 0 for r in rows))
+                n += len(rows)
+        print(f"{n} questions of {len(sets())} benchmarks")
 
     def test_longvideobench_has_subtitles_between_frames(self):
         scores, rows, _ = self.check("longvideobench")
