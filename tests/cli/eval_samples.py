@@ -127,7 +127,7 @@ def sets(rows=3):
             {
                 "val.csv": table(
                     [
-                        dict(video=v, frame_count=9, width=112, height=112, question='what, "then"?', answer=i, qid=i, type=t, **five)
+                        dict(video=v, frame_count=9, width=112, height=112, question='what, "then"?', answer=i % 5, qid=i, type=t, **five)
                         for i, (v, t) in enumerate(zip(videos, ("CW", "TN", "DO") * 7))
                     ],
                     ",",

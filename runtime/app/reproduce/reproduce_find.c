@@ -1,9 +1,9 @@
+#define _GNU_SOURCE
 #include "reproduce_find.h"
 #include "installed.h"
 #include "status.h"
 
 #include <dirent.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void list_papers(char *text, size_t room, const char *folder) {
 }
 
 sac_status reproduce_find(char *path, size_t room, const char *word, size_t n, sac_error *err) {
-    char own[PATH_MAX], papers[200];
+    char own[4096], papers[200];
     int shown = n < 80 ? (int)n : 80;
     if (is_yaml(word, n)) {
         if (n >= room) return sac_fail(err, SAC_NOT_FOUND, "%.*s...: a path that long names no file", shown, word);
@@ -44,11 +44,11 @@ sac_status reproduce_find(char *path, size_t room, const char *word, size_t n, s
     }
     const char *folder = installed_find(own, sizeof own, "reproduce", SAC_REPRODUCE_DIR);
     if (!folder)
-        return sac_fail(err, SAC_NOT_FOUND, "%.*s: the papers' tables are not installed here (share/saccade/reproduce); FILE.yaml:TABLE names a file",
-                        shown, word);
+        return sac_fail(err, SAC_NOT_FOUND,
+                        "%.*s: the papers' tables (share/saccade/reproduce) are not installed here; FILE.yaml:TABLE names a file", shown, word);
     int m = snprintf(path, room, "%s/%.*s.yaml", folder, shown, word);
     if (n == (size_t)shown && m > 0 && (size_t)m < room && !memchr(word, '/', n) && access(path, R_OK) == 0) return SAC_OK;
     list_papers(papers, sizeof papers, folder);
-    return sac_fail(err, SAC_NOT_FOUND, "%.*s: no such paper here (there are %s); zipvl:table2, or FILE.yaml:TABLE is expected", shown, word,
-                    papers);
+    return sac_fail(err, SAC_NOT_FOUND, "%.*s: no such paper here (there are %s); zipvl:table2, or FILE.yaml:TABLE is expected",
+                    shown, word, papers);
 }
