@@ -139,6 +139,15 @@ class WholeWay(SetsCase):
         self.assertEqual((scores["unscored"], scores["all"]["questions"]), (1, 2))  # correct_choice -1: a test split
         alone, between, _ = rows
         self.assertGreater(between["visual_tokens"], alone["visual_tokens"] / alone["frames"])
+        # subtitles that come, change or go between two runs: half of the answers would have been given without them
+        path, out = self.path("set_longvideobench/lvb_val.json"), self.path("longvideobench")
+        files = [self.path(f"set_longvideobench/subtitles/{VIDEOS[i]}_en.json") for i in (0, 1)]
+        shutil.copy(files[1], files[0])
+        again = saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out)
+        self.assertRegex(again.stderr, r"set\.subtitles is "[0-9a-f]{16}" there and "[0-9a-f]{16}" now")
+        self.assertEqual(again.returncode, 78)
+        os.remove(files[0])
+        self.assertEqual(saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out).returncode, 0)
 
     def test_egoschema_has_answers_beside(self):
         run, *_ = self.run_set("egoschema", "--json")
