@@ -144,7 +144,7 @@ class WholeWay(SetsCase):
         files = [self.path(f"set_longvideobench/subtitles/{VIDEOS[i]}_en.json") for i in (0, 1)]
         shutil.copy(files[1], files[0])
         again = saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out)
-        self.assertRegex(again.stderr, r"set\.subtitles is "[0-9a-f]{16}" there and "[0-9a-f]{16}" now")
+        self.assertRegex(again.stderr, r'set\.subtitles is "[0-9a-f]{16}" there and "[0-9a-f]{16}" now')
         self.assertEqual(again.returncode, 78)
         os.remove(files[0])
         self.assertEqual(saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out).returncode, 0)
