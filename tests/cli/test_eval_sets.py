@@ -457,10 +457,14 @@ class Pages(SetsCase):
             self.assertEqual(f.read().count("東" * 30 + "</dd>"), 3 + 3)
 
     def test_a_page_that_cannot_be_written(self):
-        """It takes no answers with it, nor what --out keeps."""
+        """Told before anything is asked; where it is found at the end, it takes no answers with it, nor what --out keeps."""
         rows = [dict(question_id=1, image="picture0000.png", text="Is there a dog?", label="no")]
         out = self.path("out")
-        run = saccade("eval", self.path("pope.jsonl", lines(rows)), "--videos", "samples", "--out", out, "--html", self.path("none/p.html"))
+        asked = "eval", self.path("pope.jsonl", lines(rows)), "--videos", "samples", "--out", out, "--html"
+        self.assert_refused(saccade(*asked, self.path("none/p.html")), 74, "none/p.html.part: cannot be written: No such file")
+        self.assert_refused(saccade(*asked, self.folder), 74, "cannot be written: Is a directory")
+        self.assertFalse(os.path.exists(out))
+        run = saccade(*asked, "/dev/full")
         self.assertEqual(run.returncode, 74)
         self.assertIn("cannot be written", run.stderr)
         self.assertIn("accuracy:", run.stdout)

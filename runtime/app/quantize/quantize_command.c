@@ -67,8 +67,8 @@ static sac_status report(const quantize_run *q, const char *in, double seconds, 
 static sac_status quantize(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 2)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "a model and what to write are expected, found %d words; see 'saccade quantize --help'",
-                        n_words);
+                        "a model and what to write are expected, found %s; see 'saccade quantize --help'",
+                        report_counted(n_words, "word"));
     if (!s->quantize_format)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--format is missing, e.g. --format q4_k_m; see 'saccade quantize --help'");
     quantize_run q = {.s = s, .out = words[1]};
