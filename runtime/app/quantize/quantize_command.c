@@ -1,6 +1,7 @@
 /* quantize_command.c - `saccade quantize`: a model written anew with its language half in fewer bits. */
 #include "commands.h"
 #include "clock.h"
+#include "interrupt.h"
 #include "output.h"
 #include "progress.h"
 #include "quantize.h"
@@ -23,6 +24,8 @@ typedef struct quantize_run {
 static void print_plan(void *ctx, const sac_quantize_plan *plan) {
     quantize_run *q = ctx;
     q->plan = *plan;
+    const char *ending = strrchr(q->out, '.');
+    if (!ending || strcmp(ending, ".gguf") != 0) interrupt_goes_on(); /* a folder's finished files are kept */
     if (q->s->json || q->s->quiet) return;
     printf("%s: %s, %" PRIu64 " bytes (%s)", q->out, q->s->quantize_format, plan->n_bytes,
            report_bytes((double)plan->n_bytes));
