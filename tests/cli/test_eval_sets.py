@@ -132,7 +132,13 @@ class WholeWay(SetsCase):
                 self.assertGreaterEqual(len(rows), 20)
                 self.assertTrue(all("error" not in r and r["answer_tokens"] >= 0 for r in rows))
                 n += len(rows)
-        print(f"{n} questions of {len(sets())} benchmarks")
+        out = self.path("videomme")
+        run = saccade("eval", "samples/drawn/set.json", "--limit", 20, "--json", "--out", out, "--threads", 1)
+        scores = json.loads(run.stdout)
+        self.assertEqual((run.returncode, scores["questions"], scores["errors"]), (0, 20, 0))
+        again = json.loads(saccade("eval", "--score", os.path.join(out, "result.json"), "--json").stdout)
+        self.assertEqual(again["scores"], scores["scores"])
+        print(f"{n + 20} questions of {len(sets()) + 1} benchmarks")
 
     def test_longvideobench_has_subtitles_between_frames(self):
         scores, rows, _ = self.check("longvideobench")
