@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sysconfig
 import zipfile
@@ -27,6 +28,11 @@ def version():
 
 def built_library(options):
     build = os.path.join(ROOT, "build/python")
+    if not shutil.which("cmake"):
+        raise SystemExit(
+            "cmake is missing: 'tools/packages.sh install build' brings what the library is built with "
+            "(--config-settings library=FILE packs one that is there)"
+        )
     subprocess.run(
         [
             "cmake",
