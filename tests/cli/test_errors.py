@@ -158,6 +158,9 @@ class Files(Case):
         run = saccade("ask", "-m", self.path("model"), "q")
         self.assertIn(run.returncode, (65, 66))
         self.assert_refused(run, run.returncode, "model")
+        for name in "mmproj-f16.gguf", "b.gguf", "a.gguf":
+            self.path("model/" + name, "")
+        self.assert_refused(saccade("ask", "-m", self.path("model"), "q"), 66, "model: give the file in it, a.gguf")
         self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF\3\0\0\0" + b"\xff" * 64)), 65, "x.gguf")
 
     def test_a_placeholder_that_is_another_token(self):
