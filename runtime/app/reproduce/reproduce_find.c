@@ -47,7 +47,8 @@ sac_status reproduce_find(char *path, size_t room, const char *word, size_t n, s
         return sac_fail(err, SAC_NOT_FOUND,
                         "%.*s: the papers' tables (share/saccade/reproduce) are not installed here; FILE.yaml:TABLE names a file", shown, word);
     int m = snprintf(path, room, "%s/%.*s.yaml", folder, shown, word);
-    if (n == (size_t)shown && m > 0 && (size_t)m < room && !memchr(word, '/', n) && access(path, R_OK) == 0) return SAC_OK;
+    bool is_name = n == (size_t)shown && m > 0 && (size_t)m < room && !memchr(word, '/', n);
+    if (is_name && access(path, R_OK) == 0) return SAC_OK;
     list_papers(papers, sizeof papers, folder);
     return sac_fail(err, SAC_NOT_FOUND, "%.*s: no such paper here (there are %s); zipvl:table2, or FILE.yaml:TABLE is expected",
                     shown, word, papers);
