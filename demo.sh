@@ -7,13 +7,26 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 tools/packages.sh install build
-echo "Building build/release/saccade"
+echo "Building build/release/saccade, which takes some minutes the first time (build/demo.log)"
 mkdir -p build
+tell() { # how far it is, by the last "[3/40]" of ninja: every second on a terminal, else every half minute
+  local pause=30 at
+  [ ! -t 1 ] || pause=1
+  while sleep $pause >/dev/null 2>&1; do
+    at=$(grep -oE '^\[[0-9]+/[0-9]+\]' build/demo.log 2>/dev/null | tail -n 1) || continue
+    if [ -t 1 ]; then printf '\r   %s ' "$at"; else echo "   $at"; fi
+  done
+}
+tell &
+trap "kill $! 2>/dev/null" EXIT
 if ! { cmake --preset release && cmake --build --preset release --target saccade_command; } >build/demo.log 2>&1; then
   tail -n 40 build/demo.log
   echo "demo.sh: the build failed; the whole log is in build/demo.log" >&2
   exit 1
 fi
+{ kill $! && wait $!; } 2>/dev/null || true
+trap - EXIT
+[ ! -t 1 ] || printf '\r\033[K'
 
 # A member of one of our own lines of JSON: a text without quotes in it, or a number.
 member() { printf %b "$(grep -oE "\"$1\": *(\"[^\"]*\"|[0-9]+)" <<<"$2" | sed -E 's/^[^:]*: *//; s/^"(.*)"$/\1/')"; }
@@ -42,5 +55,6 @@ done <samples/questions.jsonl
 
 printf '\n%d answers right, %d wrong\n' $right $wrong
 [ $wrong -eq 0 ] && [ $right -gt 0 ] || exit 1
-echo "Ask it yourself:   build/release/saccade ask --image samples/picture0000.png \"...\""
+echo "Ask it yourself:   build/release/saccade ask --image samples/picture0000.png \"Describe the image.\""
+echo "                   (it knows drawn shapes, their colours and places, and numbers: models/demo/README.md)"
 echo "With your model:   build/release/saccade ask -m MODEL --image FILE \"...\""

@@ -1,5 +1,5 @@
 # cpack in the build folder makes Debian packages: saccade (the command), saccade-demo (its model) and, with SAC_SHARED=ON,
-# libsaccade0 and libsaccade-dev. They depend on what the binaries are linked with here (dpkg-shlibdeps, of dpkg-dev).
+# libsaccade0.2 and libsaccade-dev. They depend on what the binaries are linked with here (dpkg-shlibdeps, of dpkg-dev).
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME saccade)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "runtime for vision-language models")
@@ -33,14 +33,14 @@ set(CPACK_DEBIAN_DEMO_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_DEMO_DESCRIPTION "A small model of drawn shapes, which the command takes when it is told no other.")
 if(SAC_SHARED)
   list(APPEND CPACK_COMPONENTS_ALL library dev)
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libsaccade${PROJECT_VERSION_MAJOR})
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libsaccade${SAC_SOVERSION})
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
   set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "The shared library.")
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsaccade-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libsaccade${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libsaccade${SAC_SOVERSION} (= ${PROJECT_VERSION})")
   set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers, saccade.pc and the CMake package.")
 endif()
 include(CPack)

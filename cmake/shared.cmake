@@ -29,7 +29,7 @@ endforeach()
 add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
 
 set_target_properties(saccade_shared PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  SOVERSION ${SAC_SOVERSION} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 if(SAC_CUDA)
   set_target_properties(saccade_shared PROPERTIES LINKER_LANGUAGE CUDA)
 endif()
@@ -41,7 +41,7 @@ target_link_options(saccade_shared PRIVATE -Wl,--no-undefined -Wl,--exclude-libs
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/saccade)
 install(TARGETS saccade_shared EXPORT saccade LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libsaccade COMPONENT library)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libsaccade${SAC_SOVERSION} COMPONENT library)
 install(EXPORT saccade NAMESPACE saccade:: FILE saccadeConfig.cmake DESTINATION ${package} COMPONENT dev)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/saccadeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/saccadeConfigVersion.cmake DESTINATION ${package} COMPONENT dev)

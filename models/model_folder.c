@@ -6,7 +6,10 @@
 #include "model_load.h"
 #include "safetensors.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PATH_BYTES 4096
 
@@ -261,13 +264,26 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     return load_generation(l, config);
 }
 
+/* Without config.json: a folder of GGUF files is named with the file that was meant. */
+static sac_status refuse_folder(sac_load_context *l) {
+    char file[256] = "";
+    DIR *folder = opendir(l->path);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        size_t n = strlen(e->d_name);
+        bool is_model = n > 5 && !strcmp(e->d_name + n - 5, ".gguf") && !strstr(e->d_name, "mmproj");
+        if (is_model && (!file[0] || strcmp(e->d_name, file) < 0)) snprintf(file, sizeof file, "%s", e->d_name);
+    }
+    if (folder) closedir(folder);
+    if (file[0])
+        return sac_fail(l->err, SAC_NOT_FOUND, "no config.json in %.200s: give the file in it, %.100s", l->path, file);
+    return sac_fail(l->err, SAC_NOT_FOUND, "no config.json in %s: give a Hugging Face folder or a .gguf file", l->path);
+}
+
 sac_status sac_load_folder(sac_load_context *l) {
     json_t *config;
     SAC_TRY(sac_load_find_adapter(l));
     SAC_TRY(sac_load_json(&config, l->path, "config.json", l->err));
-    if (!config)
-        return sac_fail(l->err, SAC_NOT_FOUND,
-                        "no config.json in %s: give a Hugging Face folder or a .gguf file", l->path);
+    if (!config) return refuse_folder(l);
     sac_status st = load_parts(l, config);
     l->config.tower_name = NULL; /* was the JSON's */
     json_decref(config);

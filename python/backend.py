@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sysconfig
 import zipfile
@@ -27,6 +28,11 @@ def version():
 
 def built_library(options):
     build = os.path.join(ROOT, "build/python")
+    if not shutil.which("cmake"):
+        raise SystemExit(
+            "cmake is missing: 'tools/packages.sh install build' brings what the library is built with "
+            "(--config-settings library=FILE packs one that is there)"
+        )
     subprocess.run(
         [
             "cmake",
@@ -97,9 +103,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     if unknown:
         raise SystemExit(f"unknown setting {min(unknown)!r}: there are library=FILE and cmake=-DOPTION=VALUE")
     name = f"saccade-{version()}-{tag()}.whl"
-    record = []
+    record, packed = [], list(members(settings))  # whole before there is a file: a build that fails leaves none
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
-        for path, data in members(settings):
+        for path, data in packed:
             wheel.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{path},sha256={digest},{len(data)}\n")

@@ -21,7 +21,7 @@ done
 same with_cmake/frames 87 "$(with_cmake/frames $model $samples/video0000_16.mp4 "Which number appears last?" 2>/dev/null)"
 
 python3 -m venv venv
-library=$(ldconfig -p | sed -n 's/.*libsaccade\.so\.[0-9]* .*=> //p')
+library=$(ldconfig -p | sed -n 's/.*libsaccade\.so\.[0-9.]* .*=> //p')
 venv/bin/pip -q --disable-pip-version-check wheel --no-index --no-deps -w wheel /saccade --config-settings library="$library"
 venv/bin/pip -q --disable-pip-version-check install --no-index wheel/saccade-*.whl
 program=$(sed -n '/^```python$/,/^```$/{//d;p}' /saccade/docs/python.md | sed '/^import asyncio$/,$d') # the first of docs/python.md

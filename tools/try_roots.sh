@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Tries Saccade in a bare system as its users would: the Debian packages by apt, a question about a picture and about a video, the
 # examples built with find_package and with pkg-config, the wheel in a new virtual environment, and what is left when all is removed.
-#   tools/try_roots.sh [--suite NAME] [--packages FOLDER] [--mirror URL] [--roots FOLDER] [--clean]
+#   tools/try_roots.sh [--suite NAME] [--packages FOLDER] [--quick] [--mirror URL] [--roots FOLDER] [--clean]
 #   --suite NAME       of Debian or Ubuntu: bookworm (default), trixie, noble
 #   --packages FOLDER  try the packages in it, which cpack made on a system of that suite. Without it they are built in a
 #                      root of that suite first, with the packages of tools/packages.sh and with ccache
+#   --quick            compile those with -O1: most of the time goes into kernels that are unrolled, and what is tried here is the same
 #   --mirror URL       the archive; default: the one that this machine's apt uses
 #   --roots FOLDER     where roots are kept for the next time (build/roots), some hundred MB each
 #   --clean            removes the suite's roots and does nothing else
@@ -14,11 +15,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/roots.sh
 
-arguments=("$@") suite=bookworm packages="" mirror="" clean=""
+arguments=("$@") suite=bookworm packages="" mirror="" clean="" quick=""
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit ;;
     --clean) clean=1; shift; continue ;;
+    --quick) quick=1; shift; continue ;;
     --suite | --packages | --mirror | --roots) [ $# -ge 2 ] || misused "$1 wants a value" ;;
     *) misused "unknown option '$1'" ;;
   esac
@@ -47,7 +49,9 @@ if [ -z "$packages" ]; then
   quietly /saccade/tools/packages.sh install build
   apt_inside install dpkg-dev file ccache
   step "packages to build with"
-  quietly cmake -S /saccade -B /build -G Ninja -DSAC_TESTS=OFF -DSAC_SHARED=ON
+  printf '#!/bin/sh\nexec ccache "$@"%s\n' "${quick:+ -O1}" >"$root/compile" # the last -O counts
+  chmod +x "$root/compile"
+  quietly cmake -S /saccade -B /build -G Ninja -DSAC_TESTS=OFF -DSAC_SHARED=ON -DCMAKE_C_COMPILER_LAUNCHER=/compile
   quietly cmake --build /build
   step "built"
   quietly cpack --config /build/CPackConfig.cmake -B /build/packages

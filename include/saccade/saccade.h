@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-#define SAC_VERSION "0.1.0"
+#define SAC_VERSION "0.2.0"
 
 typedef struct sac_model sac_model;
 typedef struct sac_session sac_session;

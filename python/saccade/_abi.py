@@ -5,7 +5,7 @@ ctypes lets go of the interpreter's lock while a function runs and takes it agai
 import ctypes as c
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
 
-VERSION = "0.1."  # structs may change with the second number
+VERSION = "0.2."  # structs may change with the second number
 PART_TEXT, PART_IMAGE, PART_VIDEO, PART_FRAMES, PART_PIXELS = range(5)
 
 ProgressFn = c.CFUNCTYPE(None, c_void_p, c_char_p, c_int64, c_int64)

@@ -6,8 +6,12 @@ import csv
 import io
 import json
 
-VIDEOS = ["drawn001_4", "drawn004_8", "drawn007_12"]
-PICTURES = ["picture0001.jpg", "picture0002.jpg", "picture0004.jpg"]
+# each shorter than a second or two
+VIDEOS = (
+    "drawn001_4 drawn004_8 drawn007_12 drawn013_4 drawn016_8 drawn019_12 drawn025_4 drawn028_8 drawn031_12 drawn037_4 drawn040_8 "
+    "drawn010_16 drawn022_16 drawn034_16 drawn002_24 drawn011_24 drawn020_24 drawn029_24 drawn038_24 drawn005_32"
+).split()
+PICTURES = ["picture0001.jpg", "picture0002.jpg", "picture0004.jpg", "picture0000.png", "picture0003.png", "picture0005.png"]
 BASE64 = base64.b64encode(open("samples/picture0000.png", "rb").read()).decode()
 
 
@@ -27,15 +31,18 @@ def choice(i, **more):
     return dict(question=f"What color is the shape? {i}", candidates=["red", "green", "blue"], answer="green", **more)
 
 
-def sets():
-    """name: ({file: text}, folder of media, questions, dimensions)"""
+def sets(rows=3):
+    """name: ({file: text}, folder of media, questions, dimensions); some `rows` questions each, at most 20"""
+    videos = VIDEOS[:rows]
+    pictures = [PICTURES[i % len(PICTURES)] for i in range(rows)]
+    pairs, triples = max(2, rows // 2), (rows + 2) // 3
     five = {f"a{k}": w for k, w in enumerate("red green blue gray pink".split())}
     compass = {
         v: {
             "action": [{"question": "What is shown?\nA. red\nB. green", "answer": "A. red"}],
             "order": [{"question": "q\nA. x\nB. y", "answer": "B. y"}],
         }
-        for v in VIDEOS
+        for v in videos
     }
     matching = {
         VIDEOS[0]: {
@@ -45,22 +52,22 @@ def sets():
     return {
         "mvbench": (
             {
-                "action_sequence.json": json.dumps([choice(i, video=v + ".mp4", start=0.5, end=2.5) for i, v in enumerate(VIDEOS)]),
-                "moving_count.json": json.dumps([choice(i, video=v + ".mp4") for i, v in enumerate(VIDEOS)]),
+                "action_sequence.json": json.dumps([choice(i, video=v + ".mp4", start=0.5, end=2.5) for i, v in enumerate(videos)]),
+                "moving_count.json": json.dumps([choice(i, video=v + ".mp4") for i, v in enumerate(videos)]),
             },
             "samples/drawn",
-            6,
+            2 * rows,
             {"task"},
         ),
         "mlvu": (
             {
                 "1_plotQA.json": json.dumps(
-                    [choice(i, video=v + ".mp4", duration=9.5, question_type="plotQA") for i, v in enumerate(VIDEOS)]
+                    [choice(i, video=v + ".mp4", duration=9.5, question_type="plotQA") for i, v in enumerate(videos)]
                 ),
                 "4_count.json": json.dumps([choice(0, video=VIDEOS[0] + ".mp4", duration=9.5, question_type="count")]),
             },
             "samples/drawn",
-            4,
+            rows + 1,
             {"type"},
         ),
         "longvideobench": (
@@ -73,14 +80,14 @@ def sets():
                                 video_path=v + ".mp4",
                                 id=f"{v}_{i}",
                                 subtitle_path=f"{v}_en.json",
-                                correct_choice=i - 1,
+                                correct_choice=i % 4 - 1,
                                 duration_group=15,
                                 question_category="S2E",
                                 starting_timestamp_for_subtitles=0,
                                 duration=4.0,
                             )
                         )
-                        for i, v in enumerate(VIDEOS)
+                        for i, v in enumerate(videos)
                     ]
                 ),
                 f"subtitles/{VIDEOS[1]}_en.json": json.dumps(
@@ -94,7 +101,7 @@ def sets():
                 ),
             },
             "samples/drawn",
-            3,
+            rows,
             {"duration", "category"},
         ),
         "egoschema": (
@@ -107,27 +114,27 @@ def sets():
                             google_drive_id="x",
                             question="What is seen?",
                         )
-                        for v in VIDEOS
+                        for v in videos
                     ]
                 ),
                 "subset_answers.json": json.dumps({VIDEOS[0]: 3, VIDEOS[2]: 0}),
             },
             "samples/drawn",
-            3,
+            rows,
             set(),
         ),
         "nextqa": (
             {
                 "val.csv": table(
                     [
-                        dict(video=v, frame_count=9, width=112, height=112, question='what, "then"?', answer=i, qid=i, type=t, **five)
-                        for i, (v, t) in enumerate(zip(VIDEOS, ("CW", "TN", "DO")))
+                        dict(video=v, frame_count=9, width=112, height=112, question='what, "then"?', answer=i % 5, qid=i, type=t, **five)
+                        for i, (v, t) in enumerate(zip(videos, ("CW", "TN", "DO") * 7))
                     ],
                     ",",
                 )
             },
             "samples/drawn",
-            3,
+            rows,
             {"kind", "type"},
         ),
         "tempcompass": (
@@ -140,7 +147,7 @@ def sets():
                 ),
             },
             "samples/drawn",
-            9,
+            2 * rows + 3,
             {"task", "aspect"},
         ),
         "streamingbench": (
@@ -161,52 +168,56 @@ def sets():
                                 }
                             ],
                         }
-                        for v in VIDEOS
+                        for v in videos
                     ]
                 )
             },
             "samples/drawn",
-            3,
+            rows,
             {"task"},
         ),
         "mmmu": (
             {
                 "validation.jsonl": lines(
                     [
-                        dict(
-                            id="validation_Art_Theory_1",
-                            question="<image 1> What is it?",
-                            options=["a circle", "see <image 2>"],
-                            answer="A",
-                            question_type="multiple-choice",
-                            subfield="x",
-                            image_1=BASE64,
-                            image_2=BASE64,
-                        ),
-                        dict(
-                            id="validation_Math_2",
-                            question="How many? <image 1>",
-                            options=[],
-                            answer=["2", "two"],
-                            question_type="open",
-                            subfield="x",
-                            image_1=BASE64,
-                            image_2=None,
-                        ),
-                        dict(
-                            id="validation_Math_3",
-                            question="What number?",
-                            options=["12", "13", "14", "15"],
-                            answer="A",
-                            question_type="multiple-choice",
-                            subfield="x",
-                            image_1=BASE64,
-                        ),
+                        row
+                        for k in range(triples)
+                        for row in (
+                            dict(
+                                id=f"validation_Art_Theory_{3 * k + 1}",
+                                question="<image 1> What is it?",
+                                options=["a circle", "see <image 2>"],
+                                answer="A",
+                                question_type="multiple-choice",
+                                subfield="x",
+                                image_1=BASE64,
+                                image_2=BASE64,
+                            ),
+                            dict(
+                                id=f"validation_Math_{3 * k + 2}",
+                                question="How many? <image 1>",
+                                options=[],
+                                answer=["2", "two"],
+                                question_type="open",
+                                subfield="x",
+                                image_1=BASE64,
+                                image_2=None,
+                            ),
+                            dict(
+                                id=f"validation_Math_{3 * k + 3}",
+                                question="What number?",
+                                options=["12", "13", "14", "15"],
+                                answer="A",
+                                question_type="multiple-choice",
+                                subfield="x",
+                                image_1=BASE64,
+                            ),
+                        )
                     ]
                 )
             },
             None,
-            3,
+            3 * triples,
             {"discipline", "subject"},
         ),
         "mmbench": (
@@ -229,14 +240,14 @@ def sets():
                             comment="",
                             split="dev",
                         )
-                        for i in (0, 1)
+                        for i in range(pairs)
                         for k, (a, b) in enumerate((("12", "13"), ("13", "12")))
                     ],
                     "\t",
                 )
             },
             None,
-            4,
+            2 * pairs,
             {"l2-category", "category"},
         ),
         "textvqa": (
@@ -252,13 +263,13 @@ def sets():
                                 image_classes=["x"],
                                 answers=["12"] * 3 + ["none"] * 7,
                             )
-                            for i, p in enumerate(PICTURES)
+                            for i, p in enumerate(pictures)
                         ],
                     }
                 )
             },
             "samples",
-            3,
+            rows,
             set(),
         ),
         "docvqa": (
@@ -275,22 +286,22 @@ def sets():
                                 docId=1,
                                 answers=["12", "none"],
                             )
-                            for i, p in enumerate(PICTURES)
+                            for i, p in enumerate(pictures)
                         ],
                     }
                 )
             },
             "samples",
-            3,
+            rows,
             {"question type"},
         ),
         "chartqa": (
             {
-                "test_human.json": json.dumps([dict(imgname=p, query="How much?", label="12%") for p in PICTURES]),
+                "test_human.json": json.dumps([dict(imgname=p, query=f"How much? {i}", label="12%") for i, p in enumerate(pictures)]),
                 "test_augmented.json": json.dumps([dict(imgname=PICTURES[0], query="q", label="none")]),
             },
             "samples",
-            4,
+            rows + 1,
             {"half"},
         ),
         "pope": (
@@ -298,13 +309,13 @@ def sets():
                 f"coco_pope_{s}.json": lines(
                     [
                         dict(question_id=i, image=p, text="Is there a circle in the image?", label="no" if i % 2 else "yes")
-                        for i, p in enumerate(PICTURES)
+                        for i, p in enumerate(pictures)
                     ]
                 )
                 for s in ("random", "popular", "adversarial")
             },
             "samples",
-            9,
+            3 * rows,
             {"split"},
         ),
         "scienceqa": (
@@ -328,35 +339,34 @@ def sets():
                             split="train" if i == 3 else "test",
                         )
                         for i, (h, p, g, s) in enumerate(
-                            (
+                            [
                                 ("", PICTURES[0], 2, "natural science"),
                                 ("Read.", None, 8, "language science"),
-                                ("", None, 6, "social science"),
-                                ("", None, 6, "social science"),
-                            )
+                                *[("", None, 6, "social science")] * (rows - 1),
+                            ]
                         )
                     }
                 )
             },
             "samples",
-            3,
+            rows,
             {"subject", "context", "grades", "grade"},
         ),
         "coco": (
             {
                 "captions_val2014.json": json.dumps(
                     {
-                        "images": [dict(id=i, file_name=p) for i, p in enumerate(PICTURES)],
+                        "images": [dict(id=i, file_name=p) for i, p in enumerate(pictures)],
                         "annotations": [
                             dict(image_id=i, id=10 * i + k, caption=c)
-                            for i in range(3)
+                            for i in range(rows)
                             for k, c in enumerate(("A red circle.", "A circle that's red on gray", "The shape"))
                         ],
                     }
                 )
             },
             "samples",
-            3,
+            rows,
             set(),
         ),
     }

@@ -49,7 +49,7 @@ class Abi(Case):
                 for declaration in DECLARATION.findall(re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)):
                     source += declaration.rstrip(";") + " { __builtin_trap(); }\n"
         library = self.path("libsaccade.so")
-        subprocess.run([CC, "-std=c11", "-g", "-shared", "-fPIC", "-Wl,-soname,libsaccade.so.0", "-I", self.path("include"),
+        subprocess.run([CC, "-std=c11", "-g", "-shared", "-fPIC", "-Wl,-soname,libsaccade.so.0.2", "-I", self.path("include"),
                         self.path("stub.c", source), "-o", library], check=True, timeout=TIMEOUT_S)
         return library, headers
 

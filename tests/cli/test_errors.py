@@ -88,7 +88,18 @@ class Files(Case):
         self.assert_refused(self.ask_image(write_png(self.path("huge.png"), claim=(100000, 100000))), 65, "huge.png")
 
     def test_a_folder_is_no_picture(self):
-        self.assertIn(self.ask_image(self.folder).returncode, (65, 66, 74))
+        self.assert_refused(self.ask_image(self.folder), 65, "a folder: --frames shows the pictures in it as a video")
+
+    def test_a_video_is_no_picture(self):
+        self.assert_refused(self.ask_image("samples/video0000_16.mp4"), 69, "video0000_16.mp4: MP4 video, no picture: give it as a video (--video)")
+
+    def test_a_file_that_cannot_be_written_is_told_first(self):
+        """Not after the work whose result goes there."""
+        picture = "--image", "samples/picture0000.png", "What is this?"
+        for name, says in ("none/a.svg", "none/a.svg.part: cannot be written: No such file"), (".", "cannot be written: Is a directory"):
+            path = self.path(name)
+            self.assert_refused(saccade("inspect", "--attention", path, *picture), 74, says)
+            self.assert_refused(saccade("calibrate", "samples/drawn/set.json", path), 74, says)
 
     def test_videos_that_are_none(self):
         for name, content in [("empty.mp4", b""), ("text.mp4", "not a video\n" * 100)]:
@@ -147,6 +158,9 @@ class Files(Case):
         run = saccade("ask", "-m", self.path("model"), "q")
         self.assertIn(run.returncode, (65, 66))
         self.assert_refused(run, run.returncode, "model")
+        for name in "mmproj-f16.gguf", "b.gguf", "a.gguf":
+            self.path("model/" + name, "")
+        self.assert_refused(saccade("ask", "-m", self.path("model"), "q"), 66, "model: give the file in it, a.gguf")
         self.assert_refused(saccade("inspect", self.path("x.gguf", b"GGUF\3\0\0\0" + b"\xff" * 64)), 65, "x.gguf")
 
     def test_a_placeholder_that_is_another_token(self):

@@ -11,9 +11,10 @@ import random
 import shutil
 import subprocess
 import sys
+import unittest
 
 import eval_oracle
-from cli import ROOT, Case, main, saccade, write_png
+from cli import ROOT, SACCADE, Case, main, saccade, write_png
 from eval_samples import VIDEOS, choice, lines, sets, table
 
 ODD = [
@@ -59,6 +60,8 @@ ODD = [
 
 
 class SetsCase(Case):
+    rows = 3  # of a set
+
     def write(self, name, files):
         folder = self.path("set_" + name)
         for file, text in files.items():
@@ -68,7 +71,7 @@ class SetsCase(Case):
         return folder if sum("/" not in f and f != "subset_answers.json" for f in files) > 1 else os.path.join(folder, next(iter(files)))
 
     def run_set(self, name, *options, code=0):
-        files, media, n, dimensions = sets()[name]
+        files, media, n, dimensions = sets(self.rows)[name]
         path = self.write(name, files)
         run = saccade("eval", path, *(["--videos", media] if media else []), "--threads", "1", *options)
         self.assertEqual(run.returncode, code, run.stderr)
@@ -118,11 +121,39 @@ class WholeWay(SetsCase):
                 scores, rows, _ = self.check(name)
                 self.assertTrue(all(r["visual_tokens"] > 0 for r in rows))
 
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(SACCADE), "libsaccade.so")), "in the build with the shared library")
+    def test_twenty_of_each(self):
+        """Twenty questions or more of every benchmark, whole way through; what was answered scores the same once more."""
+        self.rows = 20
+        n = 0
+        for name in sets():
+            with self.subTest(name):
+                scores, rows, _ = self.check(name)
+                self.assertGreaterEqual(len(rows), 20)
+                self.assertTrue(all("error" not in r and r["answer_tokens"] >= 0 for r in rows))
+                n += len(rows)
+        out = self.path("videomme")
+        run = saccade("eval", "samples/drawn/set.json", "--limit", 20, "--json", "--out", out, "--threads", 1)
+        scores = json.loads(run.stdout)
+        self.assertEqual((run.returncode, scores["questions"], scores["errors"]), (0, 20, 0))
+        again = json.loads(saccade("eval", "--score", os.path.join(out, "result.json"), "--json").stdout)
+        self.assertEqual(again["scores"], scores["scores"])
+        print(f"{n + 20} questions of {len(sets()) + 1} benchmarks")
+
     def test_longvideobench_has_subtitles_between_frames(self):
         scores, rows, _ = self.check("longvideobench")
         self.assertEqual((scores["unscored"], scores["all"]["questions"]), (1, 2))  # correct_choice -1: a test split
         alone, between, _ = rows
         self.assertGreater(between["visual_tokens"], alone["visual_tokens"] / alone["frames"])
+        # subtitles that come, change or go between two runs: half of the answers would have been given without them
+        path, out = self.path("set_longvideobench/lvb_val.json"), self.path("longvideobench")
+        files = [self.path(f"set_longvideobench/subtitles/{VIDEOS[i]}_en.json") for i in (0, 1)]
+        shutil.copy(files[1], files[0])
+        again = saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out)
+        self.assertRegex(again.stderr, r'set\.subtitles is "[0-9a-f]{16}" there and "[0-9a-f]{16}" now')
+        self.assertEqual(again.returncode, 78)
+        os.remove(files[0])
+        self.assertEqual(saccade("eval", path, "--videos", "samples/drawn", "--threads", "1", "--out", out).returncode, 0)
 
     def test_egoschema_has_answers_beside(self):
         run, *_ = self.run_set("egoschema", "--json")
@@ -432,10 +463,14 @@ class Pages(SetsCase):
             self.assertEqual(f.read().count("東" * 30 + "</dd>"), 3 + 3)
 
     def test_a_page_that_cannot_be_written(self):
-        """It takes no answers with it, nor what --out keeps."""
+        """Told before anything is asked; where it is found at the end, it takes no answers with it, nor what --out keeps."""
         rows = [dict(question_id=1, image="picture0000.png", text="Is there a dog?", label="no")]
         out = self.path("out")
-        run = saccade("eval", self.path("pope.jsonl", lines(rows)), "--videos", "samples", "--out", out, "--html", self.path("none/p.html"))
+        asked = "eval", self.path("pope.jsonl", lines(rows)), "--videos", "samples", "--out", out, "--html"
+        self.assert_refused(saccade(*asked, self.path("none/p.html")), 74, "none/p.html.part: cannot be written: No such file")
+        self.assert_refused(saccade(*asked, self.folder), 74, "cannot be written: Is a directory")
+        self.assertFalse(os.path.exists(out))
+        run = saccade(*asked, "/dev/full")
         self.assertEqual(run.returncode, 74)
         self.assertIn("cannot be written", run.stderr)
         self.assertIn("accuracy:", run.stdout)

@@ -25,13 +25,21 @@ class Install(Case):
         for name in ["bin/saccade", "include/saccade/saccade.h", "include/saccade/status.h", "include/saccade/api.h",
                      "share/saccade/demo/config.json", "share/doc/saccade/LICENSE", "share/man/man1/saccade-ask.1",
                      "share/bash-completion/completions/saccade", "share/zsh/site-functions/_saccade",
-                     "share/fish/vendor_completions.d/saccade.fish"]:
+                     "share/saccade/reproduce/zipvl.yaml", "share/fish/vendor_completions.d/saccade.fish"]:
             self.assertTrue(os.path.exists(os.path.join(prefix, name)), name)
         environment = {k: v for k, v in os.environ.items() if k != "SACCADE_MODEL"}
         run = subprocess.run([os.path.join(prefix, "bin/saccade"), "inspect", "--json"], text=True, cwd=self.folder,
                              timeout=TIMEOUT_S, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(os.path.join(prefix, "share/saccade/demo"), run.stdout)
+        # and the papers' tables: those that lie there, not the tree's
+        with open(os.path.join(prefix, "share/saccade/reproduce/own.yaml"), "w", encoding="utf-8") as f:
+            f.write("paper: P\nsource: S\ntables:\n- {name: t, lacks: what this test has}\n")
+        for table, code, says in ("own:t", 69, "P t cannot be run yet: what this test has"), ("none:t", 66, "(there are adore, own, "):
+            run = subprocess.run([os.path.join(prefix, "bin/saccade"), "reproduce", table], text=True, cwd=self.folder, timeout=TIMEOUT_S,
+                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual(run.returncode, code, run.stderr)
+            self.assertIn(says, run.stderr)
 
     @unittest.skipUnless(shutil.which("ninja"), "needs ninja: its file of rules is read")
     def test_a_project_takes_the_source_tree_in(self):

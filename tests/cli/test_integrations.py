@@ -99,7 +99,14 @@ json.dump({"scores": scores, "captions": {r["path"].rsplit("/", 1)[1]: (r["capti
 """
 START = """
 import ray
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error", _temp_dir=__import__("os").environ["RAY_FOLDER"])
+for left in 2, 1, 0:  # Ray waits half a minute for its own processes, a busy machine may take longer
+    try:
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error", _temp_dir=__import__("os").environ["RAY_FOLDER"])
+        break
+    except Exception:
+        ray.shutdown()
+        if not left:
+            raise
 ray.data.DataContext.get_current().enable_progress_bars = False
 """
 

@@ -10,7 +10,7 @@ from cli import SACCADE, TIMEOUT_S, Case, main, sample
 
 BUILD = os.path.dirname(SACCADE)
 NEEDED = "cpack", "dpkg", "dpkg-shlibdeps", "file", "pkg-config"
-PACKAGES = {"saccade", "saccade-demo", "libsaccade0", "libsaccade-dev"}
+PACKAGES = {"saccade", "saccade-demo", "libsaccade0.2", "libsaccade-dev"}
 
 
 def output(*command, **options):
@@ -43,9 +43,9 @@ class Packages(Case):
         fields = [re.findall(r"^(Package|Depends): (.*)", output("dpkg", "-f", file), re.M) for file in files]
         depends = {dict(f)["Package"]: dict(f).get("Depends", "") for f in fields}
         self.assertEqual(set(depends), PACKAGES)
-        self.assertIn("libc6", depends["libsaccade0"])
-        self.assertNotIn("libmicrohttpd", depends["libsaccade0"])
-        self.assertRegex(depends["libsaccade-dev"], r"\Alibsaccade0 \(= ")
+        self.assertIn("libc6", depends["libsaccade0.2"])
+        self.assertNotIn("libmicrohttpd", depends["libsaccade0.2"])
+        self.assertRegex(depends["libsaccade-dev"], r"\Alibsaccade0\.2 \(= ")
 
         self.root = self.path("root")
         for name in "updates", "info", "triggers":
@@ -67,7 +67,8 @@ class Packages(Case):
         model = os.path.join(usr, "share/saccade/demo")
         self.assertEqual(output(program, model, row["file"], row["question"], env=environment), row["answer"] + "\n")
 
-        for name in "usr/share/zsh/vendor-completions/_saccade", "usr/lib/systemd/system/saccade.service", "etc/saccade/serve.yaml":
+        for name in "usr/share/zsh/vendor-completions/_saccade", "usr/lib/systemd/system/saccade.service", "etc/saccade/serve.yaml", \
+                "usr/share/saccade/reproduce/zipvl.yaml":
             self.assertIn(name, self.installed())
         self.path("root/etc/saccade/serve.yaml", "serve: {port: 8001}\n")
         self.dpkg("--install", "--force-confdef", "--force-confold", *files)

@@ -83,6 +83,9 @@ class Wheel(Case):
                               "backend.build_wheel(sys.argv[1], {'libary': 'x'})", self.folder], text=True, stderr=subprocess.PIPE)
         self.assertEqual(run.returncode, 1)
         self.assertIn("unknown setting 'libary'", run.stderr)
+        run = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'python'); import backend; backend.build_wheel(sys.argv[1], {})",
+                              self.folder], text=True, stderr=subprocess.PIPE, env={**os.environ, "PATH": self.folder})
+        self.assertEqual((run.returncode, run.stderr.startswith("cmake is missing: ")), (1, True), run.stderr)
         self.assertEqual(os.listdir(self.folder), [])
 
 

@@ -126,6 +126,15 @@ class Quantize(Case):
             with open(os.path.join(out, file), "rb") as a, open(os.path.join(other, file), "rb") as b:
                 self.assertEqual(a.read(), b.read(), file)
 
+    def test_ctrl_c_says_what_is_kept(self):
+        for name, scheme, advice in ("model", "fp8", "; run again to go on"), ("model.gguf", "q8_0", ""):
+            run = subprocess.Popen([SACCADE, "quantize", DEMO, self.path(name), "--format", scheme, "--threads", "1"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            self.assertIn(scheme, run.stdout.readline())  # the plan
+            run.send_signal(signal.SIGINT)
+            self.assertEqual((run.communicate()[1], run.returncode), (f"saccade: cancelled{advice}\n", 130))
+            self.assertFalse(os.path.exists(self.path(name)))
+
     def test_a_second_run_keeps_off(self):
         """The first is stopped while it writes; the second says so and leaves all as it is, and the first ends well."""
         for name, scheme in ("model.gguf", "q8_0"), ("model", "fp8"):

@@ -112,7 +112,8 @@ class Reproduce(Case):
             run = self.reproduce(self.path("x.yaml", text) + ":t")
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run.stderr)
             self.assertIn(says, run.stderr)
-        for arguments, code, says in ((["nine:t"], 66, "no such paper"), ([], 64, "one table is expected"),
+        for arguments, code, says in ((["nine:t"], 66, "no such paper here (there are adore, "),
+                                      (["../reproduce/zipvl:table3"], 66, "no such paper"), (["z" * 5000 + ".yaml:t"], 66, "names no file"), ([], 64, "one table is expected"),
                                       (["zipvl:table3"], 64, "--data DIR is missing: where videomme.json lies"),
                                       (["zipvl:table3", "--data", "nowhere"], 66, "nowhere")):
             run = saccade("reproduce", *arguments)

@@ -194,8 +194,9 @@ class Pages:
             self.load()
             self.page.wait("performance.getEntriesByName('first-contentful-paint').length", "nothing is painted")
             paints.append(self.page.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-        print(f"{self.kind.name}: first paint after {min(paints):.0f} ms, of {[round(p) for p in paints]}")
-        self.assertLess(min(paints), 1000)
+        quiet = os.getloadavg()[0] < os.cpu_count() / 2  # beside other tests a browser waits for its turn
+        print(f"{self.kind.name}: first paint after {min(paints):.0f} ms, of {[round(p) for p in paints]}" + ("" if quiet else " on a busy machine"))
+        self.assertLess(min(paints), 100 if quiet else 1000)
 
     def test_conversation(self):
         """Five turns with two pictures and a video, one of them from an example; then it is read again, edited, and answered anew."""

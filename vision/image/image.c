@@ -77,7 +77,9 @@ sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes
     if (!f) return sac_fail(err, SAC_BAD_FILE, "not a picture: neither PNG, JPEG, WebP, GIF nor BMP");
     if (!f->decode)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "%s cannot be read as a picture: convert it to PNG, JPEG or WebP", f->name);
+                        strstr(f->name, "video") ? "%s, no picture: give it as a video (--video)"
+                                                 : "%s cannot be read as a picture: convert it to PNG, JPEG or WebP",
+                        f->name);
     int orientation = 0;
     sac_status st = f->decode(&(sac_decode_args){bytes, n_bytes, limits, out, &orientation, err});
     if (st != SAC_OK)

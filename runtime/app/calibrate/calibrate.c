@@ -151,6 +151,7 @@ static sac_status print_outcome(const calibration *c, const char *path, sac_erro
 
 static sac_status calibrate(calibration *c, char **words, sac_error *err) {
     SAC_TRY(eval_set_read(&c->set, words[0], err));
+    SAC_TRY(draft_check(words[1], err));
     SAC_TRY(open_all(c, words[0], err));
     SAC_TRY(eval_run(&c->r, &c->task, NULL, c->records, add_losses, c, err));
     SAC_TRY(take_means(c, err));
@@ -175,9 +176,9 @@ static sac_status calibrate_command(const settings *s, char **words, int n_words
     static calibration c; /* zeroed: what was not opened is not freed */
     if (n_words != 2)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "a question set and the file to write are expected, found %d words; see 'saccade "
+                        "a question set and the file to write are expected, found %s; see 'saccade "
                         "calibrate --help'",
-                        n_words);
+                        report_counted(n_words, "word"));
     SAC_TRY(choose_method(&c, s, err));
     sac_status st = calibrate(&c, words, err);
     free_calibration(&c);

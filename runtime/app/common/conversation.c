@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIPE_MAX_BYTES ((size_t)1 << 30)
@@ -52,6 +53,9 @@ sac_status conversation_add_media(conversation *c, const media_item *item, const
         memcpy(bytes, item->bytes, item->n_bytes);
         return conversation_add_bytes(c, item->kind, bytes, item->n_bytes, s, err);
     }
+    struct stat st;
+    if (item->kind != MEDIA_FRAMES && stat(item->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return sac_fail(err, SAC_BAD_FILE, "%s: a folder: --frames shows the pictures in it as a video", item->path);
     sac_part *p = add_part(c);
     if (!p || !(p->path = strdup(item->path))) return sac_fail_no_memory(err);
     p->kind = item->kind == MEDIA_IMAGE   ? SAC_PART_IMAGE

@@ -30,6 +30,16 @@ sac_status draft_open(draft *d, const char *path, sac_error *err) {
     return d->f ? SAC_OK : fail(d, name, errno, err);
 }
 
+sac_status draft_check(const char *path, sac_error *err) {
+    struct stat st;
+    draft d;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return S_ISDIR(st.st_mode) ? sac_fail(err, SAC_IO, "%s: cannot be written: %s", path, strerror(EISDIR)) : SAC_OK;
+    SAC_TRY(draft_open(&d, path, err));
+    draft_abandon(&d);
+    return SAC_OK;
+}
+
 sac_status draft_close(draft *d, sac_error *err) {
     if (!d->f) return SAC_OK;
     bool bad = ferror(d->f) || fflush(d->f) || (d->part && fsync(fileno(d->f)));

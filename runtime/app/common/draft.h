@@ -15,6 +15,9 @@ typedef struct draft {
 
 sac_status draft_open(draft *d, const char *path, sac_error *err);
 
+/* Fails where draft_open would, before the work whose result goes there; leaves nothing. What is no regular file is not tried. */
+sac_status draft_check(const char *path, sac_error *err);
+
 /* Gives the file its name, or removes it when a write failed. A zeroed draft is fine. */
 sac_status draft_close(draft *d, sac_error *err);
 

@@ -2,6 +2,7 @@
 #include "run.h"
 #include "clock.h"
 #include "input.h"
+#include "installed.h"
 #include "interrupt.h"
 #include "method_names.h"
 #include "output.h"
@@ -10,31 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TOOLS_MAX_BYTES ((size_t)4 << 20)
-
-/* <prefix>/bin/saccade finds <prefix>/share/saccade/demo; a build in the source tree finds models/demo there.
- */
-static const char *find_demo_model(char *path, size_t room) {
-    static const char below[] = "share/saccade/demo";
-    ssize_t n = readlink("/proc/self/exe", path, room - 1);
-    for (int up = 0; n > 0 && up < 2; up++) { /* saccade, bin */
-        while (n > 0 && path[n - 1] != '/') n--;
-        if (n > 0 && up == 0) n--;
-    }
-    if (n > 0 && (size_t)n + sizeof below < room) {
-        memcpy(path + n, below, sizeof below);
-        if (access(path, R_OK) == 0) return path;
-    }
-    return access(SAC_DEMO_MODEL_DIR, R_OK) == 0 ? SAC_DEMO_MODEL_DIR : NULL;
-}
 
 static sac_status find_model(run *r, sac_error *err) {
     const char *named = getenv("SACCADE_MODEL");
     r->model_path = r->s->model       ? r->s->model
                     : named && *named ? named
-                                      : find_demo_model(r->own_path, sizeof r->own_path);
+                                      : installed_find(r->own_path, sizeof r->own_path, "demo", SAC_DEMO_MODEL_DIR);
     if (r->model_path) return SAC_OK;
     return sac_fail(err, SAC_NOT_FOUND, "no model: the demo model is not installed here; name one with -m");
 }

@@ -1,6 +1,7 @@
 /* eval.c - `saccade eval`: a benchmark, asked, recorded and scored. */
 #define _GNU_SOURCE
 #include "commands.h"
+#include "draft.h"
 #include "eval_bench.h"
 #include "eval_header.h"
 #include "eval_html.h"
@@ -199,6 +200,7 @@ static sac_status show(evaluation *e, sac_error *err) {
 
 static sac_status ask_set(evaluation *e, sac_error *err) {
     eval_set_cut(&e->set, (size_t)e->s->limit);
+    if (e->s->html) SAC_TRY(draft_check(e->s->html, err));
     SAC_TRY(open_run(e, err));
     SAC_TRY(ask_and_close(e, err));
     SAC_TRY(count(e, err));

@@ -14,11 +14,12 @@
 
 static json_t *describe_set(const eval_set *set,
                             const char *path) { /* "videomme" is not said: headers of old have no name */
-    char fingerprint[17];
+    char fingerprint[17], subtitles[17];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, set->fingerprint);
-    return json_pack("{s:s*, s:o, s:s, s:I, s:I}", "name", set->bench ? set->bench->name : NULL, "path",
-                     report_text(path), "fingerprint", fingerprint, "videos", (json_int_t)set->n_videos,
-                     "questions", (json_int_t)set->n_questions);
+    snprintf(subtitles, sizeof subtitles, "%016" PRIx64, set->subtitles);
+    return json_pack("{s:s*, s:o, s:s, s:s*, s:I, s:I}", "name", set->bench ? set->bench->name : NULL, "path",
+                     report_text(path), "fingerprint", fingerprint, "subtitles", set->subtitles ? subtitles : NULL,
+                     "videos", (json_int_t)set->n_videos, "questions", (json_int_t)set->n_questions);
 }
 
 /* What a frame is to the model goes with it: side of the picture, tokens. */

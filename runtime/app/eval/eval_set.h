@@ -52,6 +52,7 @@ typedef struct eval_set {
     size_t n_videos, n_questions;
     uint64_t fingerprint; /* of the file's bytes */
     json_t *json, *video_index, *question_index;
+    uint64_t subtitles; /* of the files of subtitles that its rows have; 0 = none has */
 } eval_set;
 
 /* On failure, too, eval_set_free frees what there is. */

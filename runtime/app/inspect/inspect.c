@@ -1,5 +1,6 @@
 /* inspect.c - `saccade inspect`: what a model is and what it takes. */
 #include "commands.h"
+#include "draft.h"
 #include "inspect_tokens.h"
 #include "output.h"
 #include "report.h"
@@ -318,6 +319,7 @@ static sac_status inspect_attention(const settings *s, char **words, int n_words
                         "--attention wants one question and --image, --video or --frames");
     run r = {0};
     sac_status st = media_list_check(&s->media, err);
+    if (st == SAC_OK) st = draft_check(s->attention, err);
     if (st == SAC_OK) st = run_open(&r, s, 0, err);
     if (st == SAC_OK) st = draw_attention(&r, words[0], err);
     run_close(&r);

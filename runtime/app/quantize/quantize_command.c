@@ -1,6 +1,7 @@
 /* quantize_command.c - `saccade quantize`: a model written anew with its language half in fewer bits. */
 #include "commands.h"
 #include "clock.h"
+#include "interrupt.h"
 #include "output.h"
 #include "progress.h"
 #include "quantize.h"
@@ -23,6 +24,8 @@ typedef struct quantize_run {
 static void print_plan(void *ctx, const sac_quantize_plan *plan) {
     quantize_run *q = ctx;
     q->plan = *plan;
+    const char *ending = strrchr(q->out, '.');
+    if (!ending || strcmp(ending, ".gguf") != 0) interrupt_goes_on(); /* a folder's finished files are kept */
     if (q->s->json || q->s->quiet) return;
     printf("%s: %s, %" PRIu64 " bytes (%s)", q->out, q->s->quantize_format, plan->n_bytes,
            report_bytes((double)plan->n_bytes));
@@ -67,8 +70,8 @@ static sac_status report(const quantize_run *q, const char *in, double seconds, 
 static sac_status quantize(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 2)
         return sac_fail(err, SAC_BAD_ARGUMENT,
-                        "a model and what to write are expected, found %d words; see 'saccade quantize --help'",
-                        n_words);
+                        "a model and what to write are expected, found %s; see 'saccade quantize --help'",
+                        report_counted(n_words, "word"));
     if (!s->quantize_format)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--format is missing, e.g. --format q4_k_m; see 'saccade quantize --help'");
     quantize_run q = {.s = s, .out = words[1]};

@@ -6,6 +6,7 @@
 #include "output.h"
 #include "report.h"
 #include "reproduce_file.h"
+#include "reproduce_find.h"
 #include "run_files.h"
 #include "status.h"
 
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct reproduction {
     settings s; /* the command's with what the table says; borrows but for `set` and `videos` */
@@ -33,14 +33,8 @@ typedef struct reproduction {
 static sac_status find_table(reproduction *p, const char *word, sac_error *err) {
     const char *colon = strrchr(word, ':');
     char path[4096];
-    int n = (int)(colon ? colon - word : (long)strlen(word));
-    bool is_file = n > 5 && !strncmp(word + n - 5, ".yaml", 5);
-    snprintf(path, sizeof path, "%s%.*s%s", is_file ? "" : SAC_REPRODUCE_DIR "/", n, word,
-             is_file ? "" : ".yaml");
-    if (!is_file && (memchr(word, '/', (size_t)n) || access(path, R_OK) != 0))
-        return sac_fail(err, SAC_NOT_FOUND,
-                        "%.*s: no such paper here; zipvl:table2, or FILE.yaml:TABLE is expected",
-                        n < 80 ? n : 80, word);
+    size_t n = colon ? (size_t)(colon - word) : strlen(word);
+    SAC_TRY(reproduce_find(path, sizeof path, word, n, err));
     SAC_TRY(reproduce_table_read(&p->table, path, colon ? colon + 1 : "", err));
     if (p->table.lacks)
         return sac_fail(err, SAC_UNSUPPORTED, "%s %s cannot be run yet: %s", p->table.paper, p->table.name,
@@ -282,7 +276,7 @@ const command command_reproduce = {
     .summary = "Asks a benchmark with the settings of a paper's table and prints the paper's figures beside "
                "those found here, "
                "and what\n"
-               "differs. The tables are in samples/reproduce/PAPER.yaml; any file of that form can be named. "
+               "differs. The tables come with the command (share/saccade/reproduce/PAPER.yaml); any file of that form can be named. "
                "With --out a run "
                "that was\n"
                "stopped or killed goes on there.",

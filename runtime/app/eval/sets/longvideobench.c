@@ -4,6 +4,7 @@
  * otherwise the video is shown alone. A correct_choice of -1 (the test split) is asked and not scored. */
 #include "eval_row.h"
 #include "eval_table.h"
+#include "hash.h"
 #include "status.h"
 
 #include <stdio.h>
@@ -48,6 +49,7 @@ static sac_status read_subtitles(eval_reader *r, const char *path, double from, 
     size_t n;
     json_t *lines;
     SAC_TRY(eval_table_bytes(&text, &n, path, SUBTITLES_MAX_BYTES, r->err));
+    r->set->subtitles = sac_hash_quick(r->set->subtitles, text, n);
     sac_status st = eval_table_parse(&lines, text, n, path, r->err);
     free(text);
     if (st != SAC_OK) return st;
