@@ -177,6 +177,7 @@ ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3"
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
                  "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
+                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe",
                  "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
@@ -191,6 +192,7 @@ HYBRID = {"post_attention_layernorm": "post_attention_norm", "linear_attn.in_pro
           "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
           "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+GLM4 = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -229,6 +231,13 @@ def unpermute(values, t, n_heads):
     for i, r in enumerate(order):
         out[int(r) * n:(int(r) + 1) * n] = values[i * n:(i + 1) * n]
     return out
+
+
+def halves(t, n_heads, dim, turned):
+    """GLM-4.1V's: of the channels of a head that are turned, neighbours as halves. Which row is where."""
+    order = [h * dim + i for h in range(n_heads) for i in (*range(0, turned, 2), *range(1, turned, 2), *range(turned, dim))]
+    n = len(t.values) // t.shape[0]
+    return [r * n + i for r in order for i in range(n)]
 
 
 class Hybrid:
@@ -374,6 +383,7 @@ def own_keys(arch, c, bare):
         return {**moe, "embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
     if arch == "glm4moe":  # block_count has the layers behind the last
+        c = {"num_nextn_predict_layers": 0, **c}
         groups = {"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]}
         norm = {"expert_weights_norm": True} if c["norm_topk_prob"] else {}
         return {"block_count": c["num_hidden_layers"] + c["num_nextn_predict_layers"], "nextn_predict_layers": c["num_nextn_predict_layers"],
@@ -398,7 +408,7 @@ def part_experts(config, tensors):
     c = config.get("text_config", config)
     for key in [k for k in tensors if k.endswith((".experts.gate_up_proj", ".experts.down_proj"))]:
         t, base = tensors.pop(key), key.rpartition(".")[0]
-        if c["model_type"].startswith("qwen3_5"): # as nn.Linear has them
+        if c["model_type"].startswith(("qwen3_5", "glm4", "deepseek", "qwen3_next")): # as nn.Linear has them
             rows = t.shape[1]
             for e in range(t.shape[0]):
                 m = Tensor(t.shape[1:], t.values[e * rows * t.shape[2]:(e + 1) * rows * t.shape[2]])
@@ -476,10 +486,13 @@ def write_language(path, config, tensors, tokenizer, template, args):
     w.keys.update({f"{arch}.{k}": v for k, v in own_keys(arch, c, args.bare).items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
+    if isinstance(eos, list): # GLM's
+        eos, w.keys["tokenizer.ggml.eot_token_id"] = eos
     if eos is not None:
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
-    layer = POST_NORMS if is_gemma or arch == "olmo2" else {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {}
+    layer = POST_NORMS if is_gemma or arch == "olmo2" else GLM4 if arch == "glm4" else (
+        {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {})
     hybrid = Hybrid(c) if arch.startswith("qwen35") else None
     layer = HYBRID if hybrid else layer
     add_experts(w, tensors)
@@ -494,6 +507,11 @@ def write_language(path, config, tensors, tokenizer, template, args):
             continue
         if hybrid:
             t.values = hybrid.add(w, name, t)
+            continue
+        if arch == "glm4" and "mrope_section" in rope and re.search(r"attn_[qk]\.", name):
+            places = halves(t, heads if "attn_q" in name else kv, head_dim, w.keys["glm4.rope.dimension_count"])
+            for place, v in zip(places, w.add(name, Tensor(t.shape, [t.values[i] for i in places]))):
+                t.values[place] = v
             continue
         n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
         one = 1 if is_gemma and name.endswith("norm.weight") else 0  # Gemma's norms are kept as what is added to 1
@@ -519,6 +537,9 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
 ]
 MISTRAL3 = {"norm": "mm.input_norm", "patch_merger": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
+GLM4V = {"patch_embed.proj": "v.patch_embd", "post_conv_layernorm": "v.norm_embd", "position_embedding": "v.position_embd",
+         "visual.post_layernorm": "v.post_ln", "downsample": "mm.patch_merger", "merger.proj": "mm.model.fc",
+         "post_projection_norm": "mm.post_norm", "gate_proj": "mm.gate", "up_proj": "mm.up", "down_proj": "mm.down"}
 INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
 BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), ("v_proj", "attn_v"),
          ("out_proj|attn.proj|projection_layer|attention.o_proj", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
@@ -526,6 +547,17 @@ BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), (
          ("layer_norm2|norm2|layernorm_after|ffn_norm", "ln2"),
          ("gate_proj", "ffn_gate"), ("fc1|linear_fc1|up_proj", "ffn_up"), ("fc2|linear_fc2|down_proj", "ffn_down"),
          ("lambda_1", "ls1"), ("lambda_2", "ls2")]
+
+
+PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
+              "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
+              "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3",
+              "gemma3": "gemma3", "mistral3": "pixtral", "glm4v": "glm4v", "glm4v_moe": "glm4v"}
+
+
+def projector_of(config):
+    is_pixtral = config["model_type"] == "llava" and config["vision_config"].get("model_type") == "pixtral"
+    return "pixtral" if is_pixtral else PROJECTORS[config["model_type"]]
 
 
 def vision_name(key, config):
@@ -537,8 +569,10 @@ def vision_name(key, config):
     m = re.search(r"multi_modal_projector\.(\w+)\.", key)
     if m and config["model_type"] == "internvl":
         return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
-    if m and config["model_type"] == "mistral3":
+    if m and projector_of(config) == "pixtral":
         return f"{MISTRAL3[m[1]]}.{end}"
+    if projector_of(config) == "glm4v":
+        return next(g for p, g in GLM4V.items() if p in key) + f".{end}"
     for pattern, name in TOWER:
         m = re.search(pattern, key)
         if m:
@@ -567,10 +601,7 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.feed_forward_length": v.get("intermediate_size", 0),
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
-    projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
-                 "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
-                 "idefics3": "idefics3", "gemma3": "gemma3", "mistral3": "pixtral"}[family]
+    projector = projector_of(config)
     if not old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
@@ -606,9 +637,17 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.projector.scale_factor"] = round(1 / config.get("downsample_ratio", 0.5))
         keys["clip.vision.preproc_min_tiles"] = preprocessor.get("min_patches", 1)
         keys["clip.vision.preproc_max_tiles"] = preprocessor.get("max_patches", 12)
+    if projector == "glm4v":
+        keys["clip.use_silu"] = True
+        keys["clip.vision.spatial_merge_size"] = v["spatial_merge_size"]
+        keys["clip.vision.attention.layer_norm_epsilon"] = v["rms_norm_eps"]
+        keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
+        keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
     if projector == "pixtral":
         keys["clip.use_silu" if v["hidden_act"] == "silu" else "clip.use_gelu"] = True
-        keys["clip.vision.spatial_merge_size"] = config["spatial_merge_size"]
+        keys["clip.vision.attention.layer_norm_epsilon"] = 1e-5
+        if "spatial_merge_size" in config:
+            keys["clip.vision.spatial_merge_size"] = config["spatial_merge_size"]
         keys["clip.vision.image_size"] = preprocessor["size"]["longest_edge"]
     if projector == "gemma3":
         keys["clip.use_gelu"] = True
@@ -626,7 +665,7 @@ def vision_keys(config, preprocessor, hidden, old):
 
 def add_vision(w, name, t, old, apart):
     """One tensor or several; their values as they can be read back."""
-    if ".attn_qkv." in name and (old or apart or w.keys["clip.projector_type"] != "qwen3vl_merger"):
+    if ".attn_qkv." in name and (old or apart or w.keys["clip.projector_type"] not in ("qwen3vl_merger", "glm4v")):
         third, out = t.shape[0] // 3, array.array("f")
         for i, part in enumerate("qkv"):
             out.extend(w.add(name.replace("attn_qkv", "attn_" + part), t.rows(i * third, (i + 1) * third)))
@@ -749,6 +788,8 @@ def adjust_twin(config, twin):
     path = os.path.join(twin, "video_preprocessor_config.json")
     if config["model_type"].startswith(("qwen3_vl", "qwen3_5")):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
+    elif config["model_type"].startswith("glm4v"):
+        write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 12544, "longest_edge": 47040000}})
     elif os.path.exists(path):
         os.remove(path)
     write_json(twin, "config.json", config)
@@ -803,7 +844,8 @@ PAIRS = {
     "qwen3_5": ("qwen3_5", "", 1e-5), "qwen3_5_f16": ("qwen3_5", "--type f16", 1e-5),
     "qwen3_5_text": ("qwen3_5_text", "--type bf16", 1e-5), "qwen3_5_moe": ("qwen3_5_moe", "", 1e-5),
     "qwen3_5_moe_text": ("qwen3_5_moe_text", "--type f16", 1e-5),
-   
+    "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
+    "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }

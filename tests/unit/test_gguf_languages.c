@@ -355,6 +355,7 @@ static void damaged_languages(void **state) {
     damage_number("granitemoe", "granitemoe", "residual_scale");
     damage_common("glm4_moe", "glm4moe", "blk.1.exp_probs_b.bias");
     damage_routed();
+    damage_common("glm4", "glm4", "blk.0.post_ffw_norm.weight");
     damage_hybrid("qwen3_5_moe_text", "qwen35moe");
     damage_decay("qwen3_5_moe_text");
     damage_long_rope();
