@@ -138,7 +138,9 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->err = err;
     b->values = (sac_value_binder){.source = s, .table = &b->table, .err = err};
     list_parts(b);
-    return sac_tensor_table_open(&b->table, c, err);
+    SAC_TRY(sac_tensor_table_open(&b->table, c, err));
+    b->table.gguf = s->gguf;
+    return SAC_OK;
 }
 
 static const sac_checkpoint *checkpoint_of(const binder *b, const part *p) {

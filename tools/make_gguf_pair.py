@@ -4,7 +4,7 @@ converters write them (convert_hf_to_gguf.py with and without --mmproj), and as 
 what the two say.
 
     tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
-                            [--bare] [--layers N]
+                            [--bare] [--lite] [--layers N]
     tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
@@ -16,7 +16,8 @@ videos) is in it as published folders have it; Qwen's control tokens have their 
 A folder without a vision half gives model.gguf alone.
 --bare: no keys but those that llama.cpp's converter writes; the twin says what they mean. --layers: the language model's
 layers again and again, until there are so many.
---wide: weights drawn anew in a tower whose rows are whole blocks of q8_0.
+--wide: weights drawn anew in a tower, or a language model alone, whose rows are whole blocks of q8_0.
+--lite: DeepSeek-V3 as DeepSeek-V2-Lite.
 --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
@@ -177,7 +178,8 @@ ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3"
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
                  "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
-                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe",
+                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2",
+                 "qwen3_next": "qwen3next",
                  "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
@@ -188,10 +190,12 @@ LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
          "mlp.gate_up_proj": "ffn_up", "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
          "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 HYBRID = {"post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
-          "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
+          "linear_attn.in_proj_qkvz": "ssm_in", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
           "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
           "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+LATENT = {"self_attn.q_a_proj": "attn_q_a", "self_attn.q_b_proj": "attn_q_b", "self_attn.q_a_layernorm": "attn_q_a_norm",
+          "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b"}
 GLM4 = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
@@ -288,6 +292,89 @@ class Hybrid:
         return out
 
 
+def latent_keys(c, rope, old):
+    """Of multi-head latent attention. old: as converters before 2025 had it, for caches of keys and values."""
+    turned, length, rank = c["qk_rope_head_dim"], c["qk_nope_head_dim"] + c["qk_rope_head_dim"], c["kv_lora_rank"]
+    lengths = {"attention.key_length": length, "attention.value_length": c["v_head_dim"]} if old else {
+        "attention.head_count_kv": 1, "attention.key_length": rank + turned, "attention.value_length": rank,
+        "attention.key_length_mla": length, "attention.value_length_mla": c["v_head_dim"]}
+    keys = {**lengths, "attention.kv_lora_rank": rank, "rope.dimension_count": turned, "expert_count": c["n_routed_experts"],
+            "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
+            "expert_feed_forward_length": c["moe_intermediate_size"], "leading_dense_block_count": c["first_k_dense_replace"],
+            "expert_weights_scale": float(c["routed_scaling_factor"]), "expert_weights_norm": bool(c["norm_topk_prob"]),
+            "expert_gating_func": 2 if c["model_type"] == "deepseek_v3" else 1}
+    if c["model_type"] == "deepseek_v3":
+        keys.update({"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]})
+    if c.get("q_lora_rank"):
+        keys["attention.q_lora_rank"] = c["q_lora_rank"]
+    if rope:
+        keys.update({"rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
+                     "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
+                     "rope.scaling.yarn_log_multiplier": 0.1 * rope["mscale_all_dim"]})
+    return keys
+
+
+def add_latents(w, name, t, c, old):
+    """kv_b as the file has it: whole, or keys turned round and values, of each head."""
+    heads, nope, values, rank = c["num_attention_heads"], c["qk_nope_head_dim"], c["v_head_dim"], c["kv_lora_rank"]
+    if old:
+        return w.add(name, t)
+    at = lambda h, i, r: (h * (nope + values) + i) * rank + r
+    parts = {"k": ([heads, rank, nope], [at(h, i, r) for h in range(heads) for r in range(rank) for i in range(nope)]),
+             "v": ([heads, values, rank], [at(h, nope + i, r) for h in range(heads) for i in range(values) for r in range(rank)])}
+    out = array.array("f", t.values)
+    for part, (shape, places) in parts.items():
+        for place, v in zip(places, w.add(name.replace("kv_b", part + "_b"), Tensor(shape, (t.values[i] for i in places)))):
+            out[place] = v
+    return out
+
+
+def add_regrouped(w, name, t, c, old):
+    """Qwen3-Next's rows of a key head, kind by kind; old: as they are."""
+    if old:
+        return w.add(name, t)
+    heads, key = c["linear_num_key_heads"], c["linear_key_head_dim"]
+    values = c["linear_num_value_heads"] // heads * c["linear_value_head_dim"]
+    n, each = len(t.values) // t.shape[0], 2 * (key + values)
+    rows = lambda first, count: [h * each + first + i for h in range(heads) for i in range(count)]
+    out = array.array("f", t.values)
+    for part, order in (("attn_qkv", rows(0, key) + rows(key, key) + rows(2 * key, values)), ("attn_gate", rows(2 * key + values, values))):
+        places = [r * n + i for r in order for i in range(n)]
+        for place, v in zip(places, w.add(name.replace("ssm_in", part), Tensor([len(order), n], (t.values[i] for i in places)))):
+            out[place] = v
+    return out
+
+
+def make_lite(config, tensors):
+    """DeepSeek-V3 as DeepSeek-V2-Lite: scores are a softmax, and queries have no latent."""
+    config.update({"model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "q_lora_rank": None, "topk_method": "greedy",
+                   "scoring_func": "softmax", "norm_topk_prob": False, "routed_scaling_factor": 1.0, "n_group": 1, "topk_group": 1})
+    r, hidden = random.Random(2), config["hidden_size"]
+    rows = config["num_attention_heads"] * (config["qk_nope_head_dim"] + config["qk_rope_head_dim"])
+    for key in list(tensors):
+        if "self_attn.q_b_proj" in key:
+            tensors[key.replace("q_b_proj", "q_proj")] = Tensor([rows, hidden], (r.gauss(0, hidden ** -0.5) for _ in range(rows * hidden)))
+        if any(part in key for part in ("q_a_proj", "q_a_layernorm", "q_b_proj", "e_score_correction_bias")):
+            del tensors[key]
+
+
+def suit_gguf(config, tensors):
+    """What GGUF has no words for, as published models have it."""
+    if config["model_type"].startswith("deepseek"):
+        config["attention_bias"] = False
+        for key in [k for k in tensors if k.endswith(("kv_a_proj_with_mqa.bias", "q_a_proj.bias", "o_proj.bias"))]:
+            del tensors[key]
+        if config.get("rope_scaling"):
+            config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"]
+    if config["model_type"] == "qwen3_next":  # experts in every layer
+        config["norm_topk_prob"] = True
+        for layer in config.pop("mlp_only_layers", []):
+            for key in [k for k in tensors if f".layers.{layer}.mlp." in k]:
+                del tensors[key]
+            for key in [k for k in tensors if ".layers.0.mlp." in k]:
+                tensors[key.replace(".layers.0.", f".layers.{layer}.")] = Tensor(tensors[key].shape, tensors[key].values)
+
+
 def hybrid_keys(c):
     types = c.get("layer_types") or []
     keys = {"ssm.conv_kernel": c["linear_conv_kernel_dim"], "ssm.state_size": c["linear_key_head_dim"], "ssm.group_count": c["linear_num_key_heads"],
@@ -322,6 +409,27 @@ def complete(tokenizer):
     model["merges"] = merges
 
 
+SPLITS = { # of DeepSeek's tokenizers: what GGUF calls a list of patterns
+    "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
+                    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+                    r"\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "deepseek-llm": [r"[\r\n]", r"\s?[\p{Lu}\p{Ll}\p{Lt}]+", "\\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"],
+}
+SPLIT_TEXTS = ["On 2024-12-26 it cost $1234567.89, not 12!", "它有 671B 个参数。カタカナ、한글", "don't  stop;\n\n  x_1 = [a.b]  \n", "Ωmega ȺȾ µm ﬁne naïve"]
+
+
+def split_by(tokenizer, name):
+    split = [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in SPLITS[name]]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": split + [level]}
+
+
+def name_of_splits(tokenizer):
+    parts = (tokenizer.get("pre_tokenizer") or {}).get("pretokenizers", [])
+    patterns = [p["pattern"]["Regex"] for p in parts if p["type"] == "Split" and "Regex" in p["pattern"]]
+    return next((name for name, known in SPLITS.items() if known == patterns), "gpt-2")
+
+
 def vocabulary(w, tokenizer, template):
     ids = {i: s for s, i in tokenizer["model"]["vocab"].items()}
     added = {a["id"]: a["content"] for a in tokenizer["added_tokens"]}
@@ -337,7 +445,7 @@ def vocabulary(w, tokenizer, template):
                        "tokenizer.ggml.scores": scores_of(tokens, merges), "tokenizer.ggml.unknown_token_id": unknown,
                        "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_space_prefix": False})
     else:
-        w.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": merges,
+        w.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name_of_splits(tokenizer), "tokenizer.ggml.merges": merges,
                        "tokenizer.ggml.add_bos_token": False})
     w.keys.update({"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
     if template:
@@ -371,7 +479,7 @@ def gemma_keys(arch, c, bare):
 def own_keys(arch, c, bare):
     if arch.startswith("gemma"):
         return gemma_keys(arch, c, bare)
-    if arch.startswith("qwen35"):
+    if arch.startswith("qwen35") or arch == "qwen3next":
         return hybrid_keys(c)
     if arch == "phi3":
         longer = c["max_position_embeddings"] / c["original_max_position_embeddings"]
@@ -483,7 +591,7 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
     if arch.startswith("qwen3vl"):
         w.keys[f"{arch}.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
-    w.keys.update({f"{arch}.{k}": v for k, v in own_keys(arch, c, args.bare).items()})
+    w.keys.update({f"{arch}.{k}": v for k, v in (latent_keys(c, rope, args.old) if arch == "deepseek2" else own_keys(arch, c, args.bare)).items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
     if isinstance(eos, list): # GLM's
@@ -493,8 +601,10 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
     layer = POST_NORMS if is_gemma or arch == "olmo2" else GLM4 if arch == "glm4" else (
         {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {})
-    hybrid = Hybrid(c) if arch.startswith("qwen35") else None
-    layer = HYBRID if hybrid else layer
+    hybrid = Hybrid(c) if arch.startswith("qwen35") or arch == "qwen3next" else None
+    if arch == "qwen3next":
+        hybrid.per, hybrid.keys = 1, c["linear_num_value_heads"]  # value heads stay where they are
+    layer = HYBRID if hybrid else LATENT if arch == "deepseek2" else layer
     add_experts(w, tensors)
     add_granite_experts(w, tensors)
     if arch == "phi3" and c["rope_scaling"]:
@@ -504,6 +614,12 @@ def write_language(path, config, tensors, tokenizer, template, args):
     for key, t in tensors.items():
         name = None if EXPERT.match(key) or GRANITE_EXPERTS.match(key) else text_name(key, layer)
         if not name:
+            continue
+        if ".attn_kv_b." in name:
+            t.values = add_latents(w, name, t, c, args.old)
+            continue
+        if ".ssm_in." in name:
+            t.values = add_regrouped(w, name, t, c, args.old)
             continue
         if hybrid:
             t.values = hybrid.add(w, name, t)
@@ -721,27 +837,52 @@ def write_vision(path, config, preprocessor, tensors, hidden, args):
 
 # ---------------------------------------------------------------- the whole
 
-def draw_wide(config, tensors):
-    """A CLIP tower of 32 channels and 64 between, or a language model with experts of 32 channels, with weights that keep
-    the size of what passes."""
-    r = random.Random(1)
+def widen(config):
+    """Of what is asked for by --wide the new dimensions, by the old ones; the configuration says the new ones."""
+    heads = config.get("num_attention_heads")
     part = config.get("vision_config") or config
-    inner = "moe_intermediate_size" if part is config else "intermediate_size"
+    inner = "moe_intermediate_size" if "moe_intermediate_size" in config else "intermediate_size"
     new = {part["hidden_size"]: 32, part[inner]: 64 if part is not config else 32}
+    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
+    if part is not config:
+        part["num_attention_heads"] = 2
+    if config["model_type"].startswith("deepseek"):
+        rank, turned, nope, values = config["kv_lora_rank"], config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"]
+        new.update({rank: 32, rank + turned: 32 + turned, heads * (nope + values): heads * 64, heads * (nope + turned): heads * (32 + turned),
+                    heads * values: heads * 32, config.get("q_lora_rank"): 32})
+        config.update({"kv_lora_rank": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "intermediate_size": new.get(config["intermediate_size"])})
+        if config.get("q_lora_rank"):
+            config["q_lora_rank"] = 32
+    if config["model_type"] == "qwen3_next": # values are as many as channels here: so they stay
+        keys, n = config["linear_num_key_heads"] * config["linear_key_head_dim"], config["linear_num_value_heads"]
+        was, config["linear_value_head_dim"] = n * config["linear_value_head_dim"], 32 // n
+        new.update({2 * (keys + was): 2 * (keys + 32), 2 * keys + was: 2 * keys + 32})
+    return new
+
+
+def draw_wide(config, tensors):
+    """A CLIP tower of 32 channels and 64 between, or a language model of 32 channels with experts or an MLP of 32, with weights
+    that keep the size of what passes."""
+    r = random.Random(1)
+    is_tower = "vision_config" in config
+    new = widen(config)
+    has_one = config["model_type"].startswith(("qwen3_5", "qwen3_next"))  # norms are what is added to 1
+    if has_one and "num_experts" in config:  # rounding chooses no others
+        config["num_experts_per_tok"] = config["num_experts"]
     for key, t in tensors.items():
-        if part is not config and text_name(key):
+        if is_tower and text_name(key):
             continue
-        t.shape = [new.get(n, n) for n in t.shape]
+        t.shape = [config["linear_value_head_dim"]] if key.endswith("linear_attn.norm.weight") else [new.get(n, n) for n in t.shape]
         n, columns = 1, 1
         for i, d in enumerate(t.shape):
             n *= d
             columns *= d if i else 1
         size = 0.1 if len(t.shape) == 1 else columns ** -0.5
         is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
-        t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
-    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
-    if part is not config:
-        part["num_attention_heads"] = 2
+        if has_one and re.search(r"(out_proj|o_proj|down_proj)\.weight$", key):  # what layers add is small, so that rounding stays so
+            size *= 0.2
+        mean = 0 if not is_norm or (has_one and "linear_attn" not in key) else 1
+        t.values = array.array("f", (r.gauss(mean, size) for _ in range(n)))
 
 
 def repeat_layers(config, tensors, n):
@@ -795,7 +936,7 @@ def adjust_twin(config, twin):
     write_json(twin, "config.json", config)
 
 
-def write_cases(folder, out, config):
+def write_cases(folder, out, config, args):
     golden = read_json(folder, "golden.json")
     cases = []
     for c in golden["cases"] if golden else []:
@@ -809,6 +950,8 @@ def write_cases(folder, out, config):
         cases.append({k: c[k] for k in ("name", "text", "messages", "keep_video_marks", "positions") if k in c})
         if chat:
             cases[-1]["chat_format"] = chat
+    if config["model_type"].startswith("deepseek") and not args.wide:
+        cases += [{"name": f"splits {i}", "text": text} for i, text in enumerate(SPLIT_TEXTS)]
     write_json(out, "cases.json", cases)
 
 
@@ -844,6 +987,13 @@ PAIRS = {
     "qwen3_5": ("qwen3_5", "", 1e-5), "qwen3_5_f16": ("qwen3_5", "--type f16", 1e-5),
     "qwen3_5_text": ("qwen3_5_text", "--type bf16", 1e-5), "qwen3_5_moe": ("qwen3_5_moe", "", 1e-5),
     "qwen3_5_moe_text": ("qwen3_5_moe_text", "--type f16", 1e-5),
+    "deepseek_v3": ("deepseek_v3", "", 1e-5), "deepseek_v3_f16": ("deepseek_v3", "--type f16", 1e-5),
+    "deepseek_v3_old": ("deepseek_v3", "--old --type bf16", 1e-5), "deepseek_v2": ("deepseek_v3", "--lite", 1e-5),
+    "deepseek_v3_q8_0": ("deepseek_v3", "--wide --type q8_0", 0.04), "deepseek_v2_q8_0": ("deepseek_v3", "--lite --wide --old --type q8_0", 0.04),
+    "qwen3_next": ("qwen3_next", "", 1e-5),
+    "qwen3_next_q8_0": ("qwen3_next", "--wide --type q8_0", 0.04), "qwen3_next_old_q8_0": ("qwen3_next", "--wide --old --type q8_0", 0.04),
+    "qwen3_5_text_q8_0": ("qwen3_5_text", "--wide --type q8_0", 0.06), "qwen3_5_moe_q8_0": ("qwen3_5_moe_text", "--wide --type q8_0", 0.04),
+    "qwen3_next_f16": ("qwen3_next", "--type f16", 1e-5), "qwen3_next_old": ("qwen3_next", "--old --type bf16", 1e-5),
     "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
     "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
@@ -868,7 +1018,7 @@ def parser():
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
     p.add_argument("--layers", type=int)
-    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare"):
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare", "--lite"):
         p.add_argument(flag, action="store_true")
     return p
 
@@ -886,6 +1036,8 @@ def make(args):
         preprocessor = read_json(twin, "processor_config.json")["image_processor"]
     tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
     complete(tokenizer)
+    if config["model_type"].startswith("deepseek"):
+        split_by(tokenizer, "deepseek-llm" if args.lite else "deepseek-v3")
     write_json(twin, "tokenizer.json", tokenizer)
     template = None
     if os.path.exists(os.path.join(twin, "chat_template.jinja")):
@@ -893,6 +1045,9 @@ def make(args):
             template = f.read()
     tensors = read_tensors(args.folder)
     part_experts(config, tensors)
+    if args.lite:
+        make_lite(config, tensors)
+    suit_gguf(config, tensors)
     if args.wide:
         draw_wide(config, tensors)
     if args.bare:
@@ -910,7 +1065,7 @@ def make(args):
                    {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
     write_tensors(twin, tensors)
     adjust_twin(config, twin)
-    write_cases(args.folder, args.out, config)
+    write_cases(args.folder, args.out, config, args)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ struct sac_family {
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
     bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
     bool gguf_all_sparse; /* in GGUF, no layer has an MLP alone: how wide one is no key says */
+    bool gguf_latents;    /* in GGUF, lengths of keys and values are those of latents: the family reads them */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 
