@@ -96,6 +96,7 @@ typedef struct sac_model_config {
     int32_t default_stop_id; /* where no file names one; -1 = none */
     bool time_instruction;   /* a sentence behind a video says when its frames are (LLaVA-Video) */
     bool latent_bias;        /* the products that make latents have biases (DeepSeek) */
+    float merger_scale; /* see sac_merger; 0: 1 */
 } sac_model_config;
 
 /* Of a model with experts: "num_experts" (or "num_local_experts"), "num_experts_per_tok", "moe_intermediate_size", and which
@@ -135,7 +136,8 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
                                                                   : joins * in,
                         .n_deep = c->decoder.n_deep,
                         .out = c->decoder.hidden,
-                        .act = c->projector_act};
+                        .act = c->projector_act,
+                        .scale = c->merger_scale};
 }
 
 /* Zeroes c, sets the family and what its YAML and its defaults say. */
