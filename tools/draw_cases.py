@@ -602,6 +602,14 @@ def draw_llava_case(formats, most_ratio=1e9):
     return draw
 
 
+def draw_next_case(rng, folder, k):
+    """Pictures alone: what a video is to LLaVA-NeXT transformers does not say. None that is so narrow that no row of its tiles is left."""
+    case = draw_llava_case(["plain"], 2.9)(rng, folder, k)
+    for m in case["messages"]:
+        m["parts"] = [{"image": draw_picture(rng, folder, f"{k}_still", (31, 40))} if "frames" in p else p for p in m["parts"]]
+    return case
+
+
 def draw_gemma_case(rng, folder, k):
     words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
     return {"name": f"case {k}", "text": "".join(words)}
@@ -655,7 +663,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case),
             "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
-            "granite_vision": (write_granite_vision, draw_llava_case(["plain"])),
+            "granite_vision": (write_granite_vision, draw_next_case),
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
