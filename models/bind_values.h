@@ -26,7 +26,7 @@ sac_status sac_bind_matrix(sac_value_binder *b, const sac_checkpoint *checkpoint
                            const sac_checkpoint_tensor *t, const sac_adapted *adapted, sac_weight *out);
 
 /* A matrix of latent attention with its heads as the decoder reads them, in a copy, where the row is spread. UNSUPPORTED, with its
- * name, unless it is of floats and without adapters (bind_latent.c). */
+ * name, unless it is of floats or GGUF's blocks, which become f16 but those of queries, and without adapters (bind_latent.c). */
 sac_status sac_bind_spread(sac_value_binder *b, const sac_spec_tensor *row, const char *name, const sac_adapted *adapted,
                            sac_weight *w);
 

@@ -138,7 +138,9 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->err = err;
     b->values = (sac_value_binder){.source = s, .table = &b->table, .err = err};
     list_parts(b);
-    return sac_tensor_table_open(&b->table, c, err);
+    SAC_TRY(sac_tensor_table_open(&b->table, c, err));
+    b->table.gguf = s->gguf;
+    return SAC_OK;
 }
 
 static const sac_checkpoint *checkpoint_of(const binder *b, const part *p) {
@@ -297,6 +299,13 @@ static void fill_configs(binder *b) {
     if (b->c->has_vision) m->merger = sac_model_config_merger(b->c);
 }
 
+/* A newline is one of the rows that the merger makes. */
+static void scale_newline(const binder *b) {
+    const float scale = b->c->merger_scale;
+    float *newline = (float *)(uintptr_t)b->m->image_newline;
+    for (int i = 0; newline && scale > 0 && i < b->c->decoder.hidden; i++) newline[i] *= scale;
+}
+
 /* Embedding and head are one tensor of the files: one that replaces it replaces both, unless it is a module's own copy;
  * products, and copies, are of one of the two, which then part. */
 static sac_status part_head(binder *b) {
@@ -340,6 +349,7 @@ static sac_status bind_with(binder *b) {
     point_parts(b);
     b->values.arena = &b->m->arena;
     SAC_TRY(bind_all(b));
+    scale_newline(b);
     if (!b->own_head) b->m->decoder.head = b->m->decoder.embed;
     return SAC_OK;
 }

@@ -7,6 +7,7 @@
 #include "expert_tensors.h"
 #include "family.h"
 #include "gguf.h"
+#include "language_tensors.h"
 #include "model_load.h"
 
 #include <math.h>
@@ -45,11 +46,15 @@ static sac_status need_int(reader *r, const char *name, int *value) {
 
 /* ---- shape ---- */
 
-static sac_status read_sizes(reader *r, sac_decoder_config *d) {
-    SAC_TRY(need_int(r, "block_count", &d->n_layers));
-    SAC_TRY(need_int(r, "embedding_length", &d->hidden));
-    if (!r->family->gguf_all_sparse) SAC_TRY(need_int(r, "feed_forward_length", &d->intermediate));
-    SAC_TRY(need_int(r, "attention.head_count", &d->n_heads));
+/* Heads as wide as rope has them, each with keys and values of its own: what the file says of these is of latents, for the family
+ * to read. */
+static sac_status read_latent_heads(reader *r, sac_decoder_config *d) {
+    SAC_TRY(need_int(r, "rope.dimension_count", &d->head_dim));
+    d->n_kv_heads = d->n_heads;
+    return SAC_OK;
+}
+
+static sac_status read_heads(reader *r, sac_decoder_config *d) {
     d->n_kv_heads = d->n_heads;
     SAC_TRY(get_int(r, "attention.head_count_kv", 1, INT32_MAX, &d->n_kv_heads));
     d->head_dim = d->hidden / d->n_heads;
@@ -57,12 +62,21 @@ static sac_status read_sizes(reader *r, sac_decoder_config *d) {
         return sac_fail(r->l->err, SAC_BAD_FILE, "%s.embedding_length %d is not a multiple of the %d heads",
                         r->arch, d->hidden, d->n_heads);
     SAC_TRY(get_int(r, "attention.key_length", 1, INT32_MAX, &d->head_dim));
-    const bool has_experts = d->experts.n > 0 || r->family->gguf_experts; /* its family's models do */
-    int value_dim = d->head_dim, n_experts = 0;
+    int value_dim = d->head_dim;
     SAC_TRY(get_int(r, "attention.value_length", 1, INT32_MAX, &value_dim));
-    if (value_dim != d->head_dim)
-        return sac_fail(r->l->err, SAC_UNSUPPORTED,
-                        "values of %d channels beside keys of %d are not supported", value_dim, d->head_dim);
+    if (value_dim == d->head_dim) return SAC_OK;
+    return sac_fail(r->l->err, SAC_UNSUPPORTED, "values of %d channels beside keys of %d are not supported", value_dim,
+                    d->head_dim);
+}
+
+static sac_status read_sizes(reader *r, sac_decoder_config *d) {
+    SAC_TRY(need_int(r, "block_count", &d->n_layers));
+    SAC_TRY(need_int(r, "embedding_length", &d->hidden));
+    if (!r->family->gguf_all_sparse) SAC_TRY(need_int(r, "feed_forward_length", &d->intermediate));
+    SAC_TRY(need_int(r, "attention.head_count", &d->n_heads));
+    SAC_TRY((r->family->gguf_latents ? read_latent_heads : read_heads)(r, d));
+    const bool has_experts = d->experts.n > 0 || r->family->gguf_experts; /* its family's models do */
+    int n_experts = 0;
     SAC_TRY(get_int(r, "expert_count", 0, INT32_MAX, &n_experts));
     if (n_experts && !has_experts)
         return sac_fail(r->l->err, SAC_UNSUPPORTED, "mixtures of experts (%s) are not supported under %s", r->key, r->arch);
@@ -347,6 +361,7 @@ static sac_status load_parts(reader *r) {
     const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     const json_t *quantization = NULL;
     SAC_TRY(sac_expert_tensors_list(weights, &l->config.decoder, l->err));
+    SAC_TRY(sac_language_tensors_shape(weights, &l->config.decoder, l->err));
     SAC_TRY(sac_load_round_weights(l, &quantization, true));
     sac_bind_source source = {.weights = weights,
                               .quantization = quantization,

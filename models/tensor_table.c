@@ -70,10 +70,15 @@ void sac_tensor_table_close(sac_tensor_table *t) {
 }
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot) {
+    const sac_spec_tensor *first = NULL;
     for (int i = 0; i < t->n_specs; i++)
-        for (int k = 0; k < t->specs[i].n_tensors; k++)
-            if (strcmp(t->specs[i].tensors[k].slot, slot) == 0) return &t->specs[i].tensors[k];
-    return NULL;
+        for (int k = 0; k < t->specs[i].n_tensors; k++) {
+            const sac_spec_tensor *row = &t->specs[i].tensors[k];
+            if (strcmp(row->slot, slot) != 0) continue;
+            if (!t->gguf || row->gguf) return row;
+            if (!first) first = row;
+        }
+    return first;
 }
 
 /* ---- names ---- */

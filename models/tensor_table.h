@@ -18,6 +18,7 @@ typedef struct sac_tensor_table {
     sac_linear_shape linear; /* of its layers of linear attention */
     sac_shape_symbol symbols[24 + SAC_TOWER_MAX_SYMBOLS + SAC_MERGER_MAX_SYMBOLS];
     int n_symbols;
+    bool gguf; /* set after opening: a row without a name in GGUF gives way to one that has it */
 } sac_tensor_table;
 
 sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err);

@@ -5,7 +5,7 @@
 
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
-llava_interleave (LLaVA with SigLIP and Qwen2), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
+llava_interleave (LLaVA with SigLIP and Qwen2), granite_vision (LLaVA-NeXT with SigLIP and Granite), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
 qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
@@ -565,6 +565,24 @@ def write_llava_interleave(folder, rng, seed):
     tiny.write_squeezing_processor(folder, config, {})
 
 
+def write_granite_vision(folder, rng, seed):
+    """LLaVA-NeXT with SigLIP, features of several layers and Granite, whose factor of embeddings is that of pictures too."""
+    vision = draw_tower(rng, tiny.siglip, 2)
+    size, layers = vision["image_size"], vision["num_hidden_layers"]
+    factors = {k: rng.choice([1.0, round(rng.uniform(0.3, 3), 3)]) for k in ("embedding_multiplier", "residual_multiplier", "logits_scaling")}
+    text = draw_small_text(rng, lambda **keys: tiny.text_config("granite", "GraniteForCausalLM", **{
+        **keys, "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "attention_multiplier": rng.choice([0.5, 0.125, 0.33]), **factors}))
+    points = [[size * w, size * h] for w in range(1, 5) for h in range(1, 5) if w * h > 1]
+    config = tiny.llava_next(text, vision, vision_feature_select_strategy="full", use_image_newline_parameter=True,
+                             image_grid_pinpoints=rng.sample(points, rng.randint(1, 6)),
+                             vision_feature_layer=rng.choice([-1, [-2, -1], [0, layers], [-1, 0, 1], [-1 - layers, -1]]))
+    write_weights(folder, config, seed, rng.choice(["v5", "old", "v4.52", "saved by 5"]))
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    tiny.write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "LlavaNextImageProcessor", "size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size},
+        "image_grid_pinpoints": config["image_grid_pinpoints"], "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": rng.choice([3, 2])})
+
+
 def is_wider(picture, ratio):
     with Image.open(os.path.join(goldens.FOLDER, picture)) as p:
         return max(p.size) > ratio * min(p.size)
@@ -582,6 +600,14 @@ def draw_llava_case(formats, most_ratio=1e9):
         case["chat_format"] = rng.choice(formats) if few_texts else "plain"
         return case
     return draw
+
+
+def draw_next_case(rng, folder, k):
+    """Pictures alone: what a video is to LLaVA-NeXT transformers does not say. None that is so narrow that no row of its tiles is left."""
+    case = draw_llava_case(["plain"], 2.9)(rng, folder, k)
+    for m in case["messages"]:
+        m["parts"] = [{"image": draw_picture(rng, folder, f"{k}_still", (31, 40))} if "frames" in p else p for p in m["parts"]]
+    return case
 
 
 def draw_gemma_case(rng, folder, k):
@@ -637,6 +663,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "granitemoe": (write_granitemoe, draw_gemma_case), "granitemoeshared": (write_granitemoeshared, draw_gemma_case),
             "llava_video": (write_llava_video, draw_llava_case(["plain", "chatml"], 2.9)),
             "llava_interleave": (write_llava_interleave, draw_llava_case(["plain"])),
+            "granite_vision": (write_granite_vision, draw_next_case),
             "llava_next_video": (write_llava_next_video, draw_llava_case(["plain", "vicuna"])),
             "pixtral": (write_pixtral, draw_case), "mistral3": (write_mistral3, draw_case), "ministral": (write_ministral, draw_gemma_case),
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),

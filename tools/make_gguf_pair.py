@@ -4,7 +4,7 @@ converters write them (convert_hf_to_gguf.py with and without --mmproj), and as 
 what the two say.
 
     tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
-                            [--bare] [--layers N]
+                            [--bare] [--lite] [--layers N]
     tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
@@ -16,7 +16,8 @@ videos) is in it as published folders have it; Qwen's control tokens have their 
 A folder without a vision half gives model.gguf alone.
 --bare: no keys but those that llama.cpp's converter writes; the twin says what they mean. --layers: the language model's
 layers again and again, until there are so many.
---wide: weights drawn anew in a tower whose rows are whole blocks of q8_0.
+--wide: weights drawn anew in a tower, or a language model alone, whose rows are whole blocks of q8_0.
+--lite: DeepSeek-V3 as DeepSeek-V2-Lite.
 --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
@@ -177,6 +178,8 @@ ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3"
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
                  "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
+                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2",
+                 "qwen3_next": "qwen3next",
                  "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
@@ -187,10 +190,13 @@ LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
          "mlp.gate_up_proj": "ffn_up", "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
          "mlp.shared_experts.down_proj": "ffn_down_shexp"}
 HYBRID = {"post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
-          "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
+          "linear_attn.in_proj_qkvz": "ssm_in", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
           "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
           "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+LATENT = {"self_attn.q_a_proj": "attn_q_a", "self_attn.q_b_proj": "attn_q_b", "self_attn.q_a_layernorm": "attn_q_a_norm",
+          "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b"}
+GLM4 = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm": "post_attention_norm",
               "post_feedforward_layernorm": "post_ffw_norm"}
 
@@ -229,6 +235,13 @@ def unpermute(values, t, n_heads):
     for i, r in enumerate(order):
         out[int(r) * n:(int(r) + 1) * n] = values[i * n:(i + 1) * n]
     return out
+
+
+def halves(t, n_heads, dim, turned):
+    """GLM-4.1V's: of the channels of a head that are turned, neighbours as halves. Which row is where."""
+    order = [h * dim + i for h in range(n_heads) for i in (*range(0, turned, 2), *range(1, turned, 2), *range(turned, dim))]
+    n = len(t.values) // t.shape[0]
+    return [r * n + i for r in order for i in range(n)]
 
 
 class Hybrid:
@@ -279,6 +292,89 @@ class Hybrid:
         return out
 
 
+def latent_keys(c, rope, old):
+    """Of multi-head latent attention. old: as converters before 2025 had it, for caches of keys and values."""
+    turned, length, rank = c["qk_rope_head_dim"], c["qk_nope_head_dim"] + c["qk_rope_head_dim"], c["kv_lora_rank"]
+    lengths = {"attention.key_length": length, "attention.value_length": c["v_head_dim"]} if old else {
+        "attention.head_count_kv": 1, "attention.key_length": rank + turned, "attention.value_length": rank,
+        "attention.key_length_mla": length, "attention.value_length_mla": c["v_head_dim"]}
+    keys = {**lengths, "attention.kv_lora_rank": rank, "rope.dimension_count": turned, "expert_count": c["n_routed_experts"],
+            "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
+            "expert_feed_forward_length": c["moe_intermediate_size"], "leading_dense_block_count": c["first_k_dense_replace"],
+            "expert_weights_scale": float(c["routed_scaling_factor"]), "expert_weights_norm": bool(c["norm_topk_prob"]),
+            "expert_gating_func": 2 if c["model_type"] == "deepseek_v3" else 1}
+    if c["model_type"] == "deepseek_v3":
+        keys.update({"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]})
+    if c.get("q_lora_rank"):
+        keys["attention.q_lora_rank"] = c["q_lora_rank"]
+    if rope:
+        keys.update({"rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
+                     "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
+                     "rope.scaling.yarn_log_multiplier": 0.1 * rope["mscale_all_dim"]})
+    return keys
+
+
+def add_latents(w, name, t, c, old):
+    """kv_b as the file has it: whole, or keys turned round and values, of each head."""
+    heads, nope, values, rank = c["num_attention_heads"], c["qk_nope_head_dim"], c["v_head_dim"], c["kv_lora_rank"]
+    if old:
+        return w.add(name, t)
+    at = lambda h, i, r: (h * (nope + values) + i) * rank + r
+    parts = {"k": ([heads, rank, nope], [at(h, i, r) for h in range(heads) for r in range(rank) for i in range(nope)]),
+             "v": ([heads, values, rank], [at(h, nope + i, r) for h in range(heads) for i in range(values) for r in range(rank)])}
+    out = array.array("f", t.values)
+    for part, (shape, places) in parts.items():
+        for place, v in zip(places, w.add(name.replace("kv_b", part + "_b"), Tensor(shape, (t.values[i] for i in places)))):
+            out[place] = v
+    return out
+
+
+def add_regrouped(w, name, t, c, old):
+    """Qwen3-Next's rows of a key head, kind by kind; old: as they are."""
+    if old:
+        return w.add(name, t)
+    heads, key = c["linear_num_key_heads"], c["linear_key_head_dim"]
+    values = c["linear_num_value_heads"] // heads * c["linear_value_head_dim"]
+    n, each = len(t.values) // t.shape[0], 2 * (key + values)
+    rows = lambda first, count: [h * each + first + i for h in range(heads) for i in range(count)]
+    out = array.array("f", t.values)
+    for part, order in (("attn_qkv", rows(0, key) + rows(key, key) + rows(2 * key, values)), ("attn_gate", rows(2 * key + values, values))):
+        places = [r * n + i for r in order for i in range(n)]
+        for place, v in zip(places, w.add(name.replace("ssm_in", part), Tensor([len(order), n], (t.values[i] for i in places)))):
+            out[place] = v
+    return out
+
+
+def make_lite(config, tensors):
+    """DeepSeek-V3 as DeepSeek-V2-Lite: scores are a softmax, and queries have no latent."""
+    config.update({"model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "q_lora_rank": None, "topk_method": "greedy",
+                   "scoring_func": "softmax", "norm_topk_prob": False, "routed_scaling_factor": 1.0, "n_group": 1, "topk_group": 1})
+    r, hidden = random.Random(2), config["hidden_size"]
+    rows = config["num_attention_heads"] * (config["qk_nope_head_dim"] + config["qk_rope_head_dim"])
+    for key in list(tensors):
+        if "self_attn.q_b_proj" in key:
+            tensors[key.replace("q_b_proj", "q_proj")] = Tensor([rows, hidden], (r.gauss(0, hidden ** -0.5) for _ in range(rows * hidden)))
+        if any(part in key for part in ("q_a_proj", "q_a_layernorm", "q_b_proj", "e_score_correction_bias")):
+            del tensors[key]
+
+
+def suit_gguf(config, tensors):
+    """What GGUF has no words for, as published models have it."""
+    if config["model_type"].startswith("deepseek"):
+        config["attention_bias"] = False
+        for key in [k for k in tensors if k.endswith(("kv_a_proj_with_mqa.bias", "q_a_proj.bias", "o_proj.bias"))]:
+            del tensors[key]
+        if config.get("rope_scaling"):
+            config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"]
+    if config["model_type"] == "qwen3_next":  # experts in every layer
+        config["norm_topk_prob"] = True
+        for layer in config.pop("mlp_only_layers", []):
+            for key in [k for k in tensors if f".layers.{layer}.mlp." in k]:
+                del tensors[key]
+            for key in [k for k in tensors if ".layers.0.mlp." in k]:
+                tensors[key.replace(".layers.0.", f".layers.{layer}.")] = Tensor(tensors[key].shape, tensors[key].values)
+
+
 def hybrid_keys(c):
     types = c.get("layer_types") or []
     keys = {"ssm.conv_kernel": c["linear_conv_kernel_dim"], "ssm.state_size": c["linear_key_head_dim"], "ssm.group_count": c["linear_num_key_heads"],
@@ -313,6 +409,27 @@ def complete(tokenizer):
     model["merges"] = merges
 
 
+SPLITS = { # of DeepSeek's tokenizers: what GGUF calls a list of patterns
+    "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
+                    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+                    r"\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "deepseek-llm": [r"[\r\n]", r"\s?[\p{Lu}\p{Ll}\p{Lt}]+", "\\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"],
+}
+SPLIT_TEXTS = ["On 2024-12-26 it cost $1234567.89, not 12!", "它有 671B 个参数。カタカナ、한글", "don't  stop;\n\n  x_1 = [a.b]  \n", "Ωmega ȺȾ µm ﬁne naïve"]
+
+
+def split_by(tokenizer, name):
+    split = [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in SPLITS[name]]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": split + [level]}
+
+
+def name_of_splits(tokenizer):
+    parts = (tokenizer.get("pre_tokenizer") or {}).get("pretokenizers", [])
+    patterns = [p["pattern"]["Regex"] for p in parts if p["type"] == "Split" and "Regex" in p["pattern"]]
+    return next((name for name, known in SPLITS.items() if known == patterns), "gpt-2")
+
+
 def vocabulary(w, tokenizer, template):
     ids = {i: s for s, i in tokenizer["model"]["vocab"].items()}
     added = {a["id"]: a["content"] for a in tokenizer["added_tokens"]}
@@ -328,7 +445,7 @@ def vocabulary(w, tokenizer, template):
                        "tokenizer.ggml.scores": scores_of(tokens, merges), "tokenizer.ggml.unknown_token_id": unknown,
                        "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_space_prefix": False})
     else:
-        w.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": merges,
+        w.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name_of_splits(tokenizer), "tokenizer.ggml.merges": merges,
                        "tokenizer.ggml.add_bos_token": False})
     w.keys.update({"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
     if template:
@@ -362,7 +479,7 @@ def gemma_keys(arch, c, bare):
 def own_keys(arch, c, bare):
     if arch.startswith("gemma"):
         return gemma_keys(arch, c, bare)
-    if arch.startswith("qwen35"):
+    if arch.startswith("qwen35") or arch == "qwen3next":
         return hybrid_keys(c)
     if arch == "phi3":
         longer = c["max_position_embeddings"] / c["original_max_position_embeddings"]
@@ -374,6 +491,7 @@ def own_keys(arch, c, bare):
         return {**moe, "embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
                 "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
     if arch == "glm4moe":  # block_count has the layers behind the last
+        c = {"num_nextn_predict_layers": 0, **c}
         groups = {"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]}
         norm = {"expert_weights_norm": True} if c["norm_topk_prob"] else {}
         return {"block_count": c["num_hidden_layers"] + c["num_nextn_predict_layers"], "nextn_predict_layers": c["num_nextn_predict_layers"],
@@ -398,7 +516,7 @@ def part_experts(config, tensors):
     c = config.get("text_config", config)
     for key in [k for k in tensors if k.endswith((".experts.gate_up_proj", ".experts.down_proj"))]:
         t, base = tensors.pop(key), key.rpartition(".")[0]
-        if c["model_type"].startswith("qwen3_5"): # as nn.Linear has them
+        if c["model_type"].startswith(("qwen3_5", "glm4", "deepseek", "qwen3_next")): # as nn.Linear has them
             rows = t.shape[1]
             for e in range(t.shape[0]):
                 m = Tensor(t.shape[1:], t.values[e * rows * t.shape[2]:(e + 1) * rows * t.shape[2]])
@@ -473,15 +591,20 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
     if arch.startswith("qwen3vl"):
         w.keys[f"{arch}.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
-    w.keys.update({f"{arch}.{k}": v for k, v in own_keys(arch, c, args.bare).items()})
+    w.keys.update({f"{arch}.{k}": v for k, v in (latent_keys(c, rope, args.old) if arch == "deepseek2" else own_keys(arch, c, args.bare)).items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
+    if isinstance(eos, list): # GLM's
+        eos, w.keys["tokenizer.ggml.eot_token_id"] = eos
     if eos is not None:
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
-    layer = POST_NORMS if is_gemma or arch == "olmo2" else {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {}
-    hybrid = Hybrid(c) if arch.startswith("qwen35") else None
-    layer = HYBRID if hybrid else layer
+    layer = POST_NORMS if is_gemma or arch == "olmo2" else GLM4 if arch == "glm4" else (
+        {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {})
+    hybrid = Hybrid(c) if arch.startswith("qwen35") or arch == "qwen3next" else None
+    if arch == "qwen3next":
+        hybrid.per, hybrid.keys = 1, c["linear_num_value_heads"]  # value heads stay where they are
+    layer = HYBRID if hybrid else LATENT if arch == "deepseek2" else layer
     add_experts(w, tensors)
     add_granite_experts(w, tensors)
     if arch == "phi3" and c["rope_scaling"]:
@@ -492,8 +615,19 @@ def write_language(path, config, tensors, tokenizer, template, args):
         name = None if EXPERT.match(key) or GRANITE_EXPERTS.match(key) else text_name(key, layer)
         if not name:
             continue
+        if ".attn_kv_b." in name:
+            t.values = add_latents(w, name, t, c, args.old)
+            continue
+        if ".ssm_in." in name:
+            t.values = add_regrouped(w, name, t, c, args.old)
+            continue
         if hybrid:
             t.values = hybrid.add(w, name, t)
+            continue
+        if arch == "glm4" and "mrope_section" in rope and re.search(r"attn_[qk]\.", name):
+            places = halves(t, heads if "attn_q" in name else kv, head_dim, w.keys["glm4.rope.dimension_count"])
+            for place, v in zip(places, w.add(name, Tensor(t.shape, [t.values[i] for i in places]))):
+                t.values[place] = v
             continue
         n_turned = 0 if arch not in NEIGHBOURS else heads if ".attn_q." in name else kv if ".attn_k." in name else 0
         one = 1 if is_gemma and name.endswith("norm.weight") else 0  # Gemma's norms are kept as what is added to 1
@@ -519,6 +653,9 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
 ]
 MISTRAL3 = {"norm": "mm.input_norm", "patch_merger": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
+GLM4V = {"patch_embed.proj": "v.patch_embd", "post_conv_layernorm": "v.norm_embd", "position_embedding": "v.position_embd",
+         "visual.post_layernorm": "v.post_ln", "downsample": "mm.patch_merger", "merger.proj": "mm.model.fc",
+         "post_projection_norm": "mm.post_norm", "gate_proj": "mm.gate", "up_proj": "mm.up", "down_proj": "mm.down"}
 INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
 BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), ("v_proj", "attn_v"),
          ("out_proj|attn.proj|projection_layer|attention.o_proj", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
@@ -526,6 +663,17 @@ BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), (
          ("layer_norm2|norm2|layernorm_after|ffn_norm", "ln2"),
          ("gate_proj", "ffn_gate"), ("fc1|linear_fc1|up_proj", "ffn_up"), ("fc2|linear_fc2|down_proj", "ffn_down"),
          ("lambda_1", "ls1"), ("lambda_2", "ls2")]
+
+
+PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
+              "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
+              "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3",
+              "gemma3": "gemma3", "mistral3": "pixtral", "glm4v": "glm4v", "glm4v_moe": "glm4v"}
+
+
+def projector_of(config):
+    is_pixtral = config["model_type"] == "llava" and config["vision_config"].get("model_type") == "pixtral"
+    return "pixtral" if is_pixtral else PROJECTORS[config["model_type"]]
 
 
 def vision_name(key, config):
@@ -537,8 +685,10 @@ def vision_name(key, config):
     m = re.search(r"multi_modal_projector\.(\w+)\.", key)
     if m and config["model_type"] == "internvl":
         return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
-    if m and config["model_type"] == "mistral3":
+    if m and projector_of(config) == "pixtral":
         return f"{MISTRAL3[m[1]]}.{end}"
+    if projector_of(config) == "glm4v":
+        return next(g for p, g in GLM4V.items() if p in key) + f".{end}"
     for pattern, name in TOWER:
         m = re.search(pattern, key)
         if m:
@@ -567,10 +717,7 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.feed_forward_length": v.get("intermediate_size", 0),
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
-    projector = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
-                 "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
-                 "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3",
-                 "idefics3": "idefics3", "gemma3": "gemma3", "mistral3": "pixtral"}[family]
+    projector = projector_of(config)
     if not old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
@@ -606,9 +753,17 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.projector.scale_factor"] = round(1 / config.get("downsample_ratio", 0.5))
         keys["clip.vision.preproc_min_tiles"] = preprocessor.get("min_patches", 1)
         keys["clip.vision.preproc_max_tiles"] = preprocessor.get("max_patches", 12)
+    if projector == "glm4v":
+        keys["clip.use_silu"] = True
+        keys["clip.vision.spatial_merge_size"] = v["spatial_merge_size"]
+        keys["clip.vision.attention.layer_norm_epsilon"] = v["rms_norm_eps"]
+        keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
+        keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
     if projector == "pixtral":
         keys["clip.use_silu" if v["hidden_act"] == "silu" else "clip.use_gelu"] = True
-        keys["clip.vision.spatial_merge_size"] = config["spatial_merge_size"]
+        keys["clip.vision.attention.layer_norm_epsilon"] = 1e-5
+        if "spatial_merge_size" in config:
+            keys["clip.vision.spatial_merge_size"] = config["spatial_merge_size"]
         keys["clip.vision.image_size"] = preprocessor["size"]["longest_edge"]
     if projector == "gemma3":
         keys["clip.use_gelu"] = True
@@ -626,7 +781,7 @@ def vision_keys(config, preprocessor, hidden, old):
 
 def add_vision(w, name, t, old, apart):
     """One tensor or several; their values as they can be read back."""
-    if ".attn_qkv." in name and (old or apart or w.keys["clip.projector_type"] != "qwen3vl_merger"):
+    if ".attn_qkv." in name and (old or apart or w.keys["clip.projector_type"] not in ("qwen3vl_merger", "glm4v")):
         third, out = t.shape[0] // 3, array.array("f")
         for i, part in enumerate("qkv"):
             out.extend(w.add(name.replace("attn_qkv", "attn_" + part), t.rows(i * third, (i + 1) * third)))
@@ -682,27 +837,52 @@ def write_vision(path, config, preprocessor, tensors, hidden, args):
 
 # ---------------------------------------------------------------- the whole
 
-def draw_wide(config, tensors):
-    """A CLIP tower of 32 channels and 64 between, or a language model with experts of 32 channels, with weights that keep
-    the size of what passes."""
-    r = random.Random(1)
+def widen(config):
+    """Of what is asked for by --wide the new dimensions, by the old ones; the configuration says the new ones."""
+    heads = config.get("num_attention_heads")
     part = config.get("vision_config") or config
-    inner = "moe_intermediate_size" if part is config else "intermediate_size"
+    inner = "moe_intermediate_size" if "moe_intermediate_size" in config else "intermediate_size"
     new = {part["hidden_size"]: 32, part[inner]: 64 if part is not config else 32}
+    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
+    if part is not config:
+        part["num_attention_heads"] = 2
+    if config["model_type"].startswith("deepseek"):
+        rank, turned, nope, values = config["kv_lora_rank"], config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"]
+        new.update({rank: 32, rank + turned: 32 + turned, heads * (nope + values): heads * 64, heads * (nope + turned): heads * (32 + turned),
+                    heads * values: heads * 32, config.get("q_lora_rank"): 32})
+        config.update({"kv_lora_rank": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "intermediate_size": new.get(config["intermediate_size"])})
+        if config.get("q_lora_rank"):
+            config["q_lora_rank"] = 32
+    if config["model_type"] == "qwen3_next": # values are as many as channels here: so they stay
+        keys, n = config["linear_num_key_heads"] * config["linear_key_head_dim"], config["linear_num_value_heads"]
+        was, config["linear_value_head_dim"] = n * config["linear_value_head_dim"], 32 // n
+        new.update({2 * (keys + was): 2 * (keys + 32), 2 * keys + was: 2 * keys + 32})
+    return new
+
+
+def draw_wide(config, tensors):
+    """A CLIP tower of 32 channels and 64 between, or a language model of 32 channels with experts or an MLP of 32, with weights
+    that keep the size of what passes."""
+    r = random.Random(1)
+    is_tower = "vision_config" in config
+    new = widen(config)
+    has_one = config["model_type"].startswith(("qwen3_5", "qwen3_next"))  # norms are what is added to 1
+    if has_one and "num_experts" in config:  # rounding chooses no others
+        config["num_experts_per_tok"] = config["num_experts"]
     for key, t in tensors.items():
-        if part is not config and text_name(key):
+        if is_tower and text_name(key):
             continue
-        t.shape = [new.get(n, n) for n in t.shape]
+        t.shape = [config["linear_value_head_dim"]] if key.endswith("linear_attn.norm.weight") else [new.get(n, n) for n in t.shape]
         n, columns = 1, 1
         for i, d in enumerate(t.shape):
             n *= d
             columns *= d if i else 1
         size = 0.1 if len(t.shape) == 1 else columns ** -0.5
         is_norm = len(t.shape) == 1 and key.endswith("norm.weight") or re.search(r"norm\d\.weight$", key)
-        t.values = array.array("f", (r.gauss(1 if is_norm else 0, size) for _ in range(n)))
-    part.update({"hidden_size": 32, inner: 64 if part is not config else 32})
-    if part is not config:
-        part["num_attention_heads"] = 2
+        if has_one and re.search(r"(out_proj|o_proj|down_proj)\.weight$", key):  # what layers add is small, so that rounding stays so
+            size *= 0.2
+        mean = 0 if not is_norm or (has_one and "linear_attn" not in key) else 1
+        t.values = array.array("f", (r.gauss(mean, size) for _ in range(n)))
 
 
 def repeat_layers(config, tensors, n):
@@ -749,12 +929,14 @@ def adjust_twin(config, twin):
     path = os.path.join(twin, "video_preprocessor_config.json")
     if config["model_type"].startswith(("qwen3_vl", "qwen3_5")):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
+    elif config["model_type"].startswith("glm4v"):
+        write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 12544, "longest_edge": 47040000}})
     elif os.path.exists(path):
         os.remove(path)
     write_json(twin, "config.json", config)
 
 
-def write_cases(folder, out, config):
+def write_cases(folder, out, config, args):
     golden = read_json(folder, "golden.json")
     cases = []
     for c in golden["cases"] if golden else []:
@@ -768,6 +950,8 @@ def write_cases(folder, out, config):
         cases.append({k: c[k] for k in ("name", "text", "messages", "keep_video_marks", "positions") if k in c})
         if chat:
             cases[-1]["chat_format"] = chat
+    if config["model_type"].startswith("deepseek") and not args.wide:
+        cases += [{"name": f"splits {i}", "text": text} for i, text in enumerate(SPLIT_TEXTS)]
     write_json(out, "cases.json", cases)
 
 
@@ -803,7 +987,15 @@ PAIRS = {
     "qwen3_5": ("qwen3_5", "", 1e-5), "qwen3_5_f16": ("qwen3_5", "--type f16", 1e-5),
     "qwen3_5_text": ("qwen3_5_text", "--type bf16", 1e-5), "qwen3_5_moe": ("qwen3_5_moe", "", 1e-5),
     "qwen3_5_moe_text": ("qwen3_5_moe_text", "--type f16", 1e-5),
-   
+    "deepseek_v3": ("deepseek_v3", "", 1e-5), "deepseek_v3_f16": ("deepseek_v3", "--type f16", 1e-5),
+    "deepseek_v3_old": ("deepseek_v3", "--old --type bf16", 1e-5), "deepseek_v2": ("deepseek_v3", "--lite", 1e-5),
+    "deepseek_v3_q8_0": ("deepseek_v3", "--wide --type q8_0", 0.04), "deepseek_v2_q8_0": ("deepseek_v3", "--lite --wide --old --type q8_0", 0.04),
+    "qwen3_next": ("qwen3_next", "", 1e-5),
+    "qwen3_next_q8_0": ("qwen3_next", "--wide --type q8_0", 0.04), "qwen3_next_old_q8_0": ("qwen3_next", "--wide --old --type q8_0", 0.04),
+    "qwen3_5_text_q8_0": ("qwen3_5_text", "--wide --type q8_0", 0.06), "qwen3_5_moe_q8_0": ("qwen3_5_moe_text", "--wide --type q8_0", 0.04),
+    "qwen3_next_f16": ("qwen3_next", "--type f16", 1e-5), "qwen3_next_old": ("qwen3_next", "--old --type bf16", 1e-5),
+    "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
+    "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
@@ -826,7 +1018,7 @@ def parser():
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
     p.add_argument("--layers", type=int)
-    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare"):
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare", "--lite"):
         p.add_argument(flag, action="store_true")
     return p
 
@@ -844,6 +1036,8 @@ def make(args):
         preprocessor = read_json(twin, "processor_config.json")["image_processor"]
     tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
     complete(tokenizer)
+    if config["model_type"].startswith("deepseek"):
+        split_by(tokenizer, "deepseek-llm" if args.lite else "deepseek-v3")
     write_json(twin, "tokenizer.json", tokenizer)
     template = None
     if os.path.exists(os.path.join(twin, "chat_template.jinja")):
@@ -851,6 +1045,9 @@ def make(args):
             template = f.read()
     tensors = read_tensors(args.folder)
     part_experts(config, tensors)
+    if args.lite:
+        make_lite(config, tensors)
+    suit_gguf(config, tensors)
     if args.wide:
         draw_wide(config, tensors)
     if args.bare:
@@ -868,7 +1065,7 @@ def make(args):
                    {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
     write_tensors(twin, tensors)
     adjust_twin(config, twin)
-    write_cases(args.folder, args.out, config)
+    write_cases(args.folder, args.out, config, args)
 
 
 if __name__ == "__main__":

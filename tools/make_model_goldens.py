@@ -170,6 +170,9 @@ class ImageModel(TextModel):
         from transformers import AutoModelForImageTextToText, AutoImageProcessor
         self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
         self.model.eval()
+        text = self.model.config.text_config
+        if text.model_type == "granite":  # as Granite alone, and transformers before 4.52; since then LLaVA-NeXT leaves it out
+            self.model.lm_head.register_forward_hook(lambda module, inputs, logits: logits / text.logits_scaling)
         self.tokenizer = tokenizer_of(path)
         self.processor = AutoImageProcessor.from_pretrained(path, backend="pil")
         self.image_token = self.model.config.image_token_id

@@ -255,7 +255,7 @@ def llava(text, vision, **keys):
 
 def llava_next(text, vision, **keys):
     pinpoints = [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]]
-    return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", image_grid_pinpoints=pinpoints, **keys)
+    return under(text, vision, "LlavaNextForConditionalGeneration", "llava_next", **{"image_grid_pinpoints": pinpoints, **keys})
 
 
 def llava_next_video(text, vision, **keys):
@@ -536,6 +536,12 @@ MODELS = {
     "llava_next": (llava_next(llama(**SMALL, rope_theta=10000.0), clip()), "bf16", "old", {}),
     "llava_next_mistral": (llava_next(mistral(**SMALL, sliding_window=None), clip(patch_size=10), vision_feature_layer=-1),
                            "f16", "v4.52", {}),
+    "llava_next_granite": (llava_next(text_config("granite", "GraniteForCausalLM", **TINY, rms_norm_eps=1e-5, rope_theta=10000.0,
+                                                  max_position_embeddings=512, embedding_multiplier=1.7, attention_multiplier=0.51,
+                                                  residual_multiplier=0.67, logits_scaling=0.8, tie_word_embeddings=False),
+                                      siglip(num_hidden_layers=3), vision_feature_layer=[-3, -1], vision_feature_select_strategy="full",
+                                      image_grid_pinpoints=[[32, 64], [64, 32], [64, 64], [96, 32], [32, 96]],
+                                      use_image_newline_parameter=True), "bf16", "v4.52", {"tokens": 12}),
     "llava_siglip": (llava(qwen2(**SMALL, tie_word_embeddings=True), siglip(), vision_feature_layer=-1,
                            vision_feature_select_strategy="full"), "bf16", "v4.52", {}),
     "llava_onevision": (llava_onevision(qwen2(**SMALL, rope_theta=1e6), siglip()), "bf16", "old", {}),
@@ -827,14 +833,15 @@ def write_checkpoint(name, seed):
         write_pixtral_files(folder, config, options)
     elif "vision_config" in config:
         size = config["vision_config"]["image_size"]
-        if config["vision_config"]["model_type"] == "siglip_vision_model":
+        is_siglip = config["vision_config"]["model_type"] == "siglip_vision_model"
+        if is_siglip and config["model_type"] != "llava_next":
             return write_squeezing_processor(folder, config, options)
         write_json(folder, "preprocessor_config.json", {
             "image_processor_type": "LlavaNextImageProcessor" if "image_grid_pinpoints" in config else "CLIPImageProcessor",
             "size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size}, "resample": 3, "do_resize": True,
             "do_center_crop": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
-            "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
-            "do_convert_rgb": True,
+            "image_mean": [0.5] * 3 if is_siglip else [0.48145466, 0.4578275, 0.40821073],
+            "image_std": [0.5] * 3 if is_siglip else [0.26862954, 0.26130258, 0.27577711], "do_convert_rgb": True,
             **({"image_grid_pinpoints": config["image_grid_pinpoints"], "do_pad": True}
                if "image_grid_pinpoints" in config else {})})
         if "frames" in options:  # both in one file, as transformers 5 saves them

@@ -96,6 +96,7 @@ typedef struct sac_model_config {
     int32_t default_stop_id; /* where no file names one; -1 = none */
     bool time_instruction;   /* a sentence behind a video says when its frames are (LLaVA-Video) */
     bool latent_bias;        /* the products that make latents have biases (DeepSeek) */
+    float merger_scale; /* see sac_merger; 0: 1 */
 } sac_model_config;
 
 /* Of a model with experts: "num_experts" (or "num_local_experts"), "num_experts_per_tok", "moe_intermediate_size", and which
@@ -108,8 +109,9 @@ sac_status sac_config_read_experts_alone(sac_model_config *c, const json_t *obje
  * "norm_topk_prob", "n_group", "topk_group", "routed_scaling_factor"; "n_shared_experts", which are one MLP of so many times an
  * expert's width, and "first_k_dense_replace": the layers that have none. c holds the defaults and has read the decoder. */
 sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *object, int n_shared, int n_dense, sac_error *err);
-/* The same of GGUF, whose layers behind the last ("nextn_predict_layers") are left out. */
-sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, sac_error *err);
+/* The same of GGUF, whose layers behind the last ("nextn_predict_layers") are left out. may_be_softmax: scores may be one too, and are
+ * where the file does not say. */
+sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, bool may_be_softmax, sac_error *err);
 /* Of GGUF: every layer has experts; `normed`: their weights add up to 1 where no key says otherwise. */
 sac_status sac_config_read_gguf_experts(sac_model_config *c, const json_t *keys, bool normed, sac_error *err);
 /* What was read of experts, or came of elsewhere. */
@@ -134,7 +136,8 @@ static inline sac_merger sac_model_config_merger(const sac_model_config *c) {
                                                                   : joins * in,
                         .n_deep = c->decoder.n_deep,
                         .out = c->decoder.hidden,
-                        .act = c->projector_act};
+                        .act = c->projector_act,
+                        .scale = c->merger_scale};
 }
 
 /* Zeroes c, sets the family and what its YAML and its defaults say. */

@@ -115,19 +115,30 @@ sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *obj
     return read_routed(c, object, &names, n_shared, n_dense, err);
 }
 
+/* How scores are made: 1 a softmax of all, 2 sigmoids; `usual` where the file does not say. */
+static sac_status read_gate(const json_t *keys, int usual, bool may_be_softmax, bool *sigmoid, sac_error *err) {
+    int gate = usual;
+    SAC_TRY(sac_config_get_int(keys, "expert_gating_func", 0, INT32_MAX, &gate, err));
+    if (gate == 0) gate = usual;
+    *sigmoid = gate == 2;
+    if (gate == 2 || (gate == 1 && may_be_softmax)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"expert_gating_func\" is %d; %s supported here", gate,
+                    may_be_softmax ? "1 (softmax) and 2 (sigmoid) are" : "only 2 (sigmoid) is");
+}
+
 /* A key that is not there has llama.cpp's default. */
-sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, sac_error *err) {
+sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, bool may_be_softmax, sac_error *err) {
     static const routed_names names = {"expert_count",         "expert_used_count",         "expert_feed_forward_length",
                                        "expert_shared_count",  "leading_dense_block_count", "expert_weights_scale",
                                        "expert_weights_norm",  "expert_group_count",        "expert_group_used_count",
                                        0};
     static const char *const needed[] = {"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_count"};
     sac_decoder_config *d = &c->decoder;
-    int gate = 2 /* sigmoid */, n_behind = 0;
+    bool sigmoid;
+    int n_behind = 0;
     for (size_t i = 0; i < SAC_COUNT(needed); i++)
         if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
-    SAC_TRY(sac_config_get_int(keys, "expert_gating_func", 0, INT32_MAX, &gate, err));
-    if (gate != 2) return sac_fail(err, SAC_UNSUPPORTED, "\"expert_gating_func\" is %d; only 2 (sigmoid) is supported here", gate);
+    SAC_TRY(read_gate(keys, may_be_softmax ? 1 : 2, may_be_softmax, &sigmoid, err));
     /* layers that guess tokens ahead, counted among the others */
     SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
     if (n_behind >= d->n_layers)
@@ -135,7 +146,10 @@ sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t
     d->n_layers -= n_behind;
     d->experts.normed = false;
     d->experts.factor = 1;
-    return read_routed(c, keys, &names, 0, 0, err);
+    d->experts.n_groups = d->experts.n_groups_used = 0;
+    SAC_TRY(read_routed(c, keys, &names, 0, 0, err));
+    d->experts.sigmoid = sigmoid && d->experts.n;
+    return SAC_OK;
 }
 
 /* What other models with experts say, and these do not. */

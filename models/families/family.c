@@ -13,6 +13,7 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen3,
     &sac_family_qwen3_moe,
     &sac_family_llava,
+    &sac_family_llava_pixtral,
     &sac_family_llava_next,
     &sac_family_llava_next_video,
     &sac_family_llava_onevision,

@@ -46,11 +46,13 @@ struct sac_family {
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);
     bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
     bool gguf_all_sparse; /* in GGUF, no layer has an MLP alone: how wide one is no key says */
+    bool gguf_latents;    /* in GGUF, lengths of keys and values are those of latents: the family reads them */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3,
     sac_family_qwen3_moe; /* text */
+extern const sac_family sac_family_llava_pixtral; /* in GGUF alone */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
 extern const sac_family sac_family_llava_next_video, sac_family_internvl, sac_family_internvl_chat;

@@ -13,7 +13,7 @@
  *   tensors:
  *     layer.q:
  *       names: ["{text}layers.{i}.self_attn.q_proj.weight"]     {i} is the layer, {e} of an expert's matrix the expert
- *       gguf: blk.{i}.attn_q.weight
+ *       gguf: blk.{i}.attn_q.weight                             without it the row of the file that this one is like counts in GGUF
  *       shape: [heads*head_dim, hidden]                          sums of products of symbols and integers
  *       when: qkv_bias                                           bound only if that flag is set
  *       plus: 1                                                  a vector: what is added to 1; not in GGUF, which has the sum

@@ -43,5 +43,18 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return SAC_OK;
 }
 
+/* Where the language model numbers rows on several axes (GLM-4.1V) the file has halves of heads in the place of neighbours, as
+ * llama.cpp's converter exchanges their rows. Biases are where the tensors are. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    const json_t *sections = json_object_get(keys, "rope.dimension_sections");
+    int n_behind = 0;
+    SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
+    if (n_behind)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"nextn_predict_layers\" is %d; only 0 is supported here", n_behind);
+    c->decoder.rope.interleaved = json_integer_value(json_array_get(sections, 0)) == 0;
+    c->qkv_bias = false;
+    return SAC_OK;
+}
+
 const sac_family sac_family_glm4 = {
-    .name = "glm4", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+    .name = "glm4", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};

@@ -4,6 +4,8 @@
 
 #include "config.h"
 
+struct sac_mmproj;
+
 /* The decoder's keys, as they stand in text_config too; c holds defaults. */
 sac_status sac_glm4_read(sac_model_config *c, const json_t *object, sac_error *err);
 
@@ -13,5 +15,7 @@ void sac_glm4v_defaults(sac_model_config *c);
 sac_status sac_glm4v_read(sac_model_config *c, const json_t *config, const char *text_type,
                           sac_status (*read_own)(sac_model_config *c, const json_t *text, sac_error *err),
                           sac_error *err);
+/* Of their vision halves in GGUF. */
+sac_status sac_glm4v_mmproj(struct sac_mmproj *p, sac_error *err);
 
 #endif

@@ -27,7 +27,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 }
 
 static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
-    return sac_config_read_gguf_routed_experts(c, keys, err);
+    return sac_config_read_gguf_routed_experts(c, keys, false, err);
 }
 
 const sac_family sac_family_glm4_moe = {

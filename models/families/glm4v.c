@@ -77,11 +77,12 @@ static sac_status read_text(sac_model_config *c, const json_t *text, sac_error *
                     c->decoder.head_dim, c->decoder.n_heads, c->decoder.hidden);
 }
 
+/* A language model in GGUF says the name of the family that it has alone. */
 static sac_status check_type(const sac_model_config *c, const json_t *text, const char *only,
                              sac_error *err) {
     const char *type = only;
     SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    if (strcmp(type, only) == 0) return SAC_OK;
+    if (strcmp(type, only) == 0 || strcmp(type, c->text_family->name) == 0) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s; %s is", type,
                     c->family->name, only);
 }
@@ -108,5 +109,24 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_glm4v_read(c, config, "glm4v_text", read_text, err);
 }
 
+/* Bounds of pixels where no key says them, and those of videos, are the published ones; how wide the merger is the tensors say.
+ * Which of GLM-4.1V's and GLM-4.6V's rules choose frames no key tells: they are chosen by GLM-4.1V's. */
+sac_status sac_glm4v_mmproj(sac_mmproj *p, sac_error *err) {
+    static const char *const norms[] = {"v.blk.0.attn_q_norm.weight", "v.blk.0.attn_k_norm.weight"}; /* GLM-OCR's */
+    int least = 112 * 112, most = 28 * 28 * 15000;
+    for (size_t i = 0; i < SAC_COUNT(norms); i++)
+        if (p->rows(p->tensors, norms[i]))
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: norms of heads in the tower are not supported under glm4v", norms[i]);
+    SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_min_pixels", 1, INT32_MAX, &least, err));
+    SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_max_pixels", 1, INT32_MAX, &most, err));
+    json_object_set_new(p->vision, "attention_bias",
+                        json_boolean(p->rows(p->tensors, "v.blk.0.attn_qkv.bias") || p->rows(p->tensors, "v.blk.0.attn_q.bias")));
+    json_object_set_new(p->vision, "intermediate_size", json_integer(p->rows(p->tensors, "mm.up.weight")));
+    json_object_set_new(p->vision, "out_hidden_size", json_integer(p->rows(p->tensors, "mm.model.fc.weight")));
+    json_object_set_new(p->preprocessor, "size", json_pack("{s:i, s:i}", "shortest_edge", least, "longest_edge", most));
+    json_object_set_new(p->video, "size", json_pack("{s:i, s:i}", "shortest_edge", 112 * 112, "longest_edge", 28 * 28 * 2 * 30000));
+    return SAC_OK;
+}
+
 const sac_family sac_family_glm4v = {
-    .name = "glm4v", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+    .name = "glm4v", .defaults = defaults, .read = read, .positions = sac_positions_mrope, .mmproj = sac_glm4v_mmproj};

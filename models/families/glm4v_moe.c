@@ -17,4 +17,4 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 }
 
 const sac_family sac_family_glm4v_moe = {
-    .name = "glm4v_moe", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+    .name = "glm4v_moe", .defaults = defaults, .read = read, .positions = sac_positions_mrope, .mmproj = sac_glm4v_mmproj};

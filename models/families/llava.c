@@ -62,6 +62,7 @@ static sac_status read_text(sac_model_config *c, const json_t *config, const cha
     sac_family_spec spec;
     SAC_TRY(sac_family_spec_open(&spec, c->family->name, err));
     const sac_family *family = sac_family_find(c->families, type);
+    const bool is_granite = family == &sac_family_granite;
     bool allowed = sac_spec_list_has(&spec.text, type);
     sac_family_spec_free(&spec);
     if (!family || !allowed)
@@ -71,6 +72,7 @@ static sac_status read_text(sac_model_config *c, const json_t *config, const cha
     json_t *empty = json_object();
     sac_status st = family->read(c, text ? text : empty, err);
     json_decref(empty);
+    if (is_granite) c->merger_scale = c->decoder.embed_scale; /* its factor of embeddings is that of whatever stands in their place */
     return st == SAC_OK ? st : sac_fail_prefix(err, st, "text_config");
 }
 

@@ -22,5 +22,17 @@ static sac_status read(sac_model_config *c, const json_t *object, sac_error *err
     return sac_config_read_experts(c, object, err);
 }
 
-const sac_family sac_family_qwen3_next = {
-    .name = "qwen3_next", .defaults = defaults, .read = read, .positions = sac_positions_plain};
+/* Every layer has experts, whose weights add up to 1, and value heads stand beside those of their key head. */
+static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
+    SAC_TRY(sac_family_qwen3_5_moe_text.read_gguf(c, keys, err));
+    c->decoder.linear.tiled = false;
+    return SAC_OK;
+}
+
+const sac_family sac_family_qwen3_next = {.name = "qwen3_next",
+                                          .defaults = defaults,
+                                          .read = read,
+                                          .positions = sac_positions_plain,
+                                          .read_gguf = read_gguf,
+                                          .gguf_experts = true,
+                                          .gguf_all_sparse = true};

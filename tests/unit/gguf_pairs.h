@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 64, PATH_BYTES = 400 };
+enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 96, PATH_BYTES = 400 };
 
 
 static const char *pairs;

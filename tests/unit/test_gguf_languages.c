@@ -270,6 +270,95 @@ static void damage_hybrid(const char *pair, const char *arch) {
     assert_true(n_damaged >= 30);
 }
 
+/* A key that is missing, or of another value, and a tensor of another name or shape: of a file of its own keys and tensors. */
+typedef struct damage {
+    const char *key;
+    unsigned value;
+    const char *expect;
+} damage;
+
+static void damage_own(const char *pair, const char *arch, const char *const *needed, const damage *keys, size_t n_keys,
+                       const char *const *tensors) {
+    char key[100];
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    n_damaged = 0;
+    for (; *needed; needed++) {
+        rename_it(&b, key_of(key, arch, *needed));
+        DAMAGED_LANGUAGE(*needed, "is missing");
+        set_u32(&b, key, 0);
+        DAMAGED_LANGUAGE("");
+        set_u32(&b, key, 0xffffffffu);
+        DAMAGED_LANGUAGE("");
+    }
+    for (size_t i = 0; i < n_keys; i++) {
+        set_u32(&b, key_of(key, arch, keys[i].key), keys[i].value);
+        DAMAGED_LANGUAGE(keys[i].expect);
+    }
+    for (; *tensors; tensors++) {
+        rename_it(&b, *tensors);
+        DAMAGED_LANGUAGE("is missing");
+        set_dim(&b, *tensors, 0, 3);
+        DAMAGED_LANGUAGE("has shape");
+        set_dim(&b, *tensors, 0, UINT64_MAX);
+        DAMAGED_LANGUAGE(*tensors);
+    }
+    for (size_t k = 1; k <= 8; k++) {
+        b.n = b.n * k / 9;
+        DAMAGED_LANGUAGE("");
+    }
+    free(b.data);
+    print_message("           %s: %d damaged language models, one line each\n", arch, n_damaged);
+    assert_true(n_damaged >= 30);
+}
+
+/* Keys and values that are made of latents. */
+static void damage_latents(void) {
+    static const char *const needed[] = {"attention.kv_lora_rank", "attention.value_length_mla", "rope.dimension_count", "expert_count",
+                                         "expert_feed_forward_length", "block_count", NULL};
+    static const char *const tensors[] = {"blk.0.attn_q_a.weight", "blk.1.attn_q_b.weight", "blk.0.attn_q_a_norm.weight",
+                                          "blk.1.attn_kv_a_mqa.weight", "blk.0.attn_kv_a_norm.weight", "blk.1.attn_k_b.weight",
+                                          "blk.0.attn_v_b.weight", "blk.1.attn_output.weight", "blk.1.exp_probs_b.bias", NULL};
+    static const damage keys[] = {{"attention.key_length_mla", 4, "of which \"rope.dimension_count\" 4 are turned"},
+                                  {"attention.key_length_mla", 12, "has shape"},
+                                  {"attention.value_length_mla", 11, "values of 11 channels a head beside keys of 10"},
+                                  {"attention.kv_lora_rank", 8, "has shape"},
+                                  {"attention.q_lora_rank", 10, "has shape"},
+                                  {"attention.head_count", 2, "has shape"},
+                                  {"expert_gating_func", 3, "\"expert_gating_func\" is 3; 1 (softmax) and 2 (sigmoid) are"},
+                                  {"expert_gating_func", 1, "groups of experts"},
+                                  {"expert_group_used_count", 4, "but there are 3 groups"},
+                                  {"leading_dense_block_count", 0, "blk.0"}};
+    static const char *const old_tensors[] = {"blk.0.attn_kv_b.weight", NULL};
+    static const char *const old_needed[] = {"attention.key_length", "attention.value_length", "attention.kv_lora_rank",
+                                             "expert_used_count", "embedding_length", "attention.head_count", "feed_forward_length", NULL};
+    static const damage old_keys[] = {{"attention.value_length", 6, "has shape"}};
+    damage_own("deepseek_v3", "deepseek2", needed, keys, SAC_COUNT(keys), tensors);
+    damage_own("deepseek_v3_old", "deepseek2", old_needed, old_keys, SAC_COUNT(old_keys), old_tensors);
+    const char *pair = "deepseek_v3";
+    bytes b;
+    b.data = get(pair, "model.gguf", &b.n);
+    set_f32(&b, "deepseek2.rope.scaling.yarn_log_multiplier", NAN);
+    DAMAGED_LANGUAGE("yarn_log_multiplier");
+    set_f32(&b, "deepseek2.rope.scaling.factor", NAN);
+    DAMAGED_LANGUAGE("rope.scaling.factor");
+    set_f32(&b, "deepseek2.expert_weights_scale", -1);
+    DAMAGED_LANGUAGE("expert_weights_scale");
+    free(b.data);
+}
+
+/* Linear attention whose strengths and decays are of key heads. */
+static void damage_grouped(void) {
+    static const char *const needed[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size",
+                                         "expert_shared_feed_forward_length", NULL};
+    static const char *const tensors[] = {"blk.0.ssm_ba.weight", "blk.0.attn_qkv.weight", "blk.0.attn_gate.weight", "blk.0.ssm_out.weight",
+                                          "blk.0.ssm_conv1d.weight", "blk.1.attn_q.weight", NULL};
+    static const damage keys[] = {{"ssm.group_count", 3, "cannot share 3 key heads evenly"}, {"expert_used_count", 4, "but there are 3"}};
+    static const char *const old_tensors[] = {"blk.0.ssm_in.weight", NULL};
+    damage_own("qwen3_next", "qwen3next", needed, keys, SAC_COUNT(keys), tensors);
+    damage_own("qwen3_next_old", "qwen3next", needed, keys, SAC_COUNT(keys), old_tensors);
+}
+
 /* What decays has to. */
 static void damage_decay(const char *pair) {
     static const float bad[] = {0, 1, NAN, -INFINITY};
@@ -355,8 +444,11 @@ static void damaged_languages(void **state) {
     damage_number("granitemoe", "granitemoe", "residual_scale");
     damage_common("glm4_moe", "glm4moe", "blk.1.exp_probs_b.bias");
     damage_routed();
+    damage_common("glm4", "glm4", "blk.0.post_ffw_norm.weight");
     damage_hybrid("qwen3_5_moe_text", "qwen35moe");
     damage_decay("qwen3_5_moe_text");
+    damage_latents();
+    damage_grouped();
     damage_long_rope();
     const char *pair = "gemma3_pan";
     bytes b;

@@ -80,7 +80,7 @@ static void text_alone(void **state) {
     (void)state;
     static const sac_part picture = {.kind = SAC_PART_IMAGE, .path = FOLDER "/wide.png"};
     const sac_message message = {.role = "user", .parts = &picture, .n_parts = 1};
-    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm"};
+    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "pixtral", "glm4v"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         sac_error err;
         sac_model *alone, *whole;
@@ -253,7 +253,7 @@ static void damaged_joins(void **state) {
     static const char pair[] = "mistral3";
     bytes b = begin(pair);
     rename_it(&b, "clip.vision.spatial_merge_size");
-    DAMAGED("projector \"pixtral\" is not supported");
+    DAMAGED("clip.vision.spatial_merge_size is missing, but tensor mm.patch_merger.weight");
     set_u32(&b, "clip.vision.spatial_merge_size", 3);
     DAMAGED("mm.patch_merger.weight has shape");
     set_u32(&b, "clip.vision.spatial_merge_size", 0);
@@ -274,6 +274,70 @@ static void damaged_joins(void **state) {
     DAMAGED("mm.1.weight has shape");
     set_u32(&b, "clip.vision.attention.head_count", 8); /* heads of two channels have no rows and columns */
     DAMAGED("multiple of 4");
+    free(b.data);
+}
+
+/* Pixtral, whose projector joins nothing. */
+static void damaged_pixtral(void **state) {
+    (void)state;
+    static const char pair[] = "pixtral";
+    static const char *const tensors[] = {"mm.1.weight", "mm.2.weight", "v.pre_ln.weight", "v.blk.1.attn_q.weight", "v.patch_embd.weight"};
+    bytes b = begin(pair);
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        rename_it(&b, tensors[i]);
+        DAMAGED(tensors[i], "is missing");
+        set_dim(&b, tensors[i], 0, UINT64_MAX);
+        DAMAGED(tensors[i]);
+    }
+    set_dim(&b, "mm.1.weight", 0, 15);
+    DAMAGED("mm.1.weight has shape");
+    rename_it(&b, "mm.1.bias"); /* one of two */
+    DAMAGED("mm.1.bias is missing");
+    set_u32(&b, "clip.vision.image_size", 0);
+    DAMAGED("clip.vision.image_size must be");
+    set_u32(&b, "clip.vision.attention.head_count", 8);
+    DAMAGED("multiple of 4");
+    copy("llava", "model.gguf", "model.gguf");
+    REFUSED(path_of((char[PATH_BYTES]){0}, "pixtral", "mmproj.gguf"), "");
+    free(b.data);
+}
+
+/* GLM-4.1V: a convolution joins squares, and a gated MLP follows. */
+static void damaged_glm(void **state) {
+    (void)state;
+    static const char pair[] = "glm4v";
+    static const char *const tensors[] = {"v.patch_embd.bias",    "v.norm_embd.weight",  "v.position_embd.weight", "v.post_ln.weight",
+                                          "v.blk.1.attn_qkv.weight", "v.blk.0.ffn_gate.weight", "mm.patch_merger.weight", "mm.patch_merger.bias",
+                                          "mm.post_norm.bias",    "mm.gate.weight",      "mm.down.weight"};
+    bytes b = begin(pair);
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        rename_it(&b, tensors[i]);
+        DAMAGED(tensors[i], "is missing");
+        set_dim(&b, tensors[i], 0, UINT64_MAX);
+        DAMAGED(tensors[i]);
+        set_dim(&b, tensors[i], 0, 0);
+        DAMAGED(tensors[i]);
+    }
+    set_dim(&b, "mm.up.weight", 1, 43);
+    DAMAGED("has shape [44, 24], the configuration asks for [43, 24]");
+    rename_it(&b, "mm.up.weight");
+    DAMAGED("\"intermediate_size\" is 0");
+    set_dim(&b, "mm.model.fc.weight", 1, 20);
+    DAMAGED("\"out_hidden_size\" 20 is not the language model's 24");
+    set_u32(&b, "clip.vision.spatial_merge_size", 3);
+    DAMAGED("mm.patch_merger.weight has shape");
+    set_u32(&b, "clip.vision.image_size", 5);
+    DAMAGED("\"image_size\" 5 is smaller than a patch");
+    set_u32(&b, "clip.vision.image_size", 42);
+    DAMAGED("v.position_embd.weight has shape");
+    set_u32(&b, "clip.vision.image_min_pixels", 0);
+    DAMAGED("clip.vision.image_min_pixels");
+    set_u32(&b, "clip.vision.image_max_pixels", 1u << 31);
+    DAMAGED("clip.vision.image_max_pixels");
+    behind(&b, "clip.use_silu")[4] = 0;
+    DAMAGED("\"hidden_act\" must be silu");
+    copy("qwen2_5_vl", "model.gguf", "model.gguf");
+    REFUSED(path_of((char[PATH_BYTES]){0}, "glm4v", "mmproj.gguf"), "stands on glm4", "is qwen2vl");
     free(b.data);
 }
 
@@ -319,6 +383,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_squares, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_joins, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_pixtral, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_glm, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),
     };
     int failed = _cmocka_run_group_tests("pairs", tests, n, NULL, NULL);

@@ -25,6 +25,7 @@ typedef struct sac_merger {
     int n_deep; /* further rows of `out` for each row of y: what the decoder adds after its first layers (DeepStack) */
     void *weights; /* kind->weights_bytes */
     void *layers;  /* [n_deep], kind->layer_bytes each */
+    float scale;   /* of what it makes (mlp); 0: 1 */
 } sac_merger;
 
 /* Embeddings of a picture as weighted sums of what comes of its features (op_blend_rows.h), in tables that lie where

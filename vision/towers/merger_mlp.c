@@ -27,6 +27,13 @@ static sac_status run_pooled(const sac_merger_run *r) {
     return run(&fewer);
 }
 
+/* y += (scale - 1) y, which is rounded once. */
+static sac_status scale_rows(const sac_merger_run *r, sac_mat y) {
+    const float factor = r->merger->scale - 1;
+    if (r->merger->scale == 0 || factor == 0) return SAC_OK;
+    return r->ops->scale_add(r->stream, &(sac_scale_add_args){.y = y, .x = y, .factor = factor});
+}
+
 static sac_status run(const sac_merger_run *r) {
     const sac_merger *m = r->merger;
     if (r->pool > 1 && m->pools_first) return run_pooled(r);
@@ -35,6 +42,7 @@ static sac_status run(const sac_merger_run *r) {
     if (r->pool <= 1 && !r->blend.n) raw = r->y;
     SAC_TRY(linear(r, r->mid, r->features, &w->fc1, w->fc1_bias, m->act));
     SAC_TRY(linear(r, raw, r->mid, &w->fc2, w->fc2_bias, SAC_ACT_NONE));
+    SAC_TRY(scale_rows(r, raw));
     if (r->blend.n)
         return r->ops->blend_rows(r->stream, &(sac_blend_rows_args){.y = r->y,
                                                                     .x = raw,
