@@ -34,6 +34,9 @@ size_t sac_rounded_row_bytes(const sac_rounded *r);
 sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *out, sac_pool *pool,
                           sac_error *err);
 
+/* All rows as they are, in f32: out [rows][cols]. BAD_FILE likewise. */
+sac_status sac_rounded_read(const sac_rounded *r, float *out, sac_error *err);
+
 /* Bytes [from, to) of a tensor of a file (its number is not negative) were read and are not needed soon: whole pages leave
  * this process's memory. */
 void sac_let_go(const sac_checkpoint_tensor *t, size_t from, size_t to);

@@ -49,6 +49,15 @@ static inline int64_t sac_code_groups(const sac_code_format *f, int64_t n) {
  * where codes are packed. */
 void sac_round_codes(const sac_code_format *f, const float *x, int64_t n, void *codes, void *scales);
 
+/* Its parts, for those who choose codes one after another (gptq.h): the scale of a group, as it is stored; that into place `at`;
+ * the code nearest to x, which is in units of the scale, and what it stands for; codes of a row, one a byte, as the type's
+ * rows are. */
+float sac_code_scale(const sac_code_format *f, const float *x, int64_t n);
+void sac_code_store_scale(const sac_code_format *f, float scale, void *scales, int64_t at);
+double sac_code_nearest(sac_dtype type, double x, uint8_t *code);
+void sac_code_values(const sac_code_format *f, float *x, int64_t n); /* a row becomes what its codes stand for */
+void sac_code_pack(sac_dtype type, const uint8_t *codes, int64_t n, uint8_t *out);
+
 /* The nearest number of e4m3, ties to even, what is beyond 448 becomes that. */
 uint8_t sac_f32_to_e4m3(float x);
 

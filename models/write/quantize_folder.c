@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "hash.h"
 #include "quantize_job.h"
+#include "safetensors.h"
 #include "safetensors_write.h"
 
 #include <dirent.h>
@@ -22,6 +23,7 @@ typedef struct folder_job {
     char part[SAC_WRITE_PATH], state[65];
     int lock; /* OUT.part; -1 while there is none */
     char *config, *weight_index; /* files' texts */
+    sac_checkpoint calibrated;   /* the layers' files in OUT.part */
 } folder_job;
 
 static const char *base_name(const char *path) {
@@ -193,6 +195,7 @@ static sac_status make_state(folder_job *f) {
     SAC_TRY(sac_sha256_open(&h, j->err));
     sac_sha256_update(h, j->options->format, strlen(j->options->format) + 1);
     sac_sha256_update(h, f->config, strlen(f->config) + 1);
+    if (j->options->calibrator) sac_sha256_update(h, j->options->calibrator->stamp, sizeof j->options->calibrator->stamp);
     for (int i = 0; i < j->weights.n_files; i++) {
         struct stat st = {0};
         (void)stat(j->weights.files[i].path, &st);
@@ -285,6 +288,79 @@ static sac_status finish(const folder_job *f) {
     return SAC_OK;
 }
 
+/* ---------------------------------------------------------------- calibration */
+
+static sac_calibration_job calibration_of(const folder_job *f) {
+    const sac_quantize_job *j = f->j;
+    return (sac_calibration_job){.scheme = &j->scheme,
+                                 .rounds = &j->rounds,
+                                 .folder = f->part,
+                                 .n_layers = j->config.decoder.n_layers,
+                                 .pool = j->pool};
+}
+
+static sac_status calibrated_path(const folder_job *f, int layer, char path[SAC_WRITE_PATH]) {
+    char name[40];
+    snprintf(name, sizeof name, SAC_CALIBRATED_NAME, layer);
+    return sac_path_join(path, SAC_WRITE_PATH, f->part, name, f->j->err);
+}
+
+static const sac_checkpoint_tensor *find_made(const folder_job *f, const sac_out_part *p) {
+    const bool is_rounded = p->source == SAC_PART_ROUNDED;
+    char name[SAC_TENSOR_NAME_BYTES + 16];
+    if (!is_rounded && p->source != SAC_PART_COPY) return NULL;
+    const char *what = !is_rounded ? "whole" : p->rounded.part == SAC_ROW_CODES ? "codes" : "scales";
+    snprintf(name, sizeof name, "%s.%s", is_rounded ? p->rounded.from->name : p->copied->name, what);
+    return sac_checkpoint_find(&f->calibrated, name);
+}
+
+/* What calibration has made goes to the places of what would be rounded to nearest or copied. */
+static sac_status take_calibrated(folder_job *f) {
+    sac_quantize_job *j = f->j;
+    char path[SAC_WRITE_PATH];
+    for (int i = 0; i < j->config.decoder.n_layers; i++) {
+        SAC_TRY(calibrated_path(f, i, path));
+        SAC_TRY(sac_checkpoint_add_file(&f->calibrated, path, j->err));
+        const sac_file_map *map = &f->calibrated.files[i].map;
+        sac_status st = sac_safetensors_parse(&f->calibrated, i, map->data, map->n_bytes, NULL, j->err);
+        if (st != SAC_OK) return sac_fail_prefix(j->err, st, "%s", path);
+    }
+    SAC_TRY(sac_checkpoint_seal(&f->calibrated, j->err));
+    for (int i = 0; i < j->weights.n_files; i++)
+        for (int k = 0; k < f->shards[i].n; k++) {
+            sac_out_part *p = &f->shards[i].parts[k];
+            p->made = find_made(f, p);
+            if (p->made && p->made->n_bytes != p->n_bytes)
+                return sac_fail(j->err, SAC_BAD_FILE, "%.200s: %.100s has %zu bytes, expected %llu: remove the folder", f->part,
+                                p->made->name, p->made->n_bytes, (unsigned long long)p->n_bytes);
+        }
+    return SAC_OK;
+}
+
+/* Where a file of weights is still to be written. */
+static sac_status calibrate(folder_job *f) {
+    const sac_calibrator *c = f->j->options->calibrator;
+    bool is_done = true;
+    for (int i = 0; i < f->j->weights.n_files; i++) is_done &= f->done[i];
+    if (!c || is_done) return SAC_OK;
+    const sac_calibration_job job = calibration_of(f);
+    SAC_TRY(c->layers(c->ctx, &job, f->j->err));
+    return take_calibrated(f);
+}
+
+/* Once all files of weights are there. */
+static sac_status remove_calibrated(const folder_job *f) {
+    char path[SAC_WRITE_PATH];
+    if (!f->j->options->calibrator) return SAC_OK;
+    SAC_TRY(sac_path_join(path, sizeof path, f->part, SAC_CALIBRATED_ROWS, f->j->err));
+    unlink(path);
+    for (int i = 0; i < f->j->config.decoder.n_layers; i++) {
+        SAC_TRY(calibrated_path(f, i, path));
+        unlink(path);
+    }
+    return SAC_OK;
+}
+
 /* ---------------------------------------------------------------- the whole */
 
 static sac_status write_shards(const folder_job *f) {
@@ -309,9 +385,15 @@ static sac_status plan_and_write(folder_job *f) {
     for (int i = 0; i < j->weights.n_files; i++) j->plan.n_bytes += f->shards[i].n_bytes;
     j->plan.n_bytes += strlen(f->config) + (f->weight_index ? strlen(f->weight_index) : 0);
     SAC_TRY(sac_quantize_carry_over(j, NULL, &j->plan.n_bytes));
+    if (j->options->calibrator) {
+        const sac_calibration_job job = calibration_of(f);
+        j->options->calibrator->plan(j->options->calibrator->ctx, &job, &j->plan.calibration);
+    }
     SAC_TRY(sac_quantize_begin(j, f->part));
     SAC_TRY(make_part(f));
+    SAC_TRY(calibrate(f));
     SAC_TRY(write_shards(f));
+    SAC_TRY(remove_calibrated(f));
     SAC_TRY(write_text(f, "config.json", f->config));
     if (f->weight_index) SAC_TRY(write_text(f, "model.safetensors.index.json", f->weight_index));
     uint64_t carried = 0;
@@ -333,6 +415,7 @@ sac_status sac_quantize_to_folder(sac_quantize_job *j) {
     for (size_t i = 0; f && f->shards && i < n; i++) sac_shard_free(&f->shards[i]);
     if (f) {
         if (f->lock >= 0) close(f->lock);
+        sac_checkpoint_free(&f->calibrated);
         free(f->shards);
         free(f->done);
         free(f->config);
