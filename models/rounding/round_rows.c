@@ -71,7 +71,9 @@ static void round_one(void *ctx, int64_t task, int thread) {
     if (bad) j->has_bad = true;
     if (large) j->has_large = true;
     if (bad || large) return;
-    if (r->part == SAC_ROW_BLOCKS)
+    if (r->part == SAC_ROW_BLOCKS && r->importance)
+        sac_round_row_weighted(r->type, x, r->importance, out, r->cols);
+    else if (r->part == SAC_ROW_BLOCKS)
         sac_round_row(r->type, x, out, r->cols);
     else
         sac_round_codes(&r->code, x, r->cols, r->part == SAC_ROW_CODES ? out : NULL,

@@ -22,6 +22,7 @@ typedef struct sac_rounded {
     sac_code_format code; /* of codes and scales */
     int heads;            /* > 0: of each of so many stretches of rows the halves take turns (GGUF's llama) */
     float plus;           /* added to every element */
+    const float *importance; /* [cols] of blocks: sums of squares of what meets the columns; or NULL */
 } sac_rounded;
 
 /* Rows and columns of a tensor, a vector being one row. */

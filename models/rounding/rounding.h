@@ -33,6 +33,11 @@ bool sac_can_round(sac_dtype t);
 /* One row of n elements, a multiple of the type's block, of magnitudes up to 65504 unless the type is F32 or BF16. */
 void sac_round_row(sac_dtype t, const float *x, void *out, int64_t n);
 
+/* The same with scales chosen by how much each column meets (weighted_search.h): importance [n], sums of squares of the columns'
+ * inputs. Types for which there is no such choice are rounded to nearest, and so is a row whose columns met nothing. */
+bool sac_can_weigh(sac_dtype t);
+void sac_round_row_weighted(sac_dtype t, const float *x, const float *importance, void *out, int64_t n);
+
 /* Codes of 4 or 8 bits, or floats of 8 bits (e4m3), each `group` elements of a row with a scale of its own; the last
  * group may be short. */
 typedef struct sac_code_format {

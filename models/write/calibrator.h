@@ -44,10 +44,12 @@ typedef struct sac_calibration_job {
 typedef struct sac_calibrator {
     void *ctx;
     char stamp[65]; /* the same for the same prompts, put in the same way */
+    /* job NULL: of the columns alone. */
     void (*plan)(void *ctx, const sac_calibration_job *job, sac_calibration_plan *plan);
     /* Leaves all layers' files in job->folder, beginning with the first that is not there. */
     sac_status (*layers)(void *ctx, const sac_calibration_job *job, sac_error *err);
-    /* [n] sums of squares of what meets each column of a matrix of the model, by its name there; NULL where no row did. */
+    /* [n] sums of squares of what meets each column of a matrix of a layer, by its name in the model; NULL where no row did: it
+     * is counted as unseen. `columns` comes first. */
     sac_status (*columns)(void *ctx, sac_error *err);
     const float *(*column_sums)(void *ctx, const char *name, int64_t n);
     void (*report)(void *ctx, sac_calibration_report *report);

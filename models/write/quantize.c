@@ -103,8 +103,8 @@ static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
         return sac_fail(j->err, SAC_UNSUPPORTED,
                         "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
                         j->scheme.name);
-    if (j->options->calibrator && j->scheme.is_gguf)
-        return sac_fail(j->err, SAC_UNSUPPORTED, "calibration is for folders so far (w4a16, w8a16, int8, fp8), not for %s", j->scheme.name);
+    if (j->options->calibrator && j->scheme.is_gguf && !sac_can_weigh(j->scheme.type))
+        return sac_fail(j->err, SAC_UNSUPPORTED, "%s has no numbers to choose by prompts: leave --calibrate out", j->scheme.name);
     if (!is_folder) return sac_quantize_gguf(j);
     SAC_TRY(sac_quantize_open_folder(j));
     SAC_TRY(check_part(j)); /* with its files of weights */

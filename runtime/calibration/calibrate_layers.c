@@ -15,7 +15,7 @@ void sac_calibration_plan_layers(void *ctx, const sac_calibration_job *job, sac_
     sac_error err;
     *plan = (sac_calibration_plan){.n_prompts = (int64_t)c->n, .n_rows = sac_calibration_n_rows(c)};
     const uint64_t rows = (uint64_t)(plan->n_rows * c->hidden) * sizeof(float);
-    for (int i = 0; i < job->n_layers; i++) {
+    for (int i = 0; job && i < job->n_layers; i++) {
         sac_layer_job l;
         uint64_t layer = 0;
         if (sac_layer_open(&l, c, job, i, &err) == SAC_OK) layer = sac_layer_bytes(&l);
@@ -27,7 +27,7 @@ void sac_calibration_plan_layers(void *ctx, const sac_calibration_job *job, sac_
         plan->memory_bytes = layer > plan->memory_bytes ? layer : plan->memory_bytes;
     }
     plan->memory_bytes += rows;
-    plan->disk_bytes += 2 * rows; /* the old ones are there until the new ones are */
+    if (job) plan->disk_bytes += 2 * rows; /* the old ones are there until the new ones are */
     c->report = report;
 }
 

@@ -57,7 +57,12 @@ const float *sac_calibration_column_sums(void *ctx, const char *name, int64_t n)
     sac_calibration *c = ctx;
     const sac_tensor_entry *t = sac_calibration_tensor(c, name);
     if (!t || !c->sums || t->tensor.dim[1] != n) return NULL;
-    return c->sums[t - c->model->loaded.tensors];
+    const float *sums = c->sums[t - c->model->loaded.tensors];
+    if (sums)
+        c->report.n_calibrated++;
+    else
+        sac_calibration_note_unseen(c, name);
+    return sums;
 }
 
 void sac_calibration_free_columns(sac_calibration *c) {

@@ -3,7 +3,6 @@
 #include "gptq.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +50,6 @@ static bool watch(sac_layer_job *l, const sac_plan_entry *e) {
     return true;
 }
 
-static void note_unseen(sac_calibration_report *r, const char *name) {
-    if (r->n_unseen++ == 0) snprintf(r->first_unseen, sizeof r->first_unseen, "%.120s", name);
-}
-
 static sac_status met(sac_observer *o, const sac_watched *w, sac_mat x, const sac_stream *stream) {
     sac_layer_job *l = o->ctx;
     const int i = l->matrices[w->tag].inputs;
@@ -73,7 +68,7 @@ sac_status sac_layer_open(sac_layer_job *l, sac_calibration *c, const sac_calibr
     for (int i = 0; i < p->n; i++) {
         const sac_plan_entry *e = &p->entries[i];
         const bool is_of_it = e->is_rounded && e->layer == layer;
-        if (is_of_it && !watch(l, e)) note_unseen(&c->report, e->from->name);
+        if (is_of_it && !watch(l, e)) sac_calibration_note_unseen(c, e->from->name);
     }
     sac_observer_sort(&l->observer);
     return SAC_OK;
@@ -191,7 +186,7 @@ sac_status sac_layer_round(sac_layer_job *l, int i, sac_error *err) {
         sac_layer_matrix *m = &l->matrices[k];
         if (m->inputs != i) continue;
         if (!in->sums.n_rows) {
-            note_unseen(&l->c->report, m->entry->from->name);
+            sac_calibration_note_unseen(l->c, m->entry->from->name);
             continue;
         }
         const sac_gptq g = {.format = m->format, .u = in->sums.h, .k = m->cols};

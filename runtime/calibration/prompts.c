@@ -4,6 +4,7 @@
 #include "work.h"
 #include "workspace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,11 @@ sac_status sac_calibration_run(sac_calibration *c, size_t i, sac_error *err) {
     while (st == SAC_OK && !sac_prefill_work_is_done(w)) st = sac_prefill_work_next(w, err);
     sac_session_reset(c->session);
     return named(c, i, st, err);
+}
+
+void sac_calibration_note_unseen(sac_calibration *c, const char *name) {
+    sac_calibration_report *r = &c->report;
+    if (r->n_unseen++ == 0) snprintf(r->first_unseen, sizeof r->first_unseen, "%.120s", name);
 }
 
 static int by_name(const void *key, const void *entry) {

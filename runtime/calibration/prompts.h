@@ -40,6 +40,9 @@ static inline void sac_calibration_tell(const sac_calibration *c, const char *st
     if (c->options.progress) c->options.progress(c->options.ctx, stage, done, total);
 }
 
+/* A matrix that is rounded to nearest all the same. */
+void sac_calibration_note_unseen(sac_calibration *c, const char *name);
+
 /* The model's tensor of a name; NULL when there is none. */
 const sac_tensor_entry *sac_calibration_tensor(const sac_calibration *c, const char *name);
 

@@ -68,6 +68,20 @@ class Calibrated(Case):
             self.assertLess(told["error"], 0.95, name)
             self.assertEqual(saccade("inspect", "-m", out).returncode, 0, name)
 
+    def test_gguf_files_too(self):
+        """From a folder and from a file the same matrices meet the same columns; the rest of the file stays as it is."""
+        texts = self.lines(*TEXTS, name="texts.txt")
+        folder = os.path.join(MODELS, "qwen3_vl")
+        told = json.loads(self.quantize(folder, self.path("a.gguf"), "--format", "q4_0", "--calibrate", texts, "--json").stdout)
+        self.quantize(folder, self.path("plain.gguf"), "--format", "q4_0", "-q")
+        self.assertEqual((told["calibration"]["matrices"], told["calibration"]["unseen"], told["calibration"]["error"]), (18, 0, None))
+        a, plain = files_of(os.path.dirname(self.path("a.gguf")))["a.gguf"], files_of(os.path.dirname(self.path("a.gguf")))["plain.gguf"]
+        self.assertEqual(len(a), len(plain))
+        self.assertNotEqual(a, plain)
+        self.quantize(folder, self.path("f32.gguf"), "--format", "bf16", "-q")
+        self.quantize(self.path("f32.gguf"), self.path("b.gguf"), "--format", "q4_0", "--calibrate", texts, "-q")
+        self.assertEqual(saccade("inspect", "-m", self.path("b.gguf")).returncode, 0)
+
     def test_what_no_row_meets_is_named(self):
         prompts = self.lines({"text": "a"})
         run = self.quantize(os.path.join(MODELS, "qwen3_moe"), self.path("out"), "--format", "int8", "--calibrate", prompts)
@@ -102,7 +116,8 @@ class Calibrated(Case):
             self.assertRegex(run.stderr, r"prompts\.jsonl:2: .*" + re.escape(says))
         self.assertIn("no line", self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.lines(""), code=65).stderr)
         self.assertIn("such", self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("none"), code=66).stderr)
-        self.assertIn("is for folders", self.quantize(DEMO, out + ".gguf", "--format", "q4_k", "--calibrate", self.lines("x"), code=69).stderr)
+        self.assertIn("leave --calibrate out",
+                      self.quantize(DEMO, out + ".gguf", "--format", "q8_0", "--calibrate", self.lines("x"), code=69).stderr)
         long = self.lines(" ".join(TEXTS * 9))
         self.assertRegex(self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", long, "--ctx", "64", code=65).stderr,
                          r"prompts\.jsonl:1: .*64")

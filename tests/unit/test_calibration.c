@@ -1,4 +1,5 @@
 #include "gptq.h"
+#include "quants.h"
 #include "safetensors.h"
 #include "test.h"
 
@@ -197,11 +198,79 @@ static void what_has_no_inverse_is_refused(void **state) {
     assert_int_equal(sac_gptq_factor(h, K, 0, NULL, &err), SAC_BAD_ARGUMENT);
 }
 
+/* ---------------------------------------------------------------- blocks of GGUF */
+
+enum { BLOCK = 256, N_BLOCKS = 40 };
+
+static double weighted_error(sac_dtype t, const float *x, const float *weights, const float *importance) {
+    static uint8_t out[N_BLOCKS * 512];
+    static float back[N_BLOCKS * BLOCK];
+    double sum = 0;
+    if (weights)
+        sac_round_row_weighted(t, x, weights, out, N_BLOCKS * BLOCK);
+    else
+        sac_round_row(t, x, out, N_BLOCKS * BLOCK);
+    sac_dequantize_row(t, out, back, N_BLOCKS * BLOCK);
+    for (int i = 0; i < N_BLOCKS * BLOCK; i++) sum += (double)importance[i] * pow((double)back[i] - (double)x[i], 2);
+    return sqrt(sum);
+}
+
+/* With importances of other columns the choice is worse than without any; with equal ones it is as good as none. */
+static void important_columns_err_less(void **state) {
+    (void)state;
+    static const struct {
+        sac_dtype type;
+        double gain;
+    } kinds[] = {{SAC_DTYPE_Q4_0, 0.9},  {SAC_DTYPE_Q4_1, 0.9},  {SAC_DTYPE_Q5_0, 0.9}, {SAC_DTYPE_Q5_1, 0.9},
+                 {SAC_DTYPE_Q4_K, 0.92}, {SAC_DTYPE_Q5_K, 0.92}, {SAC_DTYPE_Q6_K, 0.95}};
+    static float x[N_BLOCKS * BLOCK], importance[N_BLOCKS * BLOCK], other[N_BLOCKS * BLOCK], equal[N_BLOCKS * BLOCK];
+    srand(9);
+    for (int i = 0; i < N_BLOCKS * BLOCK; i++) {
+        float z = 0;
+        for (int k = 0; k < 8; k++) z += (float)rand() / (float)RAND_MAX - 0.5f;
+        x[i] = 0.03f * z;
+        importance[i] = expf(6 * (float)rand() / (float)RAND_MAX);
+        equal[i] = 7;
+    }
+    for (int i = 0; i < N_BLOCKS * BLOCK; i++) other[i] = importance[(i + 5) % (N_BLOCKS * BLOCK)];
+    for (size_t k = 0; k < SAC_COUNT(kinds); k++) {
+        const sac_dtype t = kinds[k].type;
+        const double none = weighted_error(t, x, NULL, importance), right = weighted_error(t, x, importance, importance),
+                     wrong = weighted_error(t, x, other, importance), flat = weighted_error(t, x, equal, equal) / sqrt(7),
+                     plain = weighted_error(t, x, NULL, equal) / sqrt(7);
+        print_message("%s: %.3f of the error without importances, %.3f with those of other columns; %.3f with equal ones\n",
+                      sac_dtype_name(t), right / none, wrong / none, flat / plain);
+        assert_true(right < kinds[k].gain * none);
+        assert_true(wrong > right / 0.95);
+        assert_true(flat < 1.01 * plain);
+    }
+}
+
+static void odd_rows_stay_finite(void **state) {
+    (void)state;
+    static const sac_dtype types[] = {SAC_DTYPE_Q4_0, SAC_DTYPE_Q4_1, SAC_DTYPE_Q5_0, SAC_DTYPE_Q5_1,
+                                      SAC_DTYPE_Q4_K, SAC_DTYPE_Q5_K, SAC_DTYPE_Q6_K, SAC_DTYPE_Q8_0};
+    static const float values[] = {0, -0.0f, 1e-38f, 1e-30f, -1e-7f, 65504, -65504, 1e-45f};
+    for (size_t t = 0; t < SAC_COUNT(types); t++)
+        for (size_t v = 0; v < SAC_COUNT(values); v++)
+            for (int kind = 0; kind < 3; kind++) {
+                float row[BLOCK], importance[BLOCK], back[BLOCK];
+                uint8_t out[1024];
+                for (int i = 0; i < BLOCK; i++) row[i] = kind == 0 || i % 64 == 5 ? values[v] : kind == 1 ? 0 : (float)i;
+                for (int i = 0; i < BLOCK; i++) importance[i] = i % 3 ? values[(v + (size_t)i) % 4] : i % 2 ? 1e30f : 0;
+                sac_round_row_weighted(types[t], row, importance, out, BLOCK);
+                sac_dequantize_row(types[t], out, back, BLOCK);
+                for (int i = 0; i < BLOCK; i++)
+                    if (!isfinite(back[i])) fail_msg("%s of %g: not finite", sac_dtype_name(types[t]), (double)values[v]);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_factor_is_that_of_the_inverse), cmocka_unit_test(codes_are_numpys),
         cmocka_unit_test(rows_like_those_that_were_seen_gain), cmocka_unit_test(the_loss_is_that_of_the_sums),
-        cmocka_unit_test(what_has_no_inverse_is_refused),
+        cmocka_unit_test(what_has_no_inverse_is_refused), cmocka_unit_test(important_columns_err_less),
+        cmocka_unit_test(odd_rows_stay_finite),
     };
     return cmocka_run_group_tests(tests, open_golden, close_golden);
 }

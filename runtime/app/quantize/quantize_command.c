@@ -35,10 +35,13 @@ static void print_plan(void *ctx, const sac_quantize_plan *plan) {
     printf(", %s is free\n", report_bytes((double)plan->bytes_free));
     if (plan->bytes_done)
         printf("taken up again: %s in finished files of %s.part\n", report_bytes((double)plan->bytes_done), q->out);
-    if (plan->calibration.n_rows)
-        printf("calibrated by %" PRId64 " prompts, %" PRId64 " rows: %s of memory besides the model, %s of the disk for a time\n",
-               plan->calibration.n_prompts, plan->calibration.n_rows, report_bytes((double)plan->calibration.memory_bytes),
-               report_bytes((double)plan->calibration.disk_bytes));
+    const sac_calibration_plan *c = &plan->calibration;
+    if (c->n_rows) {
+        printf("calibrated by %" PRId64 " prompts, %" PRId64 " rows: %s of memory besides the model", c->n_prompts, c->n_rows,
+               report_bytes((double)c->memory_bytes));
+        if (c->disk_bytes) printf(", %s of the disk for a time", report_bytes((double)c->disk_bytes));
+        printf("\n");
+    }
     if (plan->n_kept)
         printf("left as they are: %d matrices whose rows are no whole groups, the first is %s\n",
                plan->n_kept, plan->first_kept);
@@ -58,16 +61,16 @@ static void tell(void *ctx, const char *stage, int64_t done, int64_t total) {
 static void print_calibrated(const sac_calibration_report *r) {
     if (r->n_unseen)
         printf("rounded to nearest: %d matrices that no row of the prompts met, the first is %s\n", r->n_unseen, r->first_unseen);
-    if (r->n_calibrated) printf("error of what %d matrices make of the prompts: %.3f of rounding to nearest\n", r->n_calibrated, r->error);
+    if (r->n_calibrated && r->error > 0) printf("error of what %d matrices make of the prompts: %.3f of rounding to nearest\n", r->n_calibrated, r->error);
 }
 
 static json_t *calibrated_json(const quantize_run *q) {
     const sac_calibration_report *r = &q->calibrated;
     const sac_calibration_plan *p = &q->plan.calibration;
     if (!q->calibration) return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:f, s:i, s:o}", "prompts", (json_int_t)p->n_prompts, "rows", (json_int_t)p->n_rows,
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:i, s:o}", "prompts", (json_int_t)p->n_prompts, "rows", (json_int_t)p->n_rows,
                      "memory_bytes", (json_int_t)p->memory_bytes, "disk_bytes", (json_int_t)p->disk_bytes, "matrices", r->n_calibrated,
-                     "error", r->error, "unseen", r->n_unseen, "first_unseen",
+                     "error", r->error > 0 ? json_real(r->error) : json_null(), "unseen", r->n_unseen, "first_unseen",
                      r->n_unseen ? report_text(r->first_unseen) : json_null());
 }
 
