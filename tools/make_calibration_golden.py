@@ -7,7 +7,8 @@ first column is met.
 
 X: 96 rows whose columns are correlated and of very different size, column 5 all 0. `w` [8][48]: the matrix. `h`: X^T X, f64.
 `u`: the factor, f64. For each format `codes.FORMAT` [8][48] and `scales.FORMAT` [8][groups] in f32, `loss.FORMAT` in f64; `s`: the
-same of w s, whose inputs are x / s, for format w4g16. Needs numpy and safetensors."""
+same of w s, whose inputs are x / s, for format w4g16. `magnitude`: mean |x|; `grid` [20]: the losses of w4g16 with AWQ's scales
+(arXiv:2306.00978), mean |x|, a thousandth of its mean at least, to the power of 0 to 19 twentieths, over the root of the largest times the smallest. Needs numpy and safetensors."""
 import os
 
 import numpy as np
@@ -49,6 +50,13 @@ def gptq(w, u, bits, group, s):
     return codes, np.stack(scales, 1), loss
 
 
+def channel_scales(x, alpha):
+    """AWQ's, for the grid's alpha."""
+    m = np.abs(x.astype(np.float64)).mean(0)
+    s = np.maximum(m, 1e-3 * m.mean()) ** (alpha / 20)
+    return (s / np.sqrt(s.max() * s.min())).astype(np.float32)
+
+
 def main():
     rng = np.random.default_rng(23)
     mix = rng.standard_normal((48, 48)) * 0.4 + np.eye(48)
@@ -64,6 +72,9 @@ def main():
         out["codes." + name], out["scales." + name], loss = gptq(w, u, bits, group, s if scaled else np.ones(48))
         out["loss." + name] = np.array([loss])
         print(name, loss)
+    out["magnitude"] = np.abs(x.astype(np.float64)).mean(0)
+    out["grid"] = np.array([gptq(w, u, 4, 16, channel_scales(x, a).astype(np.float64))[2] for a in range(20)])
+    print("grid", out["grid"].argmin(), out["grid"])
     save_file({k: np.ascontiguousarray(v) for k, v in out.items()}, os.path.join(ROOT, "tests/golden/calibration.safetensors"))
 
 

@@ -1,5 +1,5 @@
 /* calibrate_layers.c - a folder, layer by layer: gather, round, run again with what is left; and where an interrupted run was. */
-#include "layer.h"
+#include "fold.h"
 
 #include "safetensors.h"
 
@@ -76,7 +76,7 @@ static sac_calibrated_tensor *add(sac_calibrated_tensor *t, const char *name, co
 
 static sac_status keep_layer(const sac_layer_job *l, sac_error *err) {
     char path[PATH_BYTES], name[40];
-    sac_calibrated_tensor *tensors = calloc(2 * (size_t)l->n_matrices + 1, sizeof *tensors), *end = tensors;
+    sac_calibrated_tensor *tensors = calloc(2 * (size_t)l->n_matrices + SAC_COUNT(l->wholes) + 1, sizeof *tensors), *end = tensors;
     if (!tensors) return sac_fail_no_memory(err);
     for (int i = 0; i < l->n_matrices; i++) {
         const sac_layer_matrix *m = &l->matrices[i];
@@ -84,6 +84,8 @@ static sac_status keep_layer(const sac_layer_job *l, sac_error *err) {
         end = add(end, m->entry->from->name, "codes", m->codes, m->codes_bytes);
         end = add(end, m->entry->from->name, "scales", m->scales, m->scales_bytes);
     }
+    for (int i = 0; i < l->n_wholes; i++)
+        end = add(end, l->wholes[i].from->name, "whole", l->wholes[i].bytes, l->wholes[i].from->n_bytes);
     snprintf(name, sizeof name, SAC_CALIBRATED_NAME, l->layer);
     sac_status st = path_of(path, l->job, name, err);
     if (st == SAC_OK) st = sac_calibrated_write(path, tensors, (int)(end - tensors), err);
@@ -111,6 +113,8 @@ static sac_status gather_and_round(sac_layer_job *l, sac_error *err) {
         l->end = sac_layer_batch(l, l->first);
         for (int i = l->first; i < l->end; i++) SAC_TRY(sac_input_sums_begin(&l->inputs[i].sums, l->inputs[i].cols, err));
         SAC_TRY(run_all(l, false, 0, err));
+        for (int i = l->first; i < l->end; i++) SAC_TRY(sac_layer_factor(l, i, err));
+        for (int i = l->first; i < l->end; i++) SAC_TRY(sac_layer_scale(l, i, err)); /* which may divide rows of any of them */
         for (int i = l->first; i < l->end; i++) SAC_TRY(sac_layer_round(l, i, err));
     }
     return SAC_OK;

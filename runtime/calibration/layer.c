@@ -77,10 +77,15 @@ sac_status sac_layer_open(sac_layer_job *l, sac_calibration *c, const sac_calibr
 void sac_layer_close(sac_layer_job *l) {
     for (int i = 0; l->matrices && i < l->n_matrices; i++) {
         free(l->matrices[i].w);
+        free(l->matrices[i].divisor);
         free(l->matrices[i].codes);
         free(l->matrices[i].scales);
     }
-    for (int i = 0; l->inputs && i < l->n_inputs; i++) sac_input_sums_free(&l->inputs[i].sums);
+    for (int i = 0; l->inputs && i < l->n_inputs; i++) {
+        sac_input_sums_free(&l->inputs[i].sums);
+        free(l->inputs[i].s);
+    }
+    for (int i = 0; i < l->n_wholes; i++) free(l->wholes[i].bytes);
     free(l->matrices);
     free(l->inputs);
     free(l->observer.watched);
@@ -153,8 +158,15 @@ static sac_status measure(const sac_layer_job *l, const sac_layer_matrix *m, con
     return st;
 }
 
-static sac_status round_matrix(const sac_layer_job *l, sac_layer_matrix *m, const sac_gptq *g, sac_error *err) {
+sac_status sac_layer_read(const sac_layer_job *l, const sac_layer_matrix *m, float *w, sac_error *err) {
     const sac_rounded r = sac_plan_part(l->job->scheme, m->entry, SAC_ROW_CODES);
+    SAC_TRY(sac_rounded_read(&r, w, err));
+    for (int64_t i = 0; m->divisor && i < m->rows; i++)
+        for (int64_t k = 0; k < m->cols; k++) w[i * m->cols + k] /= m->divisor[i];
+    return SAC_OK;
+}
+
+static sac_status round_matrix(const sac_layer_job *l, sac_layer_matrix *m, const sac_gptq *g, sac_error *err) {
     double loss;
     m->codes_bytes = (size_t)m->rows * sac_dtype_row_bytes(m->format.type, m->cols);
     m->scales_bytes = (size_t)m->rows * sac_dtype_row_bytes(m->format.scale_type, sac_code_groups(&m->format, m->cols));
@@ -163,9 +175,12 @@ static sac_status round_matrix(const sac_layer_job *l, sac_layer_matrix *m, cons
     m->scales = malloc(m->scales_bytes);
     if (!m->w || !m->codes || !m->scales)
         return sac_fail(err, SAC_NO_MEMORY, "no memory for tensor %.150s while it is rounded", m->entry->from->name);
-    SAC_TRY(sac_rounded_read(&r, m->w, err));
+    SAC_TRY(sac_layer_read(l, m, m->w, err));
     SAC_TRY(measure(l, m, g, m->w, err));
-    return sac_gptq_round(g, m->w, m->rows, m->codes, m->scales, &loss, l->job->pool, err);
+    SAC_TRY(sac_gptq_round(g, m->w, m->rows, m->codes, m->scales, &loss, l->job->pool, err));
+    for (int64_t i = 0; m->divisor && i < m->rows; i++) /* the layer is run without divisors */
+        for (int64_t k = 0; k < m->cols; k++) m->w[i * m->cols + k] *= m->divisor[i];
+    return SAC_OK;
 }
 
 /* From here on the layer is run with what codes stand for. */
@@ -174,14 +189,17 @@ static void put_in_place(sac_layer_job *l, int matrix) {
         if (l->observer.watched[i].tag == matrix) l->observer.watched[i].instead = l->matrices[matrix].w;
 }
 
+sac_status sac_layer_factor(sac_layer_job *l, int i, sac_error *err) {
+    sac_layer_inputs *in = &l->inputs[i];
+    if (!in->sums.n_rows) return SAC_OK;
+    sac_input_sums_end(&in->sums);
+    const sac_status st = sac_gptq_factor(in->sums.h, in->cols, damping, l->job->pool, err);
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%.150s", l->matrices[in->leader].entry->from->name);
+}
+
 sac_status sac_layer_round(sac_layer_job *l, int i, sac_error *err) {
     sac_layer_inputs *in = &l->inputs[i];
     sac_status st = SAC_OK;
-    if (in->sums.n_rows) {
-        sac_input_sums_end(&in->sums);
-        st = sac_gptq_factor(in->sums.h, in->cols, damping, l->job->pool, err);
-        if (st != SAC_OK) sac_fail_prefix(err, st, "%.150s", l->matrices[in->leader].entry->from->name);
-    }
     for (int k = 0; k < l->n_matrices && st == SAC_OK; k++) {
         sac_layer_matrix *m = &l->matrices[k];
         if (m->inputs != i) continue;
@@ -189,7 +207,7 @@ sac_status sac_layer_round(sac_layer_job *l, int i, sac_error *err) {
             sac_calibration_note_unseen(l->c, m->entry->from->name);
             continue;
         }
-        const sac_gptq g = {.format = m->format, .u = in->sums.h, .k = m->cols};
+        const sac_gptq g = {.format = m->format, .u = in->sums.h, .k = m->cols, .s = in->s};
         st = round_matrix(l, m, &g, err);
         put_in_place(l, k);
     }

@@ -15,7 +15,8 @@ typedef struct sac_layer_matrix {
     sac_code_format format;
     int64_t rows, cols;
     int inputs;
-    float *w; /* [rows][cols] as it is rounded, in the coordinates of the model's own inputs; NULL before */
+    float *w;       /* [rows][cols] what its codes stand for, for the model's own inputs; NULL before */
+    float *divisor; /* [rows] of its rows as they are written; NULL: 1 */
     uint8_t *codes, *scales;
     size_t codes_bytes, scales_bytes;
 } sac_layer_matrix;
@@ -25,7 +26,14 @@ typedef struct sac_layer_inputs {
     int64_t cols;
     int leader; /* the matrix whose rows are counted */
     sac_input_sums sums;
+    float *s; /* [cols] that the inputs are divided by; NULL: 1 */
 } sac_layer_inputs;
+
+/* A vector that is written with other values. */
+typedef struct sac_layer_whole {
+    const sac_checkpoint_tensor *from;
+    uint8_t *bytes; /* owned */
+} sac_layer_whole;
 
 typedef struct sac_layer_job {
     sac_calibration *c;
@@ -33,7 +41,8 @@ typedef struct sac_layer_job {
     int layer;
     sac_layer_matrix *matrices;
     sac_layer_inputs *inputs;
-    int n_matrices, n_inputs;
+    sac_layer_whole wholes[4]; /* two norms, a bias */
+    int n_matrices, n_inputs, n_wholes;
     int first, end; /* inputs whose sums are gathered */
     sac_observer observer;
 } sac_layer_job;
@@ -48,7 +57,13 @@ uint64_t sac_layer_bytes(const sac_layer_job *l);
 /* Inputs [first, end) whose sums fit together: the most that there is room for, one at least. */
 int sac_layer_batch(const sac_layer_job *l, int first);
 
-/* Rounds the matrices of inputs i, whose sums are complete and are gone afterwards. */
+/* A matrix as it is rounded, but for the scales of its columns: w [rows][cols]. */
+sac_status sac_layer_read(const sac_layer_job *l, const sac_layer_matrix *m, float *w, sac_error *err);
+
+/* The sums of inputs i are complete: they become what rows are rounded by (gptq.h). */
+sac_status sac_layer_factor(sac_layer_job *l, int i, sac_error *err);
+
+/* Rounds the matrices of inputs i, whose sums are gone afterwards. */
 sac_status sac_layer_round(sac_layer_job *l, int i, sac_error *err);
 
 #endif

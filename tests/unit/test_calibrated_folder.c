@@ -150,8 +150,50 @@ static void a_calibrated_folder_errs_less_on_other_prompts(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* ---------------------------------------------------------------- scales that are folded */
+
+/* In 8 bits what is written is nearly the model: a scale that were left out anywhere would be seen. */
+static void check_folded(const char *name, const char *format, int least_scaled) {
+    char model[128], folder[] = "/tmp/calibrated-XXXXXX", out[64], command[128];
+    float want[256], got[256];
+    sac_calibration *c;
+    sac_error err;
+    sac_calibration_report report;
+    const sac_calibration_options o = {.n_ctx = 512, .n_threads = 2};
+    static const char *const texts[3] = {"Seven of these boxes are red and two are blue, he said; nobody asked which.",
+                                         "0 1 1 2 3 5 8 13 21 34 55 89 144", "The quick brown fox jumps over the dog."};
+    sac_calibration_prompt prompts[3];
+    for (int i = 0; i < 3; i++)
+        prompts[i] = (sac_calibration_prompt){.input = {.text = texts[i], .n_text_bytes = strlen(texts[i])}, .name = "a text"};
+    snprintf(model, sizeof model, FOLDER "%s", name);
+    assert_non_null(mkdtemp(folder));
+    snprintf(out, sizeof out, "%s/out", folder);
+    assert_ok(sac_calibration_open(&c, model, prompts, 3, &o, &err), err);
+    const sac_quantize_options q = {.format = format, .n_threads = 2, .calibrator = sac_calibration_calibrator(c)};
+    const int n = (int)c->hidden;
+    assert_ok(sac_quantize(model, out, &q, &err), err);
+    q.calibrator->report(q.calibrator->ctx, &report);
+    sac_calibration_close(c);
+    last_hidden(model, &prompts[0], want);
+    last_hidden(out, &prompts[0], got);
+    print_message("%s: %d of %d groups scaled, error %.4f\n", name, report.n_scaled, report.n_scalable, distance(got, want, n));
+    assert_true(report.n_scaled >= least_scaled);
+    assert_true(distance(got, want, n) < 0.03);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void scaled_folders_are_the_same_models(void **state) {
+    (void)state;
+    check_folded("qwen2", "w8a16:g=8", 3);       /* seven heads with one value head, a bias of v */
+    check_folded("gemma3_text", "w8a16:g=8", 6); /* norms kept as what is added to 1 */
+    check_folded("phi3", "w8a16:g=8", 2);        /* q, k and v, and gate and up, in one tensor */
+    check_folded("granite", "w8a16:g=8", 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_layer_at_a_time_is_the_model),
+                                       cmocka_unit_test(scaled_folders_are_the_same_models),
                                        cmocka_unit_test(a_calibrated_folder_errs_less_on_other_prompts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+#include "channel_scales.h"
 #include "gptq.h"
 #include "quants.h"
 #include "safetensors.h"
@@ -100,6 +101,35 @@ static void codes_are_numpys(void **state) {
     assert_int_equal(sac_pool_create(&pool, 3, &err), SAC_OK);
     for (size_t i = 0; i < SAC_COUNT(cases); i++) check_case(&cases[i], i % 2 ? pool : NULL);
     sac_pool_free(pool);
+}
+
+/* The grid of AWQ's scales: the same losses, so the same choice. */
+static void scales_of_channels_are_numpys(void **state) {
+    (void)state;
+    double magnitude[K], grid[SAC_CHANNEL_GRID];
+    float scales[K], was[N * K];
+    sac_channel_choice choice;
+    sac_error err;
+    int best = 0;
+    get("u", u, sizeof u);
+    get("w", w, sizeof w);
+    get("magnitude", magnitude, sizeof magnitude);
+    get("grid", grid, sizeof grid);
+    memcpy(was, w, sizeof w);
+    for (int i = 0; i < SAC_CHANNEL_GRID; i++) best = grid[i] < grid[best] ? i : best;
+    const sac_gptq g = {.format = cases[0].format, .u = u, .k = K};
+    assert_int_equal(sac_channel_scales(&g, magnitude, w, N, scales, &choice, NULL, &err), SAC_OK);
+    assert_true(best > 0 && best < SAC_CHANNEL_GRID - 1);
+    assert_int_equal(choice.alpha, best);
+    assert_true(fabs(choice.before / grid[0] - 1) < 1e-6 && fabs(choice.after / grid[best] - 1) < 1e-6);
+    assert_memory_equal(w, was, sizeof w);
+    double least = 1e30, most = 0;
+    for (int i = 0; i < K; i++) {
+        least = fmin(least, (double)scales[i]), most = fmax(most, (double)scales[i]);
+        if (magnitude[i] > 0)
+            assert_true(fabs(log((double)scales[i] / (double)scales[0]) - best / 20.0 * log(magnitude[i] / magnitude[0])) < 1e-5);
+    }
+    assert_true(fabs(least * most - 1) < 1e-5);
 }
 
 /* ---------------------------------------------------------------- whether it helps */
@@ -268,6 +298,7 @@ static void odd_rows_stay_finite(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_factor_is_that_of_the_inverse), cmocka_unit_test(codes_are_numpys),
+        cmocka_unit_test(scales_of_channels_are_numpys),
         cmocka_unit_test(rows_like_those_that_were_seen_gain), cmocka_unit_test(the_loss_is_that_of_the_sums),
         cmocka_unit_test(what_has_no_inverse_is_refused), cmocka_unit_test(important_columns_err_less),
         cmocka_unit_test(odd_rows_stay_finite),
