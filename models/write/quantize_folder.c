@@ -1,10 +1,9 @@
 /* quantize_folder.c - a Hugging Face folder in compressed-tensors' layout. It grows in OUT.part, whose file STATE says of
  * which source and format it is; a finished file of weights there is taken up by a later run. */
 #define _GNU_SOURCE
+#include "calibrated.h"
 #include "hash.h"
 #include "quantize_job.h"
-#include "safetensors.h"
-#include "safetensors_write.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -299,44 +298,6 @@ static sac_calibration_job calibration_of(const folder_job *f) {
                                  .pool = j->pool};
 }
 
-static sac_status calibrated_path(const folder_job *f, int layer, char path[SAC_WRITE_PATH]) {
-    char name[40];
-    snprintf(name, sizeof name, SAC_CALIBRATED_NAME, layer);
-    return sac_path_join(path, SAC_WRITE_PATH, f->part, name, f->j->err);
-}
-
-static const sac_checkpoint_tensor *find_made(const folder_job *f, const sac_out_part *p) {
-    const bool is_rounded = p->source == SAC_PART_ROUNDED;
-    char name[SAC_TENSOR_NAME_BYTES + 16];
-    if (!is_rounded && p->source != SAC_PART_COPY) return NULL;
-    const char *what = !is_rounded ? "whole" : p->rounded.part == SAC_ROW_CODES ? "codes" : "scales";
-    snprintf(name, sizeof name, "%s.%s", is_rounded ? p->rounded.from->name : p->copied->name, what);
-    return sac_checkpoint_find(&f->calibrated, name);
-}
-
-/* What calibration has made goes to the places of what would be rounded to nearest or copied. */
-static sac_status take_calibrated(folder_job *f) {
-    sac_quantize_job *j = f->j;
-    char path[SAC_WRITE_PATH];
-    for (int i = 0; i < j->config.decoder.n_layers; i++) {
-        SAC_TRY(calibrated_path(f, i, path));
-        SAC_TRY(sac_checkpoint_add_file(&f->calibrated, path, j->err));
-        const sac_file_map *map = &f->calibrated.files[i].map;
-        sac_status st = sac_safetensors_parse(&f->calibrated, i, map->data, map->n_bytes, NULL, j->err);
-        if (st != SAC_OK) return sac_fail_prefix(j->err, st, "%s", path);
-    }
-    SAC_TRY(sac_checkpoint_seal(&f->calibrated, j->err));
-    for (int i = 0; i < j->weights.n_files; i++)
-        for (int k = 0; k < f->shards[i].n; k++) {
-            sac_out_part *p = &f->shards[i].parts[k];
-            p->made = find_made(f, p);
-            if (p->made && p->made->n_bytes != p->n_bytes)
-                return sac_fail(j->err, SAC_BAD_FILE, "%.200s: %.100s has %zu bytes, expected %llu: remove the folder", f->part,
-                                p->made->name, p->made->n_bytes, (unsigned long long)p->n_bytes);
-        }
-    return SAC_OK;
-}
-
 /* Where a file of weights is still to be written. */
 static sac_status calibrate(folder_job *f) {
     const sac_calibrator *c = f->j->options->calibrator;
@@ -345,20 +306,7 @@ static sac_status calibrate(folder_job *f) {
     if (!c || is_done) return SAC_OK;
     const sac_calibration_job job = calibration_of(f);
     SAC_TRY(c->layers(c->ctx, &job, f->j->err));
-    return take_calibrated(f);
-}
-
-/* Once all files of weights are there. */
-static sac_status remove_calibrated(const folder_job *f) {
-    char path[SAC_WRITE_PATH];
-    if (!f->j->options->calibrator) return SAC_OK;
-    SAC_TRY(sac_path_join(path, sizeof path, f->part, SAC_CALIBRATED_ROWS, f->j->err));
-    unlink(path);
-    for (int i = 0; i < f->j->config.decoder.n_layers; i++) {
-        SAC_TRY(calibrated_path(f, i, path));
-        unlink(path);
-    }
-    return SAC_OK;
+    return sac_calibrated_take(&f->calibrated, &job, f->shards, f->j->weights.n_files, f->j->err);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -393,7 +341,7 @@ static sac_status plan_and_write(folder_job *f) {
     SAC_TRY(make_part(f));
     SAC_TRY(calibrate(f));
     SAC_TRY(write_shards(f));
-    SAC_TRY(remove_calibrated(f));
+    if (j->options->calibrator) sac_calibrated_remove(f->part, j->config.decoder.n_layers);
     SAC_TRY(write_text(f, "config.json", f->config));
     if (f->weight_index) SAC_TRY(write_text(f, "model.safetensors.index.json", f->weight_index));
     uint64_t carried = 0;
