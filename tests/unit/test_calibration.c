@@ -103,6 +103,41 @@ static void codes_are_numpys(void **state) {
     sac_pool_free(pool);
 }
 
+/* More columns than a block has, and more rows: as column after column, each before the next. */
+static void blocks_change_nothing(void **state) {
+    (void)state;
+    enum { WIDE = 320, MANY = 21 };
+    static double upper[WIDE * WIDE], x[WIDE];
+    static float rows[MANY * WIDE], was[MANY * WIDE];
+    static const int groups[] = {32, 80, 160, 0};
+    sac_error err;
+    srand(3);
+    for (int i = 0; i < WIDE * WIDE; i++) upper[i] = i % WIDE > i / WIDE ? 0.1 * ((double)rand() / RAND_MAX - 0.5) : 0;
+    for (int i = 0; i < WIDE; i++) upper[i * WIDE + i] = 1 + (double)rand() / RAND_MAX;
+    for (int i = 0; i < MANY * WIDE; i++) was[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    for (size_t c = 0; c < SAC_COUNT(groups); c++) {
+        const sac_gptq g = {.format = {SAC_DTYPE_PACKED_4, SAC_DTYPE_F32, groups[c]}, .u = upper, .k = WIDE};
+        const int group = groups[c] ? groups[c] : WIDE;
+        double loss, sum = 0;
+        memcpy(rows, was, sizeof rows);
+        assert_int_equal(sac_gptq_round(&g, rows, MANY, NULL, NULL, &loss, NULL, &err), SAC_OK);
+        for (int row = 0; row < MANY; row++) {
+            double step = 0;
+            for (int i = 0; i < WIDE; i++) x[i] = (double)was[row * WIDE + i];
+            for (int i = 0; i < WIDE; i++) {
+                double most = 0;
+                for (int j = i; j < i + group && i % group == 0; j++) most = fmax(most, fabs(x[j]));
+                if (i % group == 0) step = (double)((float)most / 7.5f);
+                const double q = fmin(fmax(rint(x[i] / step), -8), 7) * step, e = (x[i] - q) / upper[i * WIDE + i];
+                sum += e * e;
+                if (fabs(q - (double)rows[row * WIDE + i]) > 1e-5) fail_msg("groups of %d: row %d, column %d", group, row, i);
+                for (int j = i + 1; j < WIDE; j++) x[j] -= e * upper[i * WIDE + j];
+            }
+        }
+        assert_true(fabs(loss / sum - 1) < 1e-9);
+    }
+}
+
 /* The grid of AWQ's scales: the same losses, so the same choice. */
 static void scales_of_channels_are_numpys(void **state) {
     (void)state;
@@ -297,7 +332,7 @@ static void odd_rows_stay_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_factor_is_that_of_the_inverse), cmocka_unit_test(codes_are_numpys),
+        cmocka_unit_test(the_factor_is_that_of_the_inverse), cmocka_unit_test(codes_are_numpys), cmocka_unit_test(blocks_change_nothing),
         cmocka_unit_test(scales_of_channels_are_numpys),
         cmocka_unit_test(rows_like_those_that_were_seen_gain), cmocka_unit_test(the_loss_is_that_of_the_sums),
         cmocka_unit_test(what_has_no_inverse_is_refused), cmocka_unit_test(important_columns_err_less),
