@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Whether gguf-py and compressed-tensors read what `saccade quantize` writes, and to which numbers.
 
-    tools/check_quantized_files.py SACCADE MODEL [--keep DIR]
+    tools/check_quantized_files.py SACCADE MODEL [--keep DIR] [--calibrate LIST] [--formats w4a16,fp8]
 
 MODEL: a Hugging Face folder in 16 or 32 bits. Of each GGUF file every tensor is compared with what gguf-py makes of MODEL's: the
 same bytes where gguf-py can write the type; otherwise the relative error of its values is printed. Of each folder, transformers
 loads it with compressed-tensors, the values of every module are compared with MODEL's numbers rounded by compressed-tensors' own
-functions, and the answer to a short text with Saccade's. Needs torch, transformers, compressed-tensors, gguf, safetensors."""
+functions, and the answer to a short text with Saccade's. With --calibrate LIST (prompts, as quantize takes them) folders are calibrated,
+and the values of every module are compared with what compressed-tensors' unpacking makes of the stored numbers. Needs torch, transformers, compressed-tensors, gguf, safetensors."""
 import argparse
 import json
 import os
@@ -93,7 +94,19 @@ def rounded(x, scheme):
     return (q * scale).reshape(x.shape)
 
 
-def check_folder(path, source, scheme, saccade, model_class):
+def stored_values(stored, name, scheme):
+    """What the stored numbers of a module stand for, by compressed-tensors' own unpacking."""
+    s = stored[name + ".weight_scale"].float()
+    if name + ".weight_packed" in stored:
+        from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
+        shape = torch.Size(stored[name + ".weight_shape"].tolist())
+        q = unpack_from_int32(stored[name + ".weight_packed"], 4 if scheme.startswith("w4") else 8, shape).float()
+    else:
+        q = stored[name + ".weight"].float()
+    return (q.reshape(q.shape[0], s.shape[1], -1) * s[..., None]).reshape(q.shape)
+
+
+def check_folder(path, source, scheme, saccade, model_class, is_calibrated):
     from compressed_tensors.quantization import QuantizationConfig
     with open(os.path.join(path, "config.json"), encoding="utf-8") as f:
         config = json.load(f)["quantization_config"]
@@ -107,29 +120,27 @@ def check_folder(path, source, scheme, saccade, model_class):
     modules = {n.removeprefix("model.").removeprefix("language_model."): m for n, m in model.named_modules()}
     for key in [k.removesuffix("_scale") for k in stored if k.endswith(".weight_scale")]:
         name = key.removesuffix(".weight").removeprefix("language_model.").removeprefix("model.")
-        module, want = modules[name], rounded(source[key], scheme)
+        module = modules[name]
+        want = stored_values(stored, key.removesuffix(".weight"), scheme) if is_calibrated else rounded(source[key], scheme)
         n += 1
         got = module.weight.float()
         if not torch.allclose(got, want, rtol=5e-3, atol=1e-6): # values are made in the type of the scales
             bad += 1
             print("  other values:", name, (got - want).abs().max().item())
         x = source[key].float()
+        if is_calibrated: # columns may be scaled, and the norm before them divided
+            continue
         error = max(error, ((x - want).pow(2).mean() / x.pow(2).mean()).sqrt().item())
     for key, x in source.items(): # and what compressed-tensors' unpacking makes of the stored numbers
         name = key.removesuffix(".weight")
-        if name + ".weight_packed" not in stored:
+        if is_calibrated or name + ".weight_packed" not in stored:
             continue
-        from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
-        bits = 4 if scheme.startswith("w4") else 8
-        q = unpack_from_int32(stored[name + ".weight_packed"], bits, torch.Size(stored[name + ".weight_shape"].tolist())).float()
-        s = stored[name + ".weight_scale"].float()
-        y = (q.reshape(q.shape[0], s.shape[1], -1) * s[..., None]).reshape(q.shape)
-        if not torch.equal(y, rounded(x, scheme)):
+        if not torch.equal(stored_values(stored, name, scheme), rounded(x, scheme)):
             bad += 1
             print("  other numbers:", name)
     if n == 0:
         bad += 1
-    print(f"  {os.path.basename(path)}: {n} modules quantised, relative error at most {error:.4f}")
+    print(f"  {os.path.basename(path)}: {n} modules quantised" + ("" if is_calibrated else f", relative error at most {error:.4f}"))
     return bad, model
 
 
@@ -152,6 +163,8 @@ def main():
     p.add_argument("saccade")
     p.add_argument("model")
     p.add_argument("--keep")
+    p.add_argument("--calibrate")
+    p.add_argument("--formats")
     a = p.parse_args()
     import transformers
     transformers.utils.logging.disable_progress_bar()
@@ -162,9 +175,9 @@ def main():
     source, bad = tensors(a.model), 0
     with tempfile.TemporaryDirectory() as folder:
         out = a.keep or folder
-        for scheme in FILES + FOLDERS:
+        for scheme in a.formats.split(",") if a.formats else FOLDERS if a.calibrate else FILES + FOLDERS:
             path = os.path.join(out, scheme.replace(":", "-").replace("=", "") + (".gguf" if scheme in FILES else ""))
-            run = subprocess.run([a.saccade, "quantize", a.model, path, "--format", scheme], capture_output=True, text=True)
+            run = subprocess.run([a.saccade, "quantize", a.model, path, "--format", scheme] + (["--calibrate", a.calibrate] if a.calibrate else []), capture_output=True, text=True)
             if run.returncode:
                 print(scheme, run.stderr.strip())
                 bad += 1
@@ -176,7 +189,7 @@ def main():
             if scheme in FILES:
                 bad += check_gguf(path, source, config)
             else:
-                n, model = check_folder(path, source, scheme, a.saccade, model_class)
+                n, model = check_folder(path, source, scheme, a.saccade, model_class, bool(a.calibrate))
                 bad += n + answers(model, path, a.saccade)
     print("all equal" if not bad else f"{bad} differ")
     sys.exit(bad > 0)

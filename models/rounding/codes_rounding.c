@@ -6,10 +6,11 @@
 #include <float.h>
 #include <math.h>
 
-static float scale_of(const sac_code_format *f, const float *x, int64_t n, float half_range) {
-    float most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
-    float scale = most / half_range;
+static float half_range_of(sac_dtype type) {
+    return type == SAC_DTYPE_FP8 ? 448 : type == SAC_DTYPE_PACKED_4 ? 7.5f : 127.5f;
+}
+
+static float stored_scale(const sac_code_format *f, float scale) {
     if (f->scale_type == SAC_DTYPE_F16)
         scale = sac_f16_to_f32(sac_f32_to_f16(scale));
     else if (f->scale_type == SAC_DTYPE_BF16)
@@ -18,7 +19,13 @@ static float scale_of(const sac_code_format *f, const float *x, int64_t n, float
     return f->scale_type == SAC_DTYPE_F16 ? 0x1p-10f : f->scale_type == SAC_DTYPE_BF16 ? 0x1p-7f : FLT_EPSILON;
 }
 
-static void store_scale(const sac_code_format *f, float scale, void *scales, int64_t at) {
+float sac_code_scale(const sac_code_format *f, const float *x, int64_t n) {
+    float most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+    return stored_scale(f, most / half_range_of(f->type));
+}
+
+void sac_code_store_scale(const sac_code_format *f, float scale, void *scales, int64_t at) {
     if (f->scale_type == SAC_DTYPE_F32) {
         memcpy((uint8_t *)scales + 4 * at, &scale, 4);
         return;
@@ -49,14 +56,45 @@ static void store_codes(sac_dtype type, const float *x, int64_t from, int64_t to
 }
 
 void sac_round_codes(const sac_code_format *f, const float *x, int64_t n, void *codes, void *scales) {
-    const float half_range = f->type == SAC_DTYPE_FP8 ? 448 : f->type == SAC_DTYPE_PACKED_4 ? 7.5f : 127.5f;
     const int64_t n_groups = sac_code_groups(f, n), group = n_groups == 1 ? n : f->group;
     for (int64_t g = 0; g < n_groups; g++) {
         const int64_t from = g * group, to = from + group < n ? from + group : n;
-        const float scale = scale_of(f, x + from, to - from, half_range);
-        if (scales) store_scale(f, scale, scales, g);
+        const float scale = sac_code_scale(f, x + from, to - from);
+        if (scales) sac_code_store_scale(f, scale, scales, g);
         if (codes) store_codes(f->type, x, from, to, scale, codes);
     }
+}
+
+double sac_code_nearest(sac_dtype type, double x, uint8_t *code) {
+    if (type == SAC_DTYPE_FP8) {
+        *code = sac_f32_to_e4m3((float)x);
+        const int e = *code >> 3 & 15, m = *code & 7;
+        const double v = e ? ldexp(8 + m, e - 10) : ldexp(m, -9);
+        return *code & 0x80 ? -v : v;
+    }
+    const int half = type == SAC_DTYPE_PACKED_4 ? 8 : 128;
+    const double q = rint(x), nearest = q < -half ? -half : q > half - 1 ? half - 1 : q;
+    *code = (uint8_t)((int)nearest + (type == SAC_DTYPE_I8 ? 0 : half));
+    return nearest;
+}
+
+void sac_code_values(const sac_code_format *f, float *x, int64_t n) {
+    const int64_t n_groups = sac_code_groups(f, n), group = n_groups == 1 ? n : f->group;
+    uint8_t code;
+    for (int64_t from = 0; from < n; from += group) {
+        const int64_t to = from + group < n ? from + group : n;
+        const float scale = sac_code_scale(f, x + from, to - from);
+        for (int64_t i = from; i < to; i++)
+            x[i] = (float)sac_code_nearest(f->type, (double)(x[i] / scale), &code) * scale;
+    }
+}
+
+void sac_code_pack(sac_dtype type, const uint8_t *codes, int64_t n, uint8_t *out) {
+    if (type != SAC_DTYPE_PACKED_4) {
+        memcpy(out, codes, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 2) out[i / 2] = (uint8_t)(codes[i] | codes[i + 1] << 4);
 }
 
 /* Seven exponents below 2^-6 share the step 2^-9; above, a number has three bits behind its first. */

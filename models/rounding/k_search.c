@@ -133,7 +133,7 @@ static void choose_multiples(const float *x, float d, float dmin, float most, in
         }
 }
 
-static void pack(const int scale[8], const int min[8], uint8_t packed[12]) {
+void sac_pack_k_scales(const int scale[8], const int min[8], uint8_t packed[12]) {
     for (int j = 0; j < 4; j++) {
         packed[j] = (uint8_t)(scale[j] | (scale[j + 4] >> 4) << 6);
         packed[j + 4] = (uint8_t)(min[j] | (min[j + 4] >> 4) << 6);
@@ -162,5 +162,5 @@ void sac_search_k_block(const float x[256], int most, uint16_t *d, uint16_t *dmi
             q[32 * g + i] = (uint8_t)(code < 0 ? 0 : code > (float)most ? most : (int)code);
         }
     }
-    pack(scale, min, packed);
+    sac_pack_k_scales(scale, min, packed);
 }

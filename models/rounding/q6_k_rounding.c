@@ -39,6 +39,11 @@ static void pack_half(const uint8_t q[128], uint8_t low[64], uint8_t high[32]) {
     }
 }
 
+void sac_pack_q6_k(const uint8_t q[256], sac_block_q6_k *b) {
+    pack_half(q, b->low, b->high);
+    pack_half(q + 128, b->low + 64, b->high + 32);
+}
+
 void sac_round_q6_k(const float *x, void *out, int64_t n) {
     uint8_t *to = out, q[256];
     for (int64_t at = 0; at < n; at += 256, x += 256, to += sizeof(sac_block_q6_k)) {
@@ -58,8 +63,7 @@ void sac_round_q6_k(const float *x, void *out, int64_t n) {
                 q[i] = (uint8_t)((code < -32 ? -32 : code > 31 ? 31 : (int)code) + 32);
             }
         }
-        pack_half(q, b.low, b.high);
-        pack_half(q + 128, b.low + 64, b.high + 32);
+        sac_pack_q6_k(q, &b);
         memcpy(to, &b, sizeof b);
     }
 }

@@ -71,7 +71,9 @@ static void round_one(void *ctx, int64_t task, int thread) {
     if (bad) j->has_bad = true;
     if (large) j->has_large = true;
     if (bad || large) return;
-    if (r->part == SAC_ROW_BLOCKS)
+    if (r->part == SAC_ROW_BLOCKS && r->importance)
+        sac_round_row_weighted(r->type, x, r->importance, out, r->cols);
+    else if (r->part == SAC_ROW_BLOCKS)
         sac_round_row(r->type, x, out, r->cols);
     else
         sac_round_codes(&r->code, x, r->cols, r->part == SAC_ROW_CODES ? out : NULL,
@@ -82,6 +84,28 @@ static void round_one(void *ctx, int64_t task, int thread) {
 static float limit_of(const sac_rounded *r) {
     const sac_dtype t = r->part == SAC_ROW_BLOCKS ? r->type : r->code.scale_type;
     return t == SAC_DTYPE_F32 || t == SAC_DTYPE_BF16 ? INFINITY : 65504.0f;
+}
+
+static sac_status check(const sac_rounded *r, bool has_bad, bool has_large, sac_error *err) {
+    if (has_bad)
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.150s holds a value that is not finite: nothing to round",
+                        r->from->name);
+    if (has_large)
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.150s holds a value beyond 65504, too large for f16 scales",
+                        r->from->name);
+    return SAC_OK;
+}
+
+sac_status sac_rounded_read(const sac_rounded *r, float *out, sac_error *err) {
+    const float limit = limit_of(r);
+    bool bad = false, large = false;
+    for (int64_t i = 0; i < r->rows; i++) read_row(r, i, out + i * r->cols);
+    for (int64_t i = 0; i < r->rows * r->cols; i++) {
+        bad |= !isfinite(out[i]);
+        large |= fabsf(out[i]) > limit;
+    }
+    sac_let_go(r->from, 0, r->from->n_bytes);
+    return check(r, bad, large, err);
 }
 
 sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *out, sac_pool *pool,
@@ -96,13 +120,7 @@ sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *
     else
         for (int64_t i = 0; i < n; i++) round_one(&j, i, 0);
     free(j.rows);
-    if (j.has_bad)
-        return sac_fail(err, SAC_BAD_FILE, "tensor %.150s holds a value that is not finite: nothing to round",
-                        r->from->name);
-    if (j.has_large)
-        return sac_fail(err, SAC_BAD_FILE, "tensor %.150s holds a value beyond 65504, too large for f16 scales",
-                        r->from->name);
-    return SAC_OK;
+    return check(r, j.has_bad, j.has_large, err);
 }
 
 void sac_let_go(const sac_checkpoint_tensor *t, size_t from, size_t to) {

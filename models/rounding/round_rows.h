@@ -22,6 +22,7 @@ typedef struct sac_rounded {
     sac_code_format code; /* of codes and scales */
     int heads;            /* > 0: of each of so many stretches of rows the halves take turns (GGUF's llama) */
     float plus;           /* added to every element */
+    const float *importance; /* [cols] of blocks: sums of squares of what meets the columns; or NULL */
 } sac_rounded;
 
 /* Rows and columns of a tensor, a vector being one row. */
@@ -33,6 +34,9 @@ size_t sac_rounded_row_bytes(const sac_rounded *r);
  * the type. pool: NULL for the caller's thread alone. */
 sac_status sac_round_rows(const sac_rounded *r, int64_t first, int64_t n, void *out, sac_pool *pool,
                           sac_error *err);
+
+/* All rows as they are, in f32: out [rows][cols]. BAD_FILE likewise. */
+sac_status sac_rounded_read(const sac_rounded *r, float *out, sac_error *err);
 
 /* Bytes [from, to) of a tensor of a file (its number is not negative) were read and are not needed soon: whole pages leave
  * this process's memory. */

@@ -157,6 +157,16 @@ sac_status sac_gguf_out_lay_out(sac_gguf_out *g, sac_error *err) {
     return head.has_failed ? sac_fail_no_memory(err) : SAC_OK;
 }
 
+sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_error *err) {
+    SAC_TRY(c->columns(c->ctx, err));
+    for (int i = 0; i < g->n_tensors; i++) {
+        sac_rounded *r = &g->tensors[i].rounded;
+        const bool is_of_layer = strncmp(g->tensors[i].name, "blk.", 4) == 0;
+        if (sac_can_weigh(r->type) && is_of_layer) r->importance = c->column_sums(c->ctx, r->from->name, r->cols);
+    }
+    return SAC_OK;
+}
+
 sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,
                               sac_error *err) {
     sac_out_file f = {0};

@@ -3,6 +3,7 @@
 #ifndef SAC_MODELS_GGUF_WRITE_H
 #define SAC_MODELS_GGUF_WRITE_H
 
+#include "calibrator.h"
 #include "gguf.h"
 #include "out_file.h"
 
@@ -44,6 +45,8 @@ sac_status sac_gguf_out_add(sac_gguf_out *g, const char *name, const sac_rounded
 sac_status sac_gguf_out_lay_out(sac_gguf_out *g, sac_error *err);
 sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,
                               sac_error *err);
+/* The columns' sums that a calibration has, to the tensors that are rounded by such. */
+sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_error *err);
 void sac_gguf_out_free(sac_gguf_out *g); /* a zeroed one is fine */
 
 #endif

@@ -80,6 +80,17 @@ static sac_status check_loads(const sac_quantize_job *j) {
     return st;
 }
 
+/* An adapter in the folder is merged when the model is loaded: prompts would meet other matrices than are written. */
+static sac_status check_adapter(const sac_quantize_job *j) {
+    char path[SAC_WRITE_PATH];
+    SAC_TRY(sac_path_join(path, sizeof path, j->in, "adapter_config.json", j->err));
+    if (!j->options->calibrator || !sac_file_exists(path)) return SAC_OK;
+    return sac_fail(j->err, SAC_UNSUPPORTED,
+                    "%.250s: the model is not calibrated with an adapter beside it: merge it into the model first (peft: "
+                    "merge_and_unload), or remove it",
+                    path);
+}
+
 static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
     bool is_folder;
     SAC_TRY(sac_scheme_parse(&j->scheme, j->options->format, j->err));
@@ -92,10 +103,13 @@ static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
         return sac_fail(j->err, SAC_UNSUPPORTED,
                         "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
                         j->scheme.name);
+    if (j->options->calibrator && j->scheme.is_gguf && !sac_can_weigh(j->scheme.type))
+        return sac_fail(j->err, SAC_UNSUPPORTED, "%s has no numbers to choose by prompts: leave --calibrate out", j->scheme.name);
     if (!is_folder) return sac_quantize_gguf(j);
     SAC_TRY(sac_quantize_open_folder(j));
     SAC_TRY(check_part(j)); /* with its files of weights */
     SAC_TRY(check_loads(j));
+    SAC_TRY(check_adapter(j));
     return j->scheme.is_gguf ? sac_quantize_folder_to_gguf(j) : sac_quantize_to_folder(j);
 }
 

@@ -11,7 +11,7 @@
 #ifndef SAC_MODELS_QUANTIZE_H
 #define SAC_MODELS_QUANTIZE_H
 
-#include "status.h"
+#include "calibrator.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +26,7 @@ typedef struct sac_quantize_plan {
     int n_kept;              /* matrices of layers left as they are, because the format's groups do not fill their rows */
     char first_kept[128];
     bool drops_vision; /* GGUF of a model that sees */
+    sac_calibration_plan calibration; /* zeroed without one */
     char chat_lost[32], chat_instead[32]; /* GGUF of a folder without chat templates: its family's built-in format, and
                                              the one that the file is read with; "" where they are the same */
 } sac_quantize_plan;
@@ -36,6 +37,7 @@ typedef struct sac_quantize_options {
     void (*planned)(void *ctx, const sac_quantize_plan *plan); /* before the disk is touched; or NULL */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* bytes; or NULL */
     void *ctx;
+    const sac_calibrator *calibrator; /* or NULL: to nearest */
 } sac_quantize_options;
 
 /* BAD_ARGUMENT: an unknown format, or an `out` that is there already (an empty folder may be, but no link and no mount

@@ -1,9 +1,9 @@
 /* quantize_folder.c - a Hugging Face folder in compressed-tensors' layout. It grows in OUT.part, whose file STATE says of
  * which source and format it is; a finished file of weights there is taken up by a later run. */
 #define _GNU_SOURCE
+#include "calibrated.h"
 #include "hash.h"
 #include "quantize_job.h"
-#include "safetensors_write.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +22,7 @@ typedef struct folder_job {
     char part[SAC_WRITE_PATH], state[65];
     int lock; /* OUT.part; -1 while there is none */
     char *config, *weight_index; /* files' texts */
+    sac_checkpoint calibrated;   /* the layers' files in OUT.part */
 } folder_job;
 
 static const char *base_name(const char *path) {
@@ -193,6 +194,7 @@ static sac_status make_state(folder_job *f) {
     SAC_TRY(sac_sha256_open(&h, j->err));
     sac_sha256_update(h, j->options->format, strlen(j->options->format) + 1);
     sac_sha256_update(h, f->config, strlen(f->config) + 1);
+    if (j->options->calibrator) sac_sha256_update(h, j->options->calibrator->stamp, sizeof j->options->calibrator->stamp);
     for (int i = 0; i < j->weights.n_files; i++) {
         struct stat st = {0};
         (void)stat(j->weights.files[i].path, &st);
@@ -285,6 +287,28 @@ static sac_status finish(const folder_job *f) {
     return SAC_OK;
 }
 
+/* ---------------------------------------------------------------- calibration */
+
+static sac_calibration_job calibration_of(const folder_job *f) {
+    const sac_quantize_job *j = f->j;
+    return (sac_calibration_job){.scheme = &j->scheme,
+                                 .rounds = &j->rounds,
+                                 .folder = f->part,
+                                 .n_layers = j->config.decoder.n_layers,
+                                 .pool = j->pool};
+}
+
+/* Where a file of weights is still to be written. */
+static sac_status calibrate(folder_job *f) {
+    const sac_calibrator *c = f->j->options->calibrator;
+    bool is_done = true;
+    for (int i = 0; i < f->j->weights.n_files; i++) is_done &= f->done[i];
+    if (!c || is_done) return SAC_OK;
+    const sac_calibration_job job = calibration_of(f);
+    SAC_TRY(c->layers(c->ctx, &job, f->j->err));
+    return sac_calibrated_take(&f->calibrated, &job, f->shards, f->j->weights.n_files, f->j->err);
+}
+
 /* ---------------------------------------------------------------- the whole */
 
 static sac_status write_shards(const folder_job *f) {
@@ -309,9 +333,15 @@ static sac_status plan_and_write(folder_job *f) {
     for (int i = 0; i < j->weights.n_files; i++) j->plan.n_bytes += f->shards[i].n_bytes;
     j->plan.n_bytes += strlen(f->config) + (f->weight_index ? strlen(f->weight_index) : 0);
     SAC_TRY(sac_quantize_carry_over(j, NULL, &j->plan.n_bytes));
+    if (j->options->calibrator) {
+        const sac_calibration_job job = calibration_of(f);
+        j->options->calibrator->plan(j->options->calibrator->ctx, &job, &j->plan.calibration);
+    }
     SAC_TRY(sac_quantize_begin(j, f->part));
     SAC_TRY(make_part(f));
+    SAC_TRY(calibrate(f));
     SAC_TRY(write_shards(f));
+    if (j->options->calibrator) sac_calibrated_remove(f->part, j->config.decoder.n_layers);
     SAC_TRY(write_text(f, "config.json", f->config));
     if (f->weight_index) SAC_TRY(write_text(f, "model.safetensors.index.json", f->weight_index));
     uint64_t carried = 0;
@@ -333,6 +363,7 @@ sac_status sac_quantize_to_folder(sac_quantize_job *j) {
     for (size_t i = 0; f && f->shards && i < n; i++) sac_shard_free(&f->shards[i]);
     if (f) {
         if (f->lock >= 0) close(f->lock);
+        sac_checkpoint_free(&f->calibrated);
         free(f->shards);
         free(f->done);
         free(f->config);

@@ -33,9 +33,10 @@ sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside) {
     j->progress.total = p->n_bytes;
     j->progress.done = p->bytes_done;
     if (j->options->planned) j->options->planned(j->options->ctx, p);
-    if (p->n_bytes - p->bytes_done <= p->bytes_free) return SAC_OK;
+    const uint64_t needed = p->n_bytes - p->bytes_done + p->calibration.disk_bytes;
+    if (needed <= p->bytes_free) return SAC_OK;
     return sac_fail(j->err, SAC_IO, "%.200s: %.2f GB are to be written, and %.2f GB are free on that disk", j->out,
-                    (double)(p->n_bytes - p->bytes_done) / 1e9, (double)p->bytes_free / 1e9);
+                    (double)needed / 1e9, (double)p->bytes_free / 1e9);
 }
 
 static sac_status check_config(const sac_quantize_job *j) {

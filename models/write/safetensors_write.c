@@ -62,7 +62,19 @@ sac_status sac_shard_lay_out(sac_out_shard *s, sac_error *err) {
     return s->header ? SAC_OK : sac_fail_no_memory(err);
 }
 
+/* In pieces, for progress. */
+static sac_status write_bytes(sac_out_file *f, const uint8_t *bytes, size_t n_bytes, sac_error *err) {
+    for (size_t at = 0; at < n_bytes;) {
+        const size_t left = n_bytes - at, n = left < ((size_t)8 << 20) ? left : (size_t)8 << 20;
+        SAC_TRY(sac_out_write(f, bytes + at, n, err));
+        at += n;
+    }
+    return SAC_OK;
+}
+
 static sac_status write_part(sac_out_file *f, const sac_out_part *p, sac_pool *pool, sac_error *err) {
+    if (p->made) return write_bytes(f, p->made->data, p->made->n_bytes, err);
+    if (p->source == SAC_PART_MEMORY) return write_bytes(f, p->memory, p->n_bytes, err);
     if (p->source == SAC_PART_ROUNDED) return sac_out_rounded(f, &p->rounded, pool, err);
     const int64_t shape[2] = {p->rounded.rows, p->rounded.cols};
     if (p->source == SAC_PART_SHAPE) return sac_out_write(f, shape, sizeof shape, err);

@@ -9,6 +9,7 @@ typedef enum sac_part_source {
     SAC_PART_COPY,    /* the bytes of a tensor of the source */
     SAC_PART_ROUNDED, /* rows */
     SAC_PART_SHAPE,   /* I64 [2]: rows and columns of `rounded` */
+    SAC_PART_MEMORY,  /* bytes at hand */
 } sac_part_source;
 
 typedef struct sac_out_part {
@@ -21,6 +22,8 @@ typedef struct sac_out_part {
     sac_part_source source;
     const sac_checkpoint_tensor *copied;
     sac_rounded rounded;
+    const void *memory;                /* [n_bytes] */
+    const sac_checkpoint_tensor *made; /* its bytes stand in the place of what the source would give; or NULL */
 } sac_out_part;
 
 typedef struct sac_out_shard {

@@ -75,7 +75,7 @@ typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE
 
 typedef struct settings {
     media_list media;
-    char *model, *mmproj, *weights, *quantize_format, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device,
+    char *model, *mmproj, *weights, *quantize_format, *calibrate_list, *chat, *chat_template_kwargs, *tools, *tokenizer, *system, *config, *device,
         *activations;
     int64_t threads, vision_cache_mib;
     bool fast, json, quiet, help, no_pictures, parse_special, keep_video_marks;

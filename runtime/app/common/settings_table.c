@@ -42,11 +42,14 @@ const setting settings_table[] = {
     {"format", 'f', NULL, true, SETTING_TEXT, offsetof(settings, quantize_format), COMMAND_QUANTIZE, 0, 0, "FORMAT",
      "what the matrices become; q4_k and q5_k are q4_k_m and q5_k_m, and w4a16:g=N has a scale for each N "
      "elements of a row (128)"},
+    {"calibrate", 0, NULL, true, SETTING_TEXT, offsetof(settings, calibrate_list), COMMAND_QUANTIZE, 0, 0, "LIST",
+     "choose the numbers by what the matrices make of these prompts: a text file with one a line, or a manifest of caption's with "
+     "pictures, videos and \"prompt\" ({\"text\"}: without chat format)"},
     {"adapter", 0, NULL, false, SETTING_TEXTS, offsetof(settings, adapter), COMMAND_ALL, 0, 0, "DIR[:SCALE]",
      "a LoRA adapter (adapter_config.json, adapter_model.safetensors) to merge into the model; repeat for "
      "more. As NAME=DIR[:SCALE] it is kept apart: serve takes several of those, and a request names one as "
      "its model"},
-    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), COMMAND_ALL, 0, 0, "NAME|FILE",
+    {"chat", 0, NULL, false, SETTING_TEXT, offsetof(settings, chat), ANY, 0, 0, "NAME|FILE",
      "how conversations are written, otherwise by the model's own chat template: a template's file, the name "
      "of one "
      "of the model's templates, or a built-in format"},
@@ -109,7 +112,7 @@ const setting settings_table[] = {
 
     {"fps", 0, "video", false, SETTING_REAL, offsetof(settings, fps), COMMAND_ALL, 0.001, 1000, "F",
      "frames for each second of the video"},
-    {"num-frames", 0, "video", false, SETTING_INT, offsetof(settings, num_frames), COMMAND_ALL, 1, 1000000,
+    {"num-frames", 0, "video", false, SETTING_INT, offsetof(settings, num_frames), ANY, 1, 1000000,
      "N", "frames spread evenly over the video"},
     {"max-frames", 0, "video", false, SETTING_INT, offsetof(settings, max_frames), COMMAND_ALL, 1, 1000000,
      "N", "never more frames than this (otherwise what the context holds)"},
@@ -140,7 +143,7 @@ const setting settings_table[] = {
      "a further setting, named as in generation_config.json (no_repeat_ngram_size=3) or llama.cpp "
      "(dry_multiplier=0.8), its value as in JSON; repeat for more"},
 
-    {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), COMMAND_ALL, 0, INT_MAX, "N",
+    {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), ANY, 0, INT_MAX, "N",
      "tokens of prompt and answer together; 0 = the model's length, at most 32768"},
     {"kv", 0, "session", false, SETTING_TEXT, offsetof(settings, kv), TAKE_ONE_METHOD, 0, 0, "FORMAT",
      "storage of keys and values, f16 if not given"},
@@ -182,7 +185,7 @@ const setting settings_table[] = {
      "write a page to look through the answers, right and wrong, with their pictures and frames"},
     {"out", 0, "eval", false, SETTING_TEXT, offsetof(settings, out), KEEP_RESULTS, 0, 0, "DIR",
      "keep what is answered there while asking, then the results; a run cut short goes on there"},
-    {"limit", 0, "eval", false, SETTING_INT, offsetof(settings, limit), KEEP_RESULTS | COMMAND_CALIBRATE, 0,
+    {"limit", 0, "eval", false, SETTING_INT, offsetof(settings, limit), KEEP_RESULTS | COMMAND_CALIBRATE | COMMAND_QUANTIZE, 0,
      INT_MAX, "N", "only the first N questions or items; 0 = all"},
     {"text", 0, "eval", true, SETTING_TEXT, offsetof(settings, text), COMMAND_EVAL, 0, 0, "TASK",
      "in place of a set: passkey or kv (is a needle found in a long text?), or a text file (perplexity)"},
