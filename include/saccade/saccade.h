@@ -798,6 +798,12 @@ SAC_API sac_status sac_session_prefill(sac_session *s, const sac_message *messag
 SAC_API sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                                       sac_error *err);
 
+/* The same in pieces, bit for bit: sac_session_work_next or _within follow, as after sac_session_begin_work, until *done. No answer
+ * follows. all_logits and what `events` points to (which may be NULL) must stay until then; `ids` need not. One token behind others, and a
+ * sequence that LongRoPE turns anew, are one piece. */
+SAC_API sac_status sac_session_begin_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
+                                            const sac_events *events, sac_error *err);
+
 /* [vocab] of the last token run, or NULL before any; overwritten by the next call. */
 SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */

@@ -1,6 +1,8 @@
 /* Parts of the server that need no server: the JSON machine against jansson, base64, URLs, addresses,
  * domains, hosts, the fair queue, the memory of methods that a request chooses. */
 #include "base64.h"
+#include "byte_buffer.h"
+#include "client.h"
 #include "clock.h"
 #include "constraint.h"
 #include "fetch.h"
@@ -9,6 +11,7 @@
 #include "queue.h"
 #include "schema.h"
 #include "slot_methods.h"
+#include "trace_context.h"
 #include "url.h"
 
 #include <arpa/inet.h>
@@ -512,6 +515,83 @@ static void when_to_come_again(void **state) {
     free(s);
 }
 
+/* Against the vectors of the paper's own implementation; with another key another number. */
+static void numbers_of_clients(void **state) {
+    (void)state;
+    uint8_t key[SERVE_SEED_BYTES], other[SERVE_SEED_BYTES], text[64];
+    for (int i = 0; i < 64; i++) text[i] = (uint8_t)i;
+    memcpy(key, text, sizeof key);
+    assert_true(serve_client_hash(key, text, 0) == 0x726fdb47dd0e0e31u);
+    assert_true(serve_client_hash(key, text, 1) == 0x74f839c593dc67fdu);
+    assert_true(serve_client_hash(key, text, 15) == 0xa129ca6149be45e5u);
+    serve_client_seed(key);
+    serve_client_seed(other);
+    assert_memory_not_equal(key, other, sizeof key);
+    assert_true(serve_client_hash(key, text, 4) != serve_client_hash(other, text, 4));
+}
+
+/* W3C's examples, and what is none. */
+static void traces_that_go_on(void **state) {
+    (void)state;
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define PARENT "00f067aa0ba902b7"
+    static const struct {
+        const char *header;
+        bool has_parent, recorded;
+    } cases[] = {{"00-" TRACE "-" PARENT "-01", true, true},
+                 {"00-" TRACE "-" PARENT "-00", true, false},
+                 {"00-" TRACE "-" PARENT "-fe", true, false},
+                 {"cc-" TRACE "-" PARENT "-01-what-comes", true, true},
+                 {"00-" TRACE "-" PARENT "-01-what-comes", false, true},
+                 {"cc-" TRACE "-" PARENT "-01x", false, true},
+                 {"ff-" TRACE "-" PARENT "-01", false, true},
+                 {"00-" TRACE "-" PARENT "-1", false, true},
+                 {"00-" TRACE "-0000000000000000-01", false, true},
+                 {"00-00000000000000000000000000000000-" PARENT "-01", false, true},
+                 {"00-4BF92F3577B34DA6A3CE929D0E0E4736-" PARENT "-01", false, true},
+                 {"", false, true},
+                 {NULL, false, true}};
+    char longest[258];
+    memset(longest, 'a', sizeof longest);
+    longest[257] = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        serve_trace_context c;
+        serve_trace_context_read(&c, cases[i].header, "a=b");
+        assert_int_equal(c.has_parent, cases[i].has_parent);
+        assert_int_equal(c.recorded, cases[i].recorded);
+        assert_string_equal(c.state, c.has_parent ? "a=b" : "");
+        if (c.has_parent) assert_int_equal(c.trace[0], 0x4b);
+        if (c.has_parent) assert_int_equal(c.parent[7], 0xb7);
+        serve_trace_context_read(&c, cases[i].header, longest);
+        assert_string_equal(c.state, "");
+        serve_trace_context_read(&c, cases[i].header, "a=\n");
+        assert_string_equal(c.state, "");
+    }
+}
+
+/* Bytes that go in at one end and out at the other, as a stream's: in order, and without the block growing for what is gone. */
+static void bytes_that_pass_through(void **state) {
+    (void)state;
+    serve_buffer b = {0};
+    uint32_t seed = 3;
+    size_t n_in = 0, n_out = 0;
+    for (int i = 0; i < 200000; i++) {
+        char bytes[64];
+        const size_t n = next_random(&seed) % 64, drop = next_random(&seed) % 80;
+        for (size_t k = 0; k < n; k++) bytes[k] = (char)((n_in + k) % 251);
+        serve_buffer_add(&b, bytes, n);
+        n_in += n;
+        const size_t gone = drop < b.n ? drop : b.n;
+        for (size_t k = 0; k < gone; k++) assert_int_equal(b.data[k], (char)((n_out + k) % 251));
+        serve_buffer_drop(&b, gone);
+        n_out += gone;
+        assert_int_equal(b.n, n_in - n_out);
+    }
+    assert_true(!b.failed && b.room + b.skipped <= 1 << 16);
+    serve_buffer_free(&b);
+    assert_null(b.data);
+}
+
 /* A slot holds a quarter more than planned where requests may choose, here and on a device. */
 static void methods_that_fit_a_slot(void **state) {
     (void)state;
@@ -551,6 +631,9 @@ int main(void) {
         cmocka_unit_test(clients_share_by_weight),
         cmocka_unit_test(priorities),
         cmocka_unit_test(when_to_come_again),
+        cmocka_unit_test(numbers_of_clients),
+        cmocka_unit_test(traces_that_go_on),
+        cmocka_unit_test(bytes_that_pass_through),
         cmocka_unit_test(methods_that_fit_a_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static serve_config config_of(const run *r) {
     c.cache_disk_bytes = mib(s->cache_disk_mib);
     c.lenient_fields = s->lenient_fields;
     c.request_log = s->request_log;
+    c.otlp_traces_endpoint = s->otlp_traces_endpoint;
     c.tool_parser = s->tool_parser;
     c.reasoning_parser = s->reasoning_parser;
     c.session = r->session_config;
