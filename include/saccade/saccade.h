@@ -735,6 +735,24 @@ typedef struct sac_store_options {
  * say_ctx. */
 SAC_API sac_status sac_beginnings_keep(sac_beginnings *b, const sac_store_options *o, sac_error *err);
 
+/* A block of 64 rows came into the memory that sac_beginnings_keep was given, or made room in it. */
+typedef struct sac_block_event {
+    bool is_removed; /* otherwise it came, with what follows the key */
+    uint8_t key[32]; /* of its rows, all rows before, the model and the settings that rows depend on */
+    bool has_parent;
+    uint8_t parent[32];    /* key of the block before; a first one has none */
+    const int32_t *ids;    /* [64] tokens; rows of pictures and videos have the model's token for such */
+    const uint64_t *media; /* [n_media] a number for each picture or video that has rows in it, in their order: alike where they are */
+    size_t n_media;
+    const char *adapter; /* that the rows were made with; lives as long as the model; NULL = none that is kept apart */
+} sac_block_event;
+
+/* `event` is told of each from here on, in their order, from any thread and under a lock: it takes what it needs and returns, and calls
+ * nothing of the library. Blocks that are kept on disk alone are not told of. After sac_beginnings_keep and before any session joins;
+ * BAD_ARGUMENT otherwise. */
+SAC_API sac_status sac_beginnings_watch(sac_beginnings *b, void (*event)(void *ctx, const sac_block_event *e), void *ctx,
+                                        sac_error *err);
+
 /* Tokens of the session's last prompt whose rows were found so. From any thread. */
 SAC_API int64_t sac_session_n_found(const sac_session *s);
 

@@ -116,7 +116,7 @@ typedef struct settings {
     char *cache_dir;
     int64_t cache_memory_mib, cache_disk_mib;
     bool lenient_fields;
-    char *request_log, *otlp_traces_endpoint, *tool_parser, *reasoning_parser;
+    char *request_log, *otlp_traces_endpoint, *kv_events_config, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
     double target_itl_ms;
     bool shared_priorities;

@@ -21,6 +21,7 @@ typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
 typedef struct serve_saying serve_saying;
 typedef struct serve_spans serve_spans;
+typedef struct serve_kv_events serve_kv_events;
 
 /* When a client has asked last. */
 typedef struct serve_asker {
@@ -51,6 +52,7 @@ struct serve_server {
     bool request_log_failed; /* which was said */
     serve_slot *slots; /* [config->n_slots], of the scheduler */
     sac_beginnings *beginnings; /* that their sessions share; NULL = none */
+    serve_kv_events *kv_events; /* what is kept of them, told to routers; NULL = it is not */
     serve_rounds *rounds;
     serve_tokens *tokens;
 
