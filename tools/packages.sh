@@ -9,7 +9,7 @@ set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
   libstb-dev libjpeg62-turbo-dev|libjpeg-turbo8-dev libavformat-dev libavcodec-dev libswscale-dev libavutil-dev libtiff-dev libheif-dev libopenjp2-7-dev libjxl-dev
-  libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev"
+  libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev libzmq3-dev"
 test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl
   python3-numpy python3-pil"
 more="mmdebstrap chromium? firefox-esr?"

@@ -736,6 +736,24 @@ typedef struct sac_store_options {
  * say_ctx. */
 SAC_API sac_status sac_beginnings_keep(sac_beginnings *b, const sac_store_options *o, sac_error *err);
 
+/* A block of 64 rows came into the memory that sac_beginnings_keep was given, or made room in it. */
+typedef struct sac_block_event {
+    bool is_removed; /* otherwise it came, with what follows the key */
+    uint8_t key[32]; /* of its rows, all rows before, the model and the settings that rows depend on */
+    bool has_parent;
+    uint8_t parent[32];    /* key of the block before; a first one has none */
+    const int32_t *ids;    /* [64] tokens; rows of pictures and videos have the model's token for such */
+    const uint64_t *media; /* [n_media] a number for each picture or video that has rows in it, in their order: alike where they are */
+    size_t n_media;
+    const char *adapter; /* that the rows were made with; lives as long as the model; NULL = none that is kept apart */
+} sac_block_event;
+
+/* `event` is told of each from here on, in their order, from any thread and under a lock: it takes what it needs and returns, and calls
+ * nothing of the library. Blocks that are kept on disk alone are not told of. After sac_beginnings_keep and before any session joins;
+ * BAD_ARGUMENT otherwise. */
+SAC_API sac_status sac_beginnings_watch(sac_beginnings *b, void (*event)(void *ctx, const sac_block_event *e), void *ctx,
+                                        sac_error *err);
+
 /* Tokens of the session's last prompt whose rows were found so. From any thread. */
 SAC_API int64_t sac_session_n_found(const sac_session *s);
 
@@ -798,6 +816,12 @@ SAC_API sac_status sac_session_prefill(sac_session *s, const sac_message *messag
  * all_logits is given it receives [n_ids][vocab]; otherwise only the last token's logits are computed. */
 SAC_API sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                                       sac_error *err);
+
+/* The same in pieces, bit for bit: sac_session_work_next or _within follow, as after sac_session_begin_work, until *done. No answer
+ * follows. all_logits and what `events` points to (which may be NULL) must stay until then; `ids` need not. One token behind others, and a
+ * sequence that LongRoPE turns anew, are one piece. */
+SAC_API sac_status sac_session_begin_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
+                                            const sac_events *events, sac_error *err);
 
 /* [vocab] of the last token run, or NULL before any; overwritten by the next call. */
 SAC_API const float *sac_session_logits(const sac_session *s);

@@ -27,6 +27,7 @@ class Saccade < Formula
   depends_on "openssl@3"
   depends_on "pcre2"
   depends_on "utf8proc"
+  depends_on "zeromq"
 
   resource "stb_image" do
     url "https://raw.githubusercontent.com/nothings/stb/8b5f1f37b5b75829fc72d38e7b5d4bcbf8a26d55/stb_image.h"

@@ -34,6 +34,13 @@ sac_status sac_beginnings_keep(sac_beginnings *b, const sac_store_options *o, sa
     return sac_store_open(&b->store, b, o, err);
 }
 
+sac_status sac_beginnings_watch(sac_beginnings *b, void (*event)(void *ctx, const sac_block_event *e), void *ctx, sac_error *err) {
+    if (!b->store || b->sharers)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "beginnings are not kept (sac_beginnings_keep comes first), or sessions share them already");
+    sac_store_watch_by(b->store, event, ctx);
+    return SAC_OK;
+}
+
 sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error *err) {
     if (s->model != b->model)
         return sac_fail(err, SAC_BAD_ARGUMENT, "the session is of another model than the beginnings");

@@ -7,6 +7,7 @@ typedef enum sac_pace_kind {
     SAC_PACE_ATTEND,
     SAC_PACE_OUT,
     SAC_PACE_TOWER,
+    SAC_PACE_HEAD, /* logits of rows */
     SAC_N_PACES
 } sac_pace_kind;
 

@@ -149,7 +149,7 @@ sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const 
 static sac_status end_piece(sac_session *s, sac_status st, sac_error *err) {
     if (st != SAC_OK)
         sac_reply_drop(s);
-    else if (sac_work_is_done(s->work))
+    else if (sac_work_is_done(s->work) && !s->work->appends)
         return start_answer(s, err);
     return st;
 }

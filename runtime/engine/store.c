@@ -4,6 +4,7 @@
 #include "beginnings.h"
 #include "clock.h"
 #include "hash.h"
+#include "store_events.h"
 #include "store_file.h"
 
 #include <signal.h>
@@ -27,6 +28,7 @@ struct sac_store {
     pthread_t thread;
     pthread_cond_t stirred;
     sac_beginnings_report report;
+    sac_store_watch watch;
 };
 
 /* ---------------------------------------------------------------- keys */
@@ -127,7 +129,10 @@ static sac_store_block *make(sac_store *t, sac_session *s, const sac_store_block
     b->key = like->key;
     b->before = like->before;
     memcpy(b->rows, like->rows, sizeof b->rows);
-    if (copy(t, s, b, s->stored.n_saved, SAC_STORE_ROWS, true) == SAC_OK && sac_store_index_add(&t->index, b, parent)) return b;
+    if (copy(t, s, b, s->stored.n_saved, SAC_STORE_ROWS, true) == SAC_OK && sac_store_index_add(&t->index, b, parent)) {
+        sac_store_tell_stored(&t->watch, s, s->stored.n_saved, b);
+        return b;
+    }
     free(b);
     return NULL;
 }
@@ -269,6 +274,17 @@ void sac_store_close(sac_store *t) {
     free(t);
 }
 
+static void on_dropping(void *ctx, const sac_store_block *b) {
+    const sac_store *t = ctx;
+    sac_store_tell_removed(&t->watch, b);
+}
+
+void sac_store_watch_by(sac_store *t, void (*event)(void *ctx, const sac_block_event *e), void *ctx) {
+    t->watch = (sac_store_watch){event, ctx};
+    t->index.dropping = on_dropping;
+    t->index.ctx = t;
+}
+
 void sac_store_report(const sac_store *t, sac_beginnings_report *r) {
     r->n_asked_rows = t->report.n_asked_rows;
     r->n_found = t->report.n_found;
@@ -340,11 +356,13 @@ static sac_store_block *read_file(sac_store *t, const sac_store_block *like, siz
 }
 
 /* Keeps what came from disk in memory where there is room beside its parent; *b is then the index's. */
-static bool keep(sac_store *t, sac_store_block *b, bool is_first) {
-    sac_store_block *parent = is_first ? NULL : sac_store_index_find_key(&t->index, &b->before);
-    if ((!parent && !is_first) || sac_store_index_find(&t->index, &b->key, &b->before, b->rows, b->n_bytes)) return false;
+static bool keep(sac_store *t, const sac_session *s, sac_store_block *b, int64_t first) {
+    sac_store_block *parent = first ? sac_store_index_find_key(&t->index, &b->before) : NULL;
+    if ((!parent && first) || sac_store_index_find(&t->index, &b->key, &b->before, b->rows, b->n_bytes)) return false;
     b->on_disk_ns = sac_now_ns();
-    return sac_store_index_add(&t->index, b, parent);
+    if (!sac_store_index_add(&t->index, b, parent)) return false;
+    sac_store_tell_stored(&t->watch, s, first, b);
+    return true;
 }
 
 static sac_status add_rows(sac_store *t, sac_session *s, sac_store_walk *w, sac_store_block *b, sac_error *err) {
@@ -374,7 +392,7 @@ static sac_status walk_block(sac_store *t, sac_session *s, sac_store_walk *w, bo
     int64_t n = w->n;
     sac_status st = add_rows(t, s, w, b, err);
     if (read) t->report.n_disk_rows += w->n - n;
-    if (read && !keep(t, read, w->n_blocks == 0)) free(read);
+    if (read && !keep(t, s, read, w->n_blocks * SAC_STORE_ROWS)) free(read);
     w->key = like.key;
     w->n_blocks++;
     return st;

@@ -19,6 +19,9 @@ sac_status sac_store_open(sac_store **out, sac_beginnings *b, const sac_store_op
 /* Writes what is to be written. No session shares *b any more. */
 void sac_store_close(sac_store *t);
 
+/* Whoever is told of blocks from here on. Before any session joins. */
+void sac_store_watch_by(sac_store *t, void (*event)(void *ctx, const sac_block_event *e), void *ctx);
+
 /* A session joins: what its blocks are found by from their first on. Under the lock. */
 sac_status sac_store_enter(const sac_store *t, sac_session *s, sac_error *err);
 /* s->n_shared rows of it are offered: they are copied soon. Under the lock. */

@@ -76,6 +76,7 @@ void sac_store_index_use(sac_store_index *x, sac_store_block *b) {
 /* ---------------------------------------------------------------- room */
 
 static void drop(sac_store_index *x, sac_store_block *b) {
+    if (x->dropping) x->dropping(x->ctx, b);
     sac_store_block **at = bucket_of(x, &b->key);
     while (*at != b) at = &(*at)->next_in_bucket;
     *at = b->next_in_bucket;

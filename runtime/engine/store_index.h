@@ -47,6 +47,8 @@ typedef struct sac_store_index {
     sac_store_block *newest, *oldest;
     size_t capacity_bytes, used_bytes; /* blocks whole */
     int64_t n_blocks, n_dropped;
+    void (*dropping)(void *ctx, const sac_store_block *b); /* of the caller: told of each that makes room; NULL = it is not */
+    void *ctx;
 } sac_store_index;
 
 /* False: no memory. */

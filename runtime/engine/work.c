@@ -1,5 +1,6 @@
 #include "work.h"
 
+#include "append.h"
 #include "beginnings.h"
 #include "call.h"
 #include "clock.h"
@@ -66,7 +67,8 @@ static sac_status begin_prefill(sac_work *w, sac_error *err) {
     int64_t past = w->prompt.n_reused;
     w->prefill_ns = sac_now_ns();
     SAC_TRY(sac_prefill_work_begin(&w->prefill, sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
-                                   sac_decoder_stream(s), past, w->prompt.n_tokens - past, 1, err));
+                                   sac_decoder_stream(s), past, w->prompt.n_tokens - past,
+                                   w->all_logits ? w->prompt.n_tokens - past : 1, err));
     w->stage = SAC_WORK_PREFILL;
     return SAC_OK;
 }
@@ -153,7 +155,7 @@ static sac_status run_measured(sac_work *w, sac_error *err) {
 static sac_status run_piece(sac_work *w, sac_error *err) {
     SAC_TRY(report_prefill(w, steps_done(&w->prefill), err));
     SAC_TRY(run_measured(w, err));
-    if (sac_prefill_work_is_done(&w->prefill)) w->stage = SAC_WORK_LOGITS;
+    if (sac_prefill_work_is_done(&w->prefill)) w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
     return SAC_OK;
 }
 
@@ -171,11 +173,21 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
     return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
 }
 
+/* Rows that are appended are no prompt's: nobody takes them over. */
+static sac_status finish_append(sac_work *w) {
+    sac_session *s = w->s;
+    s->has_logits = true;
+    sac_work_drop(w);
+    sac_beginnings_offer(s); /* the rows before */
+    return SAC_OK;
+}
+
 static sac_status finish(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     SAC_TRY(report_prefill(w, (int64_t)STEPS_A_LAYER * sac_model_decoder(s->model)->config.n_layers, err));
     SAC_TRY(sac_decoder_last_logits(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s),
                                     sac_decoder_stream(s)));
+    if (w->appends) return finish_append(w);
     s->has_logits = true;
     if (s->kept_hidden)
         SAC_TRY(sac_decoder_last_hidden(sac_model_decoder(s->model), &s->decoder, sac_decoder_stream(s), s->kept_hidden));
@@ -200,6 +212,33 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
     sac_call_enter(s, events);
 }
 
+void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_tokens, float *all_logits, const sac_events *events) {
+    sac_work_begin(w, s, &(sac_input){0}, events);
+    w->stage = SAC_WORK_APPEND;
+    w->appends = true;
+    w->prompt.n_reused = past;
+    w->prompt.n_tokens = n_tokens;
+    w->all_logits = all_logits;
+}
+
+/* What is one step of an answer, or a sequence that is run anew, is one piece. */
+static sac_status start_append(sac_work *w, sac_error *err) {
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    if (!sac_append_is_cut(w)) {
+        SAC_TRY(sac_append_whole(w->s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused, w->all_logits, err));
+        return finish_append(w);
+    }
+    SAC_TRY(sac_append_embed(w, err));
+    return begin_prefill(w, err);
+}
+
+static sac_status make_logits(sac_work *w, sac_error *err) {
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    SAC_TRY(sac_append_logits(w));
+    if (w->n_logits == w->prompt.n_tokens - w->prompt.n_reused) w->stage = SAC_WORK_LOGITS;
+    return SAC_OK;
+}
+
 static sac_status next(sac_work *w, sac_error *err) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return place(w, err);
@@ -208,14 +247,20 @@ static sac_status next(sac_work *w, sac_error *err) {
     case SAC_WORK_MEDIA: return encode_medium(w, err);
     case SAC_WORK_PREFILL: return run_paced(w, err);
     case SAC_WORK_LOGITS: return finish(w, err);
+    case SAC_WORK_APPEND: return start_append(w, err);
+    case SAC_WORK_ALL_LOGITS: return make_logits(w, err);
     case SAC_WORK_DONE: break;
     }
     return SAC_OK;
 }
 
 static sac_status run_one(sac_work *w, sac_error *err) {
+    const bool appends = w->appends;
+    sac_session *s = w->s;
     sac_status st = next(w, err);
-    if (st != SAC_OK) sac_work_drop(w);
+    if (st == SAC_OK) return SAC_OK;
+    sac_work_drop(w);
+    if (appends) sac_beginnings_offer(s); /* the rows before */
     return st;
 }
 
@@ -225,6 +270,7 @@ static void limit(sac_work *w, double seconds) {
     const double most = seconds > 0 ? sac_pace_most(&w->pace, kind, seconds) : 0;
     w->encoding.most_patches = w->stage == SAC_WORK_MEDIA ? most : 0;
     w->prefill.most = w->stage == SAC_WORK_PREFILL ? most : 0;
+    w->most_head = seconds > 0 ? sac_pace_most(&w->pace, SAC_PACE_HEAD, seconds) : 0;
 }
 
 sac_status sac_work_next(sac_work *w, sac_error *err) {
@@ -257,9 +303,11 @@ double sac_work_left(const sac_work *w) {
     case SAC_WORK_PLACE: return -1;
     case SAC_WORK_FIND:
     case SAC_WORK_TEXT:
+    case SAC_WORK_APPEND:
     case SAC_WORK_MEDIA: return (double)(w->prompt.n_tokens - w->prompt.n_reused);
     case SAC_WORK_PREFILL: return sac_prefill_work_left(&w->prefill);
     case SAC_WORK_LOGITS:
+    case SAC_WORK_ALL_LOGITS:
     case SAC_WORK_DONE: break;
     }
     return 0;

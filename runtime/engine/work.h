@@ -2,7 +2,8 @@
  * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; some of the
  * rows that the store of beginnings has; looking up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
  * piece of the prefill (prefill.h); the logits. From the
- * second of these on it has one of the model's workspaces (workspace.h). */
+ * second of these on it has one of the model's workspaces (workspace.h). Tokens that are appended to a sequence (append.h) are such
+ * work, too: their embeddings, pieces of the prefill, and logits of some rows at a time where all are wanted. */
 #ifndef SAC_ENGINE_WORK_H
 #define SAC_ENGINE_WORK_H
 
@@ -20,6 +21,8 @@ typedef enum sac_work_stage {
     SAC_WORK_MEDIA,
     SAC_WORK_PREFILL,
     SAC_WORK_LOGITS,
+    SAC_WORK_APPEND, /* tokens behind what the session holds, in place of a prompt's first stages */
+    SAC_WORK_ALL_LOGITS, /* of such */
 } sac_work_stage;
 
 /* A session's own; not to be moved while under way. */
@@ -37,10 +40,17 @@ typedef struct sac_work {
     int64_t start_ns, prefill_ns;
     sac_result result;
     sac_pace pace; /* of all prompts of the session so far */
+    bool appends;      /* no answer follows; prompt.n_reused and n_tokens are the rows before and after */
+    float *all_logits; /* [n][vocab] of what is appended, the caller's; NULL = of the last token alone */
+    int64_t n_logits;  /* rows of them that are made */
+    double most_head;  /* multiply-adds that the next piece of them may take; 0 = any */
 } sac_work;
 
 /* Nothing is run yet; the session counts as at work from here on. What it was at before is dropped. */
 void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events);
+
+/* The same for tokens that are appended: rows [past, n_tokens) of the session's ids. */
+void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_tokens, float *all_logits, const sac_events *events);
 
 /* The next piece. On failure the work is dropped. A device gets a piece of a prefill when it is through with all but
  * the last before: what others ask of it between two pieces waits for no more than these. */

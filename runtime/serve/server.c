@@ -5,8 +5,10 @@
 #include "media_store.h"
 #include "metrics.h"
 #include "prepare.h"
+#include "say.h"
 #include "scheduler.h"
 #include "serve.h"
+#include "spans.h"
 #include "state.h"
 #include "uploads.h"
 #include "watch.h"
@@ -67,6 +69,7 @@ static sac_status start_threads(serve_server *s, sac_error *err) {
     for (int i = 0; i < SERVE_N_PARSERS; i++) SAC_TRY(start_thread(s, serve_parse_run, err));
     for (int i = 0; i < n_decoders; i++) SAC_TRY(start_thread(s, serve_decode_run, err));
     SAC_TRY(start_thread(s, serve_scheduler_run, err));
+    SAC_TRY(start_thread(s, serve_say_run, err));
     return start_thread(s, serve_watch_run, err);
 }
 
@@ -78,6 +81,7 @@ static void join_threads(serve_server *s) {
 
 static sac_status open_parts(serve_server *s, sac_error *err) {
     SAC_TRY(serve_metrics_open(&s->metrics, err));
+    if (s->config->otlp_traces_endpoint) SAC_TRY(serve_spans_open(&s->spans, s->config->otlp_traces_endpoint, s->metrics, err));
     SAC_TRY(serve_media_store_open(&s->media, s, err));
     if (s->config->upload_dir) SAC_TRY(serve_uploads_open(&s->uploads, s->config, err));
     SAC_TRY(serve_scheduler_open(s, err));
@@ -88,6 +92,7 @@ static sac_status open_parts(serve_server *s, sac_error *err) {
 static void close_parts(serve_server *s) {
     join_threads(s);
     serve_front_close(s);
+    serve_spans_close(s->spans);
     serve_scheduler_close(s);
     serve_media_store_close(s->media);
     serve_uploads_close(s->uploads);

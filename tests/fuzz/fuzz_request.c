@@ -1,5 +1,5 @@
-/* A request of each of the server's APIs: the first byte says of which (a serve_api, modulo their number), its bit 6 that unknown fields are
- * taken, the rest is the body. It is taken, or refused with a status and one line that says why. */
+/* A request of each of the server's APIs: the first byte says of which (by its lower six bits: 1 is the first serve_api, and so on), its bit
+ * 6 that unknown fields are taken, the rest is the body. It is taken, or refused with a status and one line that says why. */
 #include "fuzz.h"
 
 #include "request.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCAB = 1000, N_APIS = SERVE_API_EMBEDDINGS + 1 };
+enum { VOCAB = 1000, N_APIS = SERVE_API_RERANK + 1 };
 
 static void check_refusal(const serve_problem *p) {
     bool known = p->status == 400 || p->status == 403 || p->status == 404 || p->status == 413;
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     serve_problem p = {0};
     size_t n_tree;
     if (size == 0) return 0;
-    serve_api api = (serve_api)(data[0] % N_APIS);
+    serve_api api = (serve_api)(((data[0] & 0x3f) + 63) % 64 % N_APIS);
     serve_config_default(&c);
     c.lenient_fields = data[0] & 0x40;
     if (!serve_request_size(&n_tree, api, (const char *)data + 1, size - 1, &p)) {

@@ -108,6 +108,15 @@ class Embeddings(Case):
         self.assertGreater(open_turn["usage"]["prompt_tokens"], closed["usage"]["prompt_tokens"])
         self.assertGreater(closed["usage"]["visual_tokens"], 0)
 
+    def test_many(self):
+        """So much JSON that it is made beside the steps of others."""
+        before = self.server.metric("saccade:long_answers_total")
+        self.embed(input="a")
+        self.assertEqual(self.server.metric("saccade:long_answers_total"), before)
+        one, many = self.vector(input="a"), self.embed(input=["a"] * 300)
+        self.assertEqual(self.server.metric("saccade:long_answers_total"), before + 1)
+        self.assertEqual([d["embedding"] for d in many["data"]], [one] * 300)
+
     def test_answers_stay_what_they_were(self):
         row = sample(video=False)
         for _ in range(3):
@@ -119,7 +128,8 @@ class Embeddings(Case):
                             ({"input": 7}, "input"), ({"input": [["x"]]}, "input"), ({"input": [1 << 30]}, "input"), ({"input": {}}, "input"),
                             ({"input": ["a"] * 2049}, "input"), ({"input": "x", "encoding_format": "hex"}, "encoding_format"),
                             ({"input": "x", "dimensions": 8}, "dimensions"), ({"input": "x", "temperature": 1}, "temperature"),
-                            ({"input": "x", "stream": True}, "stream"), ({"input": "x", "prompt": "y"}, "prompt"), ({"input": "x", "max_tokens": 3}, "max_tokens"),
+                            ({"input": "x", "stream": True}, "stream"), ({"input": "x", "saccade": {"places": True}}, "places"),
+                            ({"messages": [{"role": "user", "content": "x"}], "saccade": {"places": True}}, "places"), ({"input": "x", "prompt": "y"}, "prompt"), ({"input": "x", "max_tokens": 3}, "max_tokens"),
                             ({"messages": "x"}, "messages"), ({"messages": [{"role": "user"}]}, "messages[0].content")):
             reply = self.server.post("/v1/embeddings", body)
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), (body, reply.text))

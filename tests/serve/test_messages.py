@@ -173,6 +173,19 @@ class Messages(Case):
                 result["content"] = content
             self.ask(self.tools, [*messages[:2], turn([result])], tools=[LOOK], max_tokens=2)
 
+    def test_what_is_said_besides(self):
+        """Warnings, and which patches were looked at, whole and in a stream."""
+        row = sample(video=False)
+        with Server("--slots", "1", "--lenient-fields", "--prefill", "zipvl:min=0") as server:
+            body = {"messages": [turn([{"type": "image", "source": source(row["file"])}, {"type": "text", "text": row["question"]}])],
+                    "max_tokens": 3, "max_token": 3, "saccade": {"places": True}, "temperature": 0}
+            whole = server.post("/v1/messages", body).json
+            events = read(server.post("/v1/messages", {**body, "stream": True}).text)
+        end = next(e for e in events if e["type"] == "message_delta")
+        self.assertIn("'max_token'", whole["warnings"][0])
+        self.assertTrue(whole["saccade"]["frames"])
+        self.assertEqual((end["warnings"], len(end["saccade"]["frames"])), (whole["warnings"], len(whole["saccade"]["frames"])))
+
     def test_an_error_within_a_stream(self):
         """Its last event, in the API's own form."""
         body = {"messages": [turn("x")], "max_tokens": 7900, "ignore_eos": True, "stream": True, "saccade": {"timeout": 3}}

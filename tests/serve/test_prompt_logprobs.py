@@ -1,7 +1,9 @@
 """Log probabilities of a prompt: 'echo' with 'logprobs' of a text completion, as lm-eval's client asks for them."""
+import json
 import math
+import threading
 
-from server import Case, Server, main, read_events
+from server import Case, Server, chat_body, main, read_events
 
 PROMPTS = ["Is the star red? The star is not", "How many circles are in the picture and what colour have they?"]
 
@@ -93,6 +95,42 @@ class PromptLogprobs(Case):
         self.assertEqual(texts, [c["text"] for c in whole])
         self.assertEqual(tokens, [c["logprobs"]["token_logprobs"] for c in whole])
         self.assertEqual(offsets, [c["logprobs"]["text_offset"] for c in whole])
+
+    def test_a_long_stream(self):
+        """In parts, as they come, of all choices: together they are the whole answer, which is put into words beside the steps of others."""
+        words = " ".join(f"{i} stars" for i in range(400))
+        body = {"prompt": [words, "a b c"], "echo": True, "logprobs": 5, "max_tokens": 2, "n": 2, "seed": 5, "temperature": 1}
+        before = self.server.metric("saccade:long_answers_total")
+        whole = self.complete(**body)["choices"]
+        self.assertEqual(self.server.metric("saccade:long_answers_total"), before + 1)
+        events, done = read_events(self.server.post("/v1/completions", {**body, "ignore_eos": True, "stream": True}).text)
+        self.assertTrue(done)
+        got = [{"text": "", "parts": 0, "lists": {k: [] for k in whole[0]["logprobs"]}} for _ in whole]
+        for choice in (c for e in events for c in e["choices"]):
+            to = got[choice["index"]]
+            to["text"] += choice["text"]
+            to["parts"] += 1
+            for key, values in (choice["logprobs"] or {}).items():
+                self.assertLessEqual(len(values), 256)
+                to["lists"][key] += values
+        self.assertEqual([g["text"] for g in got], [c["text"] for c in whole])
+        self.assertEqual([g["lists"] for g in got], [c["logprobs"] for c in whole])
+        self.assertGreater(got[0]["parts"], 5 + got[2]["parts"])
+
+    def test_others_go_on(self):
+        """Steps of an answer between the pieces of a prompt that is scored; counted, not timed."""
+        with Server("--slots", "2", "--target-itl", "5") as server:
+            body = json.dumps(chat_body("Hello", ignore_eos=True, max_tokens=7000)).encode()
+            with server.connect() as c:
+                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                server.wait_for(lambda: server.metric("saccade:decode_rows_total") > 2, "no answer begins")
+                request = {"prompt": [50 + i % 300 for i in range(2048)], "echo": True, "logprobs": 1, "max_tokens": 0}
+                scored = threading.Thread(target=server.post, args=("/v1/completions", request))
+                scored.start()
+                server.wait_for(lambda: server.metric("vllm:num_requests_running") == 2, "the prompt is not run")
+                rows = server.metric("saccade:decode_rows_total")
+                scored.join()
+                self.assertGreater(server.metric("saccade:decode_rows_total") - rows, 5 * 2048 // 256)
 
     def test_offsets_are_of_characters(self):
         text = "é ä star ü"

@@ -184,6 +184,22 @@ class Responses(Case):
         chat = self.tools.post("/v1/chat/completions", {"messages": messages, "tools": [{"type": "function", "function": function}], "max_tokens": 2})
         self.assertEqual(whole["usage"]["input_tokens"], chat.json["usage"]["prompt_tokens"])
 
+    def test_reasoning_that_others_gave(self):
+        """A summary stands for the content where that is not given; what is sealed is not left out in silence."""
+        def tokens(*items):
+            whole = self.ask(self.tools, input=[*items, {"role": "assistant", "content": "A."}, {"role": "user", "content": "Far?"}], max_output_tokens=1)
+            return whole["usage"]["input_tokens"]
+        told = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "so it is far"}]}
+        short = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so it is far"}], "encrypted_content": "gAAA"}
+        both = {**short, "content": told["content"], "summary": [{"type": "summary_text", "text": "other words, and many more of them"}]}
+        empty = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": None}
+        self.assertEqual([tokens(short), tokens(both), tokens(empty)], [tokens(told), tokens(told), tokens()])
+        self.assertGreater(tokens(told), tokens())
+        error = self.refuse("input[0]", input=[{"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}, {"role": "user", "content": "a"}])
+        self.assertEqual(error["code"], "unsupported")
+        self.refuse("input[0]", input=[{"type": "reasoning", "summary": "x"}])
+        self.refuse("input[0]", input=[{"type": "reasoning", "summary": [{"type": "summary_text"}]}])
+
     def test_an_error_within_a_stream(self):
         body = {"input": "x", "max_output_tokens": 7900, "ignore_eos": True, "stream": True, "saccade": {"timeout": 3}}
         text = self.server.post("/v1/responses", body).text

@@ -165,6 +165,102 @@ static void pictures_that_are_cut(void **state) {
     sac_model_free(m);
 }
 
+/* ---------------------------------------------------------------- tokens that are appended */
+
+enum { N_APPENDED = 170, N_FIRST = 101 };
+
+/* In the two parts, and a step. Logits of all; returns how many pieces it was. */
+static int append_within(sac_session *s, const int32_t *ids, float *all, int vocab, double seconds) {
+    sac_error err;
+    int n = 0;
+    const int ends[] = {0, N_FIRST, N_APPENDED - 1, N_APPENDED};
+    sac_session_reset(s);
+    for (size_t i = 0; i + 1 < sizeof ends / sizeof *ends; i++) {
+        float *to = all + (size_t)ends[i] * (size_t)vocab;
+        const size_t n_ids = (size_t)(ends[i + 1] - ends[i]);
+        if (seconds < 0) {
+            assert_ok(sac_session_append(s, ids + ends[i], n_ids, to, &err), err);
+            continue;
+        }
+        assert_ok(sac_session_begin_append(s, ids + ends[i], n_ids, to, NULL, &err), err);
+        for (bool done = false; !done; n++) assert_ok(sac_session_work_within(s, seconds, &done, &err), err);
+        assert_int_equal(sac_session_work_within(s, seconds, &(bool){false}, &err), SAC_BAD_ARGUMENT);
+    }
+    const float *last = sac_session_logits(s);
+    assert_non_null(last);
+    assert_memory_equal(last, all + (size_t)(N_APPENDED - 1) * (size_t)vocab, (size_t)vocab * sizeof *last);
+    assert_int_equal(sac_session_n_tokens(s), N_APPENDED);
+    return n;
+}
+
+static void appended_tokens_in_pieces(void **state) {
+    (void)state;
+    static const int chunks[] = {12, 40, 256};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        sac_model *m;
+        sac_model_info info;
+        sac_error err;
+        int32_t ids[N_APPENDED];
+        assert_ok(sac_model_open(&m, families[f].path, NULL, &err), err);
+        sac_model_get_info(m, &info);
+        for (int i = 0; i < N_APPENDED; i++) ids[i] = (i * 37) % (info.vocab < 200 ? info.vocab : 200);
+        const size_t n = (size_t)N_APPENDED * (size_t)info.vocab;
+        float *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+            sac_session *s = chunked(m, chunks[c], "f32");
+            append_within(s, ids, want, info.vocab, -1);
+            int whole = append_within(s, ids, got, info.vocab, 0);
+            assert_memory_equal(got, want, n * sizeof *got);
+            for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+                memset(got, 0, n * sizeof *got);
+                int n_pieces = append_within(s, ids, got, info.vocab, limits[k]);
+                if (memcmp(got, want, n * sizeof *got))
+                    fail_msg("%s, chunks of %d, within %g s", families[f].path, chunks[c], limits[k]);
+                if (k == 0) assert_true(n_pieces > whole);
+            }
+            sac_session_free(s);
+        }
+        free(want);
+        free(got);
+        sac_model_free(m);
+    }
+}
+
+/* Given up in between: what was there before stays, and the same tokens can be appended again. */
+static void appended_tokens_that_are_given_up(void **state) {
+    (void)state;
+    sac_error err;
+    sac_model_info info;
+    int32_t ids[N_APPENDED];
+    sac_model_get_info(model, &info);
+    for (int i = 0; i < N_APPENDED; i++) ids[i] = 40 + (i * 37) % 200;
+    const size_t n = (size_t)N_APPENDED * (size_t)info.vocab;
+    float *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+    sac_session *s = step_session(model, NULL, NULL, "f32", 1024);
+    assert_ok(sac_session_append(s, ids, N_APPENDED, want, &err), err);
+    sac_session_reset(s);
+    for (int n_before = 0; n_before < 12; n_before++) {
+        bool done = false;
+        assert_ok(sac_session_begin_append(s, ids, N_APPENDED, got, NULL, &err), err);
+        for (int i = 0; i < n_before; i++) assert_ok(sac_session_work_within(s, 1e-9, &done, &err), err);
+        sac_session_cancel(s);
+        assert_int_equal(sac_session_work_within(s, 1e-9, &done, &err), SAC_CANCELLED);
+        assert_int_equal(sac_session_n_tokens(s), 0);
+    }
+    assert_ok(sac_session_begin_append(s, ids, N_APPENDED, got, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_work_within(s, 1e-9, &done, &err), err);
+    assert_memory_equal(got, want, n * sizeof *got);
+    assert_int_equal(sac_session_begin_append(s, ids, 0, got, NULL, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_session_begin_append(s, &(int32_t){info.vocab}, 1, got, NULL, &err), SAC_BAD_ARGUMENT);
+    sac_session_free(s);
+    s = step_session(model, "fastv", NULL, NULL, 1024);
+    assert_ok(sac_session_begin_append(s, ids, N_APPENDED, got, NULL, &err), err);
+    assert_int_equal(sac_session_work_within(s, 0, &(bool){false}, &err), SAC_UNSUPPORTED);
+    sac_session_free(s);
+    free(want);
+    free(got);
+}
+
 /* ---------------------------------------------------------------- what a piece may take */
 
 static void pace(void **state) {
@@ -217,6 +313,8 @@ int main(void) {
         cmocka_unit_test(pieces_of_any_size_give_the_same_answers),
         cmocka_unit_test(every_family_and_chunk),
         cmocka_unit_test(pictures_that_are_cut),
+        cmocka_unit_test(appended_tokens_in_pieces),
+        cmocka_unit_test(appended_tokens_that_are_given_up),
         cmocka_unit_test(pace),
         cmocka_unit_test(chunks_keep_to_the_rule),
     };

@@ -71,7 +71,7 @@ typedef struct media_list {
 
 typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_CONFIG, ORIGIN_COMMAND_LINE } setting_origin;
 
-#define SETTINGS_MAX 128
+#define SETTINGS_MAX 160
 
 typedef struct settings {
     media_list media;
@@ -117,7 +117,7 @@ typedef struct settings {
     char *cache_dir;
     int64_t cache_memory_mib, cache_disk_mib;
     bool lenient_fields;
-    char *request_log, *tool_parser, *reasoning_parser;
+    char *request_log, *otlp_traces_endpoint, *kv_events_config, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
     double target_itl_ms;
     bool shared_priorities;

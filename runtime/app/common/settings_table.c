@@ -279,6 +279,10 @@ const setting settings_table[] = {
      0, NULL, "fields of a request that are not known are named in the answer's 'warnings', not refused"},
     {"request-log", 0, "serve", false, SETTING_TEXT, offsetof(settings, request_log), COMMAND_SERVE, 0, 0, "FILE",
      "append a line of JSON for each request: who, what, tokens, times; no texts (none)"},
+    {"otlp-traces-endpoint", 0, "serve", false, SETTING_TEXT, offsetof(settings, otlp_traces_endpoint), COMMAND_SERVE, 0, 0, "URL",
+     "post a span of each request there, as OpenTelemetry's collectors take them (OTLP over HTTP, JSON); no texts (none)"},
+    {"kv-events-config", 0, "serve", false, SETTING_TEXT, offsetof(settings, kv_events_config), COMMAND_SERVE, 0, 0, "JSON",
+     "tell routers over ZeroMQ which beginnings are kept, as vLLM does: {\"enable_kv_cache_events\": true, ...} (none)"},
     {"tool-parser", 0, "serve", false, SETTING_TEXT, offsetof(settings, tool_parser), COMMAND_SERVE, 0, 0,
      "NAME",
      "how the model writes tool calls: hermes, mistral, llama3, none, auto = as its chat template shows "

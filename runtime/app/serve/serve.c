@@ -55,6 +55,8 @@ static serve_config config_of(const run *r) {
     c.cache_disk_bytes = mib(s->cache_disk_mib);
     c.lenient_fields = s->lenient_fields;
     c.request_log = s->request_log;
+    c.otlp_traces_endpoint = s->otlp_traces_endpoint;
+    c.kv_events_config = s->kv_events_config;
     c.tool_parser = s->tool_parser;
     c.reasoning_parser = s->reasoning_parser;
     c.session = r->session_config;
@@ -85,6 +87,9 @@ static sac_status check_cache(const settings *s, sac_error *err) {
     if (s->no_sharing && (s->cache_dir || has_memory))
         return sac_fail(err, SAC_BAD_ARGUMENT, "%s keeps rows that slots share: not with --no-sharing",
                         s->cache_dir ? "--cache-dir" : "--cache-memory");
+    if (s->kv_events_config && (s->no_sharing || !s->cache_memory_mib))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "--kv-events-config tells what --cache-memory keeps: not with %s",
+                        s->no_sharing ? "--no-sharing" : "--cache-memory 0");
     if (s->cache_dir && !s->cache_memory_mib)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--cache-dir takes rows out of memory: not with --cache-memory 0");
     if (settings_given(s, offsetof(settings, cache_disk_mib)) && !s->cache_dir)

@@ -1,21 +1,20 @@
 #define _GNU_SOURCE
 #include "connections.h"
 #include "clock.h"
-#include "hash.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
-uint64_t serve_connection_address(struct MHD_Connection *connection) {
+uint64_t serve_connection_address(const serve_server *s, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *i =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *a = i ? i->client_addr : NULL;
     if (a && a->sa_family == AF_INET)
-        return sac_hash_quick(0, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+        return serve_client_hash(s->seed, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
     if (a && a->sa_family == AF_INET6)
-        return sac_hash_quick(0, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
+        return serve_client_hash(s->seed, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 8);
     return 0;
 }
 
@@ -87,7 +86,7 @@ void serve_connection_notify(void *cls, struct MHD_Connection *connection, void 
         *context = c = calloc(1, sizeof *c);
         if (!c) return; /* then nobody looks after it but libmicrohttpd */
         *c = (serve_connection){.fd = i ? i->connect_fd : -1,
-                                .address = serve_connection_address(connection),
+                                .address = serve_connection_address(cls, connection),
                                 .idle_ns = sac_now_ns()};
         add(cls, c);
     } else if (c) {

@@ -7,8 +7,8 @@
 /* Connections beyond the configured number that are taken in, so that somebody can be sent away for them. */
 enum { SERVE_SPARE_CONNECTIONS = 32 };
 
-/* A hash of the client's address: of IPv6 the network. 0 = unknown. */
-uint64_t serve_connection_address(struct MHD_Connection *connection);
+/* A number of the client's address (client.h): of IPv6 of the network. 0 = unknown. */
+uint64_t serve_connection_address(const serve_server *s, struct MHD_Connection *connection);
 
 /* A MHD_NotifyConnectionCallback; cls is the server. While there are too many, an idle one is closed: of the address that has
  * the most, the one that has been idle for longest. */

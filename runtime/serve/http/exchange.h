@@ -4,6 +4,7 @@
 
 #include "job.h"
 #include "state.h"
+#include "trace_context.h"
 
 #include <jansson.h>
 #include <microhttpd.h>
@@ -42,6 +43,7 @@ struct serve_exchange {
     size_t n_swallowed; /* of a body that is not wanted */
     serve_upload *upload;
     serve_job *job;
+    serve_trace_context trace; /* of a request that is traced */
 };
 
 struct serve_route {

@@ -4,10 +4,10 @@
 #include "connections.h"
 #include "exchange.h"
 #include "files.h"
-#include "hash.h"
 #include "metrics.h"
 #include "origin.h"
 #include "request_log.h"
+#include "request_span.h"
 #include "status.h"
 #include "strict.h"
 
@@ -142,8 +142,8 @@ static bool check_origin(const serve_exchange *x, const char *method, serve_prob
 
 static uint64_t client_of(const serve_exchange *x) {
     const char *key = key_of(x);
-    if (key && x->server->config->api_keys.n > 1) return sac_hash_quick(0, key, strlen(key));
-    return serve_connection_address(x->connection);
+    if (key && x->server->config->api_keys.n > 1) return serve_client_hash(x->server->seed, key, strlen(key));
+    return serve_connection_address(x->server, x->connection);
 }
 
 /* ---------------------------------------------------------------- receiving */
@@ -209,8 +209,10 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
     snprintf(x->method, sizeof x->method, "%s", method);
     x->arrived_ns = sac_now_ns();
     *ptr = x;
+    const bool wanted = look_at(x, method, url);
+    serve_request_span_begin(x);
     /* Before the body is sent is the time to say that it is not wanted. */
-    if (!look_at(x, method, url) && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
+    if (!wanted && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
         return serve_reply_problem(x, &x->problem);
     return MHD_YES;
 }
@@ -297,6 +299,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **pt
     *ptr = NULL;
     set_busy(x, false);
     serve_request_log_write(x, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    serve_request_span_end(x, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     serve_job *j = x->job;
     if (j) {
         pthread_mutex_lock(&j->lock);

@@ -35,6 +35,8 @@ static const serve_voice *voice_of(serve_api api) {
     case SERVE_API_RESPONSES: return &serve_voice_responses;
     case SERVE_API_MESSAGES: return &serve_voice_messages;
     case SERVE_API_EMBEDDINGS: return &serve_voice_embeddings;
+    case SERVE_API_SCORE:
+    case SERVE_API_RERANK: return &serve_voice_score;
     default: return &serve_voice_openai;
     }
 }
@@ -55,15 +57,30 @@ void serve_answer_free(serve_answer *a) {
     json_decref(a->choices);
     json_decref(a->usage);
     json_decref(a->places);
+    free(a->query);
     *a = (serve_answer){0};
 }
 
 /* ---------------------------------------------------------------- tokens */
 
+/* A token's, about. */
+static int64_t n_values_of(const serve_answer *a) {
+    const serve_request *r = a->job->request;
+    return (1 + r->sampling.top_logprobs) * (r->is_chat ? 8 : 2);
+}
+
+/* A choice begins with them. */
 static void put_prompt(serve_answer *a) {
+    a->n_characters = a->n_prompt_characters;
     if (!a->prompt || !a->logprobs) return;
     json_array_extend(a->logprobs, a->prompt);
-    a->n_characters = a->n_prompt_characters;
+    a->n_values += n_values_of(a) * (int64_t)json_array_size(a->prompt);
+}
+
+void serve_answer_prompt_part(serve_answer *a, json_t *entries) {
+    if (json_array_size(entries)) a->voice->prompt(a, entries);
+    json_decref(entries);
+    a->prompt_told = true;
 }
 
 void serve_answer_prompt(serve_answer *a, json_t *entries, int64_t n_characters) {
@@ -79,6 +96,7 @@ static void add_logprob(serve_answer *a, const sac_token_event *token) {
     json_array_append_new(a->logprobs, chat ? serve_probs_of_chat(t, token)
                                             : serve_probs_of_text(t, token, true, a->n_characters));
     a->n_characters += serve_probs_n_characters(t, token->id);
+    if (!a->job->request->stream || a->voice == &serve_voice_responses) a->n_values += n_values_of(a);
 }
 
 void serve_answer_token(serve_answer *a, const sac_token_event *token) {
@@ -142,9 +160,17 @@ void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio
     a->choice++;
     a->started = false;
     a->n_characters = 0;
-    if (a->choice % a->job->request->n_choices) put_prompt(a); /* of the next one, which has the same */
+    if (a->choice % a->job->request->n_choices)
+        put_prompt(a); /* of the next one, which has the same */
+    else
+        a->prompt_told = false;
 }
 
 void serve_answer_finish(serve_answer *a) {
     a->voice->finish(a);
+}
+
+bool serve_answer_is_long(const serve_answer *a) {
+    const int64_t many = 2000;
+    return a->n_values > many || a->places;
 }

@@ -27,6 +27,8 @@ typedef struct serve_answer {
     splitter *split;         /* of the choice's text; NULL = all of it is content */
     int64_t n_reasoning;     /* tokens, of all choices */
     bool failed;             /* there was no memory to begin */
+    bool prompt_told;        /* of the prompt that the choice belongs to: a stream has said all that it repeats of it */
+    int64_t n_values;        /* about how many pieces of JSON were made that are not sent yet, beside texts */
 
     /* of the voice */
     json_t *choices;       /* those that are whole, unless they are streamed */
@@ -34,12 +36,15 @@ typedef struct serve_answer {
     serve_blocks blocks;   /* likewise, of APIs whose answers are lists */
     int64_t n_events;      /* that were sent */
     float *vector;         /* [hidden] of embeddings, the slot's; NULL = none are made */
+    float *query;          /* [hidden] of scores: the vector that documents are compared with; NULL before it is there */
     char reason[20];       /* why the answer ended */
     const char *stopped_by; /* the stop text that ended it, of the request; NULL = none */
 } serve_answer;
 
 void serve_answer_begin(serve_answer *a, serve_job *j);
-/* The log probabilities of the prompt that the next choices go on with; `entries` goes over to the answer. */
+/* Log probabilities of some more tokens of the prompt that the next choices go on with, in a stream; `entries` goes over. */
+void serve_answer_prompt_part(serve_answer *a, json_t *entries);
+/* All of them, or NULL where a stream has said them in parts; `entries` goes over to the answer. */
 void serve_answer_prompt(serve_answer *a, json_t *entries, int64_t n_characters);
 /* A choice's first token is there, with or without text: a stream says so at once. */
 void serve_answer_start(serve_answer *a);
@@ -51,6 +56,8 @@ void serve_answer_token(serve_answer *a, const sac_token_event *token);
 void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio);
 /* All choices are whole. A stream's last event is left to serve_job_finish where it is the same for all answers. */
 void serve_answer_finish(serve_answer *a);
+/* Its last words are so many that other answers would wait for them. */
+bool serve_answer_is_long(const serve_answer *a);
 void serve_answer_free(serve_answer *a);
 
 #endif

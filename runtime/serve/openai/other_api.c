@@ -82,6 +82,33 @@ bool serve_other_read(json_t **body, json_t **said, const other_field *fields, o
     return true;
 }
 
+bool serve_other_check_prompt_fields(const other_request *o, const char *of) {
+    static const char *const taken[] = {"model",
+                                        "prompt",
+                                        "messages",
+                                        "user",
+                                        "saccade",
+                                        "media_io_kwargs",
+                                        "mm_processor_kwargs",
+                                        "chat_template_kwargs",
+                                        "add_generation_prompt",
+                                        "continue_final_message",
+                                        "documents",
+                                        "tools",
+                                        "request_id",
+                                        "priority",
+                                        "metadata"};
+    const char *key;
+    json_t *value;
+    json_object_foreach(o->chat, key, value) {
+        size_t i = 0;
+        while (i < sizeof taken / sizeof *taken && strcmp(taken[i], key) != 0) i++;
+        if (i == sizeof taken / sizeof *taken)
+            return serve_refuse(o->p, 400, key, "unsupported", "'%.80s' is not taken: nothing is sampled for %s", key, of);
+    }
+    return true;
+}
+
 /* ---------------------------------------------------------------- parts */
 
 json_t *serve_other_text(const json_t *part, const char *param, serve_problem *p) {

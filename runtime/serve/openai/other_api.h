@@ -1,5 +1,5 @@
 /* other_api.h - requests of other APIs than OpenAI's completions, read into a chat's: what they name otherwise, and what they
- * order otherwise. One file an API: read_responses.c, read_messages.c, read_embeddings.c. What both write alike goes over as
+ * order otherwise. One file an API: read_responses.c, read_messages.c, read_embeddings.c, read_score.c. What both write alike goes over as
  * it is, and is checked as a chat's. */
 #ifndef SERVE_OTHER_API_H
 #define SERVE_OTHER_API_H
@@ -36,10 +36,15 @@ bool serve_other_read(json_t **body, json_t **said, const other_field *fields, o
 bool serve_read_responses(json_t **body, json_t **said, serve_problem *p);
 bool serve_read_embeddings(json_t **body, json_t **said, serve_problem *p);
 bool serve_read_messages(json_t **body, json_t **said, serve_problem *p);
+bool serve_read_score(json_t **body, json_t **said, serve_problem *p);
+bool serve_read_rerank(json_t **body, json_t **said, serve_problem *p);
 
 /* ---- for their files */
 
 bool serve_other_no_memory(serve_problem *p);
+/* Of a request whose prompts alone are run: it has no field but those that a prompt depends on, or nothing does. `of`: what is made of
+ * them. */
+bool serve_other_check_prompt_fields(const other_request *o, const char *of);
 /* Sets a field of an object; value goes over, and may be NULL: no memory. */
 bool serve_other_set(json_t *object, const char *key, json_t *value, serve_problem *p);
 /* {"type": "text", "text": T}, T being part's "text"; NULL: *p says why. */

@@ -1,4 +1,5 @@
 #include "prompt_scores.h"
+#include "clock.h"
 #include "status.h"
 #include "token_probs.h"
 
@@ -7,7 +8,7 @@
 #include <string.h>
 
 /* Logits of a chunk, and log probabilities of a request: 100 bytes each, and some 200 a token. */
-enum { CHUNK_LOGITS = 1 << 22, MIN_CHUNK = 16, MAX_CHUNK = 256, MAX_ENTRIES = 1 << 20 };
+enum { CHUNK_LOGITS = 1 << 22, MIN_CHUNK = 16, MAX_CHUNK = 256, MAX_ENTRIES = 1 << 20, MAX_PIECE_ENTRIES = 1 << 13 };
 
 struct serve_prompt_scores {
     sac_session *session;
@@ -15,6 +16,9 @@ struct serve_prompt_scores {
     const int32_t *ids; /* [n] */
     int32_t *own_ids;   /* of a text; NULL = the prompt's */
     int64_t n, at, chunk;
+    int64_t n_run, n_scored; /* of the chunk that begins at `at`: tokens that are run (0 = none yet), and of these scored */
+    bool running;            /* they are being run */
+    int64_t n_copies;
     int n_top, n_vocab;
     float *logits;   /* [chunk][n_vocab]; NULL = none are wanted */
     json_t *entries; /* one a token that was scored */
@@ -84,7 +88,7 @@ sac_status serve_prompt_scores_open(serve_prompt_scores **out, sac_session *s, c
     serve_prompt_scores *p = calloc(1, sizeof *p);
     *out = NULL;
     if (!p) return sac_fail(err, SAC_NO_MEMORY, "no memory for the request");
-    *p = (serve_prompt_scores){.session = s, .tokens = tokens, .n_top = n_top, .n_vocab = tokens->n};
+    *p = (serve_prompt_scores){.session = s, .tokens = tokens, .n_copies = n_copies, .n_top = n_top, .n_vocab = tokens->n};
     sac_status st = begin(p, prompt, n_copies, n_given, n_ctx, err);
     if (st == SAC_OK) *out = p;
     if (st != SAC_OK) serve_prompt_scores_free(p);
@@ -139,20 +143,52 @@ static bool score(serve_prompt_scores *p, const float *logits, int32_t next) {
         true);
 }
 
-sac_status serve_prompt_scores_next(serve_prompt_scores *p, bool *done, sac_error *err) {
-    int64_t n = p->n - p->at < p->chunk ? p->n - p->at : p->chunk;
-    SAC_TRY(sac_session_append(p->session, p->ids + p->at, (size_t)n, p->logits, err));
-    bool ok = !p->logits || p->at > 0 || add(p, &(sac_token_event){.id = p->ids[0]}, false);
-    for (int64_t i = 0; ok && p->logits && i < n && p->at + i + 1 < p->n; i++)
-        ok = score(p, p->logits + i * p->n_vocab, p->ids[p->at + i + 1]);
-    if (!ok) return sac_fail(err, SAC_NO_MEMORY, "no memory for the prompt's log probabilities");
-    p->at += n;
+/* Tokens of the chunk whose logits say something of the next one. */
+static int64_t n_to_score(const serve_prompt_scores *p) {
+    if (!p->logits) return 0;
+    return p->at + p->n_run == p->n ? p->n_run - 1 : p->n_run;
+}
+
+static bool score_some(serve_prompt_scores *p, double seconds) {
+    const int64_t start_ns = sac_now_ns(), to = n_to_score(p);
+    int64_t left = MAX_PIECE_ENTRIES / ((p->n_top + 1) * p->n_copies);
+    do {
+        const int64_t i = p->n_scored++;
+        if (!score(p, p->logits + i * p->n_vocab, p->ids[p->at + i + 1])) return false;
+    } while (p->n_scored < to && --left > 0 && (seconds <= 0 || sac_seconds_since(start_ns) < seconds));
+    return true;
+}
+
+static sac_status run_some(serve_prompt_scores *p, double seconds, const sac_events *events, sac_error *err) {
+    bool done = false;
+    if (!p->running) {
+        p->n_run = p->n - p->at < p->chunk ? p->n - p->at : p->chunk;
+        p->n_scored = 0;
+        SAC_TRY(sac_session_begin_append(p->session, p->ids + p->at, (size_t)p->n_run, p->logits, events, err));
+        p->running = true;
+        if (p->logits && p->at == 0 && !add(p, &(sac_token_event){.id = p->ids[0]}, false))
+            return sac_fail(err, SAC_NO_MEMORY, "no memory for the prompt's log probabilities");
+    }
+    SAC_TRY(sac_session_work_within(p->session, seconds, &done, err));
+    p->running = !done;
+    return SAC_OK;
+}
+
+sac_status serve_prompt_scores_next(serve_prompt_scores *p, double seconds, const sac_events *events, bool *done, sac_error *err) {
+    if (p->running || p->n_run == 0)
+        SAC_TRY(run_some(p, seconds, events, err));
+    else if (!score_some(p, seconds))
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for the prompt's log probabilities");
+    if (!p->running && p->n_scored >= n_to_score(p)) {
+        p->at += p->n_run;
+        p->n_run = 0;
+    }
     *done = p->at == p->n;
     return SAC_OK;
 }
 
-int64_t serve_prompt_scores_left(const serve_prompt_scores *p) {
-    return p->n - p->at;
+double serve_prompt_scores_left(const serve_prompt_scores *p) {
+    return (double)(p->n - p->at - p->n_run) + (p->running ? sac_session_work_left(p->session) : 0);
 }
 
 int64_t serve_prompt_scores_n(const serve_prompt_scores *p) {
@@ -161,7 +197,7 @@ int64_t serve_prompt_scores_n(const serve_prompt_scores *p) {
 
 json_t *serve_prompt_scores_take(serve_prompt_scores *p, int64_t *n_characters) {
     json_t *entries = p->entries;
-    p->entries = NULL;
+    p->entries = json_array();
     *n_characters = p->offset;
     return entries;
 }

@@ -16,12 +16,15 @@ sac_status serve_prompt_scores_open(serve_prompt_scores **out, sac_session *s, c
                                     int64_t n_ctx, sac_error *err);
 void serve_prompt_scores_free(serve_prompt_scores *p); /* NULL is fine */
 
-/* Runs the next chunk; *done: that was the last. UNSUPPORTED for a prefill method that drops tokens. */
-sac_status serve_prompt_scores_next(serve_prompt_scores *p, bool *done, sac_error *err);
-int64_t serve_prompt_scores_left(const serve_prompt_scores *p); /* tokens */
+/* The next piece, of about so many seconds at most as far as it can be cut (0 = any): work of the model, or what the logits of some
+ * tokens say. *done: that was the last. UNSUPPORTED for a prefill method that drops tokens. `events`, which may be NULL, must
+ * stay until then. */
+sac_status serve_prompt_scores_next(serve_prompt_scores *p, double seconds, const sac_events *events, bool *done, sac_error *err);
+double serve_prompt_scores_left(const serve_prompt_scores *p); /* about how many tokens are still to be run */
 int64_t serve_prompt_scores_n(const serve_prompt_scores *p);    /* tokens of the prompt */
 
-/* Entries as token_probs.h has them of texts, one a token; the caller's. */
+/* Entries as token_probs.h has them of texts, one a token, of those that were scored since they were taken last: the caller's, NULL
+ * without memory. *n_characters: of all so far. */
 json_t *serve_prompt_scores_take(serve_prompt_scores *p, int64_t *n_characters);
 
 #endif

@@ -17,35 +17,11 @@ static bool read_format(other_request *o, const json_t *value) {
     return serve_other_set(o->said, "base64", json_boolean(!strcmp(text, "base64")), o->p);
 }
 
-/* Those of a chat's that the prompt depends on, or nothing. A template does not open the model's turn unless it is asked to, as
- * in vLLM. */
+/* A template does not open the model's turn unless it is asked to, as in vLLM. */
 static bool finish_embeddings(other_request *o, const json_t *body) {
-    static const char *const taken[] = {"model",
-                                        "prompt",
-                                        "messages",
-                                        "user",
-                                        "saccade",
-                                        "media_io_kwargs",
-                                        "mm_processor_kwargs",
-                                        "chat_template_kwargs",
-                                        "add_generation_prompt",
-                                        "continue_final_message",
-                                        "documents",
-                                        "tools",
-                                        "request_id",
-                                        "priority",
-                                        "metadata"};
     const json_t *given = json_object_get(body, "messages");
     const bool texts = json_object_get(o->chat, "prompt"), chat = given && !json_is_null(given);
-    const char *key;
-    json_t *value;
-    json_object_foreach(o->chat, key, value) {
-        size_t i = 0;
-        while (i < sizeof taken / sizeof *taken && strcmp(taken[i], key) != 0) i++;
-        if (i == sizeof taken / sizeof *taken)
-            return serve_refuse(o->p, 400, key, "unsupported",
-                                "'%.80s' is not taken: nothing is sampled for embeddings", key);
-    }
+    if (!serve_other_check_prompt_fields(o, "embeddings")) return false;
     if (texts == chat)
         return serve_refuse(o->p, 400, "input", NULL,
                             "either 'input', texts or token ids, or 'messages' must be given");

@@ -80,16 +80,31 @@ static bool read_output(other_request *o, const json_t *item, const char *param)
     return message && serve_other_set(message, "tool_call_id", json_incref(id), o->p);
 }
 
-static bool read_reasoning(other_request *o, const json_t *item, const char *param) {
-    const json_t *content = json_object_get(item, "content");
-    if (content && !json_is_null(content) && !json_is_array(content))
-        return serve_refuse(o->p, 400, param, NULL, "'%s.content' must be a list", param);
-    for (size_t i = 0; i < json_array_size(content); i++) {
-        const char *text = json_string_value(json_object_get(json_array_get(content, i), "text"));
-        if (!text) return serve_refuse(o->p, 400, param, NULL, "'%s.content[%zu]' has no \"text\"", param, i);
+/* The texts of a list of parts; *n of them. */
+static bool read_thoughts(other_request *o, const json_t *item, const char *key, const char *param, size_t *n) {
+    const json_t *list = json_object_get(item, key);
+    *n = 0;
+    if (!list || json_is_null(list)) return true;
+    if (!json_is_array(list)) return serve_refuse(o->p, 400, param, NULL, "'%s.%s' must be a list", param, key);
+    for (; *n < json_array_size(list); ++*n) {
+        const char *text = json_string_value(json_object_get(json_array_get(list, *n), "text"));
+        if (!text) return serve_refuse(o->p, 400, param, NULL, "'%s.%s[%zu]' has no \"text\"", param, key, *n);
         if (!serve_other_reasoning(o, text)) return false;
     }
     return true;
+}
+
+/* Its content, or what a server gave in place of it: a summary. What another has sealed cannot be read here. */
+static bool read_reasoning(other_request *o, const json_t *item, const char *param) {
+    const json_t *sealed = json_object_get(item, "encrypted_content");
+    size_t n = 0;
+    if (!read_thoughts(o, item, "content", param, &n)) return false;
+    if (n == 0 && !read_thoughts(o, item, "summary", param, &n)) return false;
+    if (n > 0 || !sealed || json_is_null(sealed)) return true;
+    return serve_refuse(o->p, 400, param, "unsupported",
+                        "'%s' has nothing but 'encrypted_content', which its own server alone can read: give its content or summary, "
+                        "or leave it out",
+                        param);
 }
 
 static bool read_item(other_request *o, const json_t *item, size_t i) {

@@ -36,7 +36,7 @@ static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve
 }
 
 bool serve_request_size(size_t *n_tree, serve_api api, const char *body, size_t n_bytes, serve_problem *p) {
-    bool twice = api == SERVE_API_RESPONSES || api == SERVE_API_MESSAGES;
+    bool twice = api == SERVE_API_RESPONSES || api == SERVE_API_MESSAGES || api == SERVE_API_SCORE || api == SERVE_API_RERANK;
     *n_tree = serve_json_tree_bytes(body, n_bytes) * (twice ? 2 : 1);
     return *n_tree <= SERVE_MAX_TREE_BYTES ||
            serve_refuse(
@@ -238,6 +238,8 @@ static bool parse_extras(serve_request *r, const serve_config *c, serve_api api,
     if (!serve_field_bool(own, "progress", &r->want_progress, p)) return false;
     if (r->want_place_layers && !r->want_places)
         return serve_refuse(p, 400, "place_layers", NULL, "'place_layers' goes with 'places': give both");
+    if (r->want_places && r->embed)
+        return serve_refuse(p, 400, "places", "unsupported", "'places' are told of answers, and here none is made: leave it out");
     if (r->want_progress && !(r->stream && api == SERVE_API_CHAT))
         return serve_refuse(
             p, 400, "progress", "unsupported",
@@ -253,6 +255,16 @@ static bool read_embeddings(serve_request *r, serve_problem *p) {
     return true;
 }
 
+/* Texts alone are a text completion's prompts. */
+static bool read_comparison(serve_request *r, serve_api api, serve_problem *p) {
+    if (!(api == SERVE_API_SCORE ? serve_read_score : serve_read_rerank)(&r->json, &r->said, p)) return false;
+    r->embed = true;
+    r->is_chat = r->each_alone = !json_object_get(r->json, "prompt");
+    if (!r->is_chat) json_object_del(r->json, "messages");
+    if (r->is_chat) r->n_prompts = json_array_size(json_object_get(r->json, "messages"));
+    return true;
+}
+
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, serve_api api, const char *body,
                          size_t n_bytes, serve_problem *p) {
     bool is_chat = api != SERVE_API_COMPLETIONS;
@@ -262,6 +274,7 @@ bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, s
     if (api == SERVE_API_RESPONSES && !serve_read_responses(&r->json, &r->said, p)) return false;
     if (api == SERVE_API_MESSAGES && !serve_read_messages(&r->json, &r->said, p)) return false;
     if (api == SERVE_API_EMBEDDINGS && !read_embeddings(r, p)) return false;
+    if ((api == SERVE_API_SCORE || api == SERVE_API_RERANK) && !read_comparison(r, api, p)) return false;
     is_chat = r->is_chat;
     if (!serve_known_fields_check(r->json, is_chat, c->lenient_fields, &r->warnings, p)) return false;
     if (!parse_model(r, c, p)) return false;

@@ -67,10 +67,11 @@ struct serve_request {
     bool is_chat, stream, include_usage, want_places;
     const char *adapter;   /* that is asked for, of the server's; NULL = the model itself */
     serve_prompt *prompts; /* [n_prompts] of a text completion; owned */
-    size_t n_prompts;      /* 1 of a chat */
+    size_t n_prompts;      /* 1 of a chat, unless each message is alone */
     bool echo;             /* of a text completion: the prompt's text stands before the answer's */
     bool score_prompt;     /* and log probabilities of its tokens before those of the answer's */
     bool embed;            /* of each prompt a vector is wanted, and no answer */
+    bool each_alone;       /* of a chat: each message is a prompt of its own, a text alone as it stands */
     bool no_answer;        /* the prompt alone is wanted, as it is echoed */
     sac_chat_options chat; /* its texts are owned, and fields of the messages */
     sac_message *messages;

@@ -1,5 +1,5 @@
 /* voice.h - how an API says an answer. One file each: voice_openai.c (chat and text completions), voice_responses.c,
- * voice_messages.c, voice_embeddings.c. */
+ * voice_messages.c, voice_embeddings.c, voice_score.c. */
 #ifndef SERVE_VOICE_H
 #define SERVE_VOICE_H
 
@@ -9,6 +9,9 @@
 struct serve_voice {
     /* Of a choice: its first token is there. Of a stream alone. */
     void (*start)(serve_answer *a);
+    /* Of a stream of a text completion: log probabilities of some more tokens of the prompt, which all its choices repeat. NULL
+     * elsewhere. */
+    void (*prompt)(serve_answer *a, const json_t *entries);
     /* A piece of the answer; of a call first its name. */
     void (*part)(serve_answer *a, splitter_kind kind, const char *text, size_t n);
     /* A choice is whole; `reason` is OpenAI's finish_reason. */
@@ -18,7 +21,7 @@ struct serve_voice {
 };
 
 extern const serve_voice serve_voice_openai, serve_voice_responses, serve_voice_messages,
-    serve_voice_embeddings;
+    serve_voice_embeddings, serve_voice_score;
 
 /* Log probabilities of a chat's tokens that have come since they were taken last: a list; NULL where none are asked for. */
 json_t *serve_voice_take_probs(serve_answer *a);

@@ -58,6 +58,7 @@ static void part(serve_answer *a, splitter_kind kind, const char *text, size_t n
 static void choice(serve_answer *a, const sac_result *r, const char *reason) {
     (void)r, (void)reason;
     normalize(a->vector, (size_t)a->job->server->info.hidden);
+    a->n_values += a->job->server->info.hidden;
     json_array_append_new(a->choices, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", a->choice,
                                                 "embedding", vector_of(a)));
 }
@@ -75,4 +76,4 @@ static void finish(serve_answer *a) {
     serve_voice_reply(a->job, whole);
 }
 
-const serve_voice serve_voice_embeddings = {start, part, choice, finish};
+const serve_voice serve_voice_embeddings = {start, NULL, part, choice, finish};

@@ -122,20 +122,25 @@ static void choice(serve_answer *a, const sac_result *r, const char *reason) {
                                                       : "end_turn");
 }
 
+static void add_own(const serve_answer *a, json_t *whole) {
+    if (a->job->request->warnings) json_object_set(whole, "warnings", a->job->request->warnings);
+    if (a->places) json_object_set(whole, "saccade", a->places);
+}
+
 static void finish(serve_answer *a) {
     if (a->job->request->stream) {
-        send_event(a, "message_delta",
-                   json_pack("{s:{s:s, s:s?}, s:o}", "delta", "stop_reason", a->reason, "stop_sequence",
-                             a->stopped_by, "usage", usage_of(a)));
+        json_t *end = json_pack("{s:{s:s, s:s?}, s:o}", "delta", "stop_reason", a->reason, "stop_sequence",
+                                a->stopped_by, "usage", usage_of(a));
+        add_own(a, end);
+        send_event(a, "message_delta", end);
         send_event(a, "message_stop", json_object());
         return;
     }
     json_t *whole = message_of(a, a->blocks.list ? json_incref(a->blocks.list) : json_array());
     json_object_set_new(whole, "stop_reason", json_string(a->reason));
     if (a->stopped_by) json_object_set_new(whole, "stop_sequence", json_string(a->stopped_by));
-    if (a->job->request->warnings) json_object_set(whole, "warnings", a->job->request->warnings);
-    if (a->places) json_object_set(whole, "saccade", a->places);
+    add_own(a, whole);
     serve_voice_reply(a->job, whole);
 }
 
-const serve_voice serve_voice_messages = {start, part, choice, finish};
+const serve_voice serve_voice_messages = {start, NULL, part, choice, finish};

@@ -13,11 +13,13 @@ static json_t *envelope(const serve_job *j, const char *object, json_t *choices)
                      (json_int_t)j->created, "model", j->model, "choices", choices);
 }
 
-/* {"content": [...]} of a chat, or null; of what has come since it was taken last. */
+/* {"content": [...]} of a chat, or null; of what has come since it was taken last. Of a whole text completion the entries as they are:
+ * there may be a million, and they become lists when the answer is put into words (say.h). */
 static json_t *take_logprobs(serve_answer *a) {
     json_t *entries = serve_voice_take_probs(a);
     if (!entries) return json_null();
     if (a->job->request->is_chat) return json_pack("{s:o, s:n}", "content", entries, "refusal");
+    if (!a->job->request->stream) return entries;
     json_t *j = serve_probs_lists(entries);
     json_decref(entries);
     return j;
@@ -58,8 +60,20 @@ static void send_prompt(serve_answer *a) {
     free(text);
 }
 
+/* The first part has the prompt's text. Its tokens' texts, one by one, may be others: a tokenizer may change a text, and a character may
+ * be of several tokens. */
+static void prompt(serve_answer *a, const json_t *entries) {
+    const int n = a->job->request->n_choices;
+    size_t n_bytes = 0;
+    char *text = a->prompt_told ? NULL : serve_prompt_text(prompt_of(a), a->job->server->model, &n_bytes);
+    for (int i = 0; i < n; i++)
+        send_chunk(a, json_pack("{s:i, s:s%, s:o, s:n}", "index", a->choice + i, "text", text ? text : "", text ? n_bytes : (size_t)0,
+                                "logprobs", serve_probs_lists(entries), "finish_reason"));
+    free(text);
+}
+
 static void start(serve_answer *a) {
-    if (a->job->request->echo) send_prompt(a);
+    if (a->job->request->echo && !a->prompt_told) send_prompt(a);
     if (a->job->request->is_chat)
         send_chunk(a, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", a->choice, "delta", "role",
                                 "assistant", "content", "", "logprobs", "finish_reason"));
@@ -117,8 +131,18 @@ static void choice(serve_answer *a, const sac_result *r, const char *reason) {
         send_chunk(a, text_choice(a, "", 0, reason));
 }
 
+static void make_lists(json_t *choices) {
+    size_t i;
+    json_t *choice;
+    json_array_foreach(choices, i, choice) {
+        json_t *entries = json_object_get(choice, "logprobs");
+        if (json_is_array(entries)) json_object_set_new(choice, "logprobs", serve_probs_lists(entries));
+    }
+}
+
 static void finish_whole(serve_answer *a) {
     serve_job *j = a->job;
+    if (!j->request->is_chat) make_lists(a->choices);
     json_t *whole = envelope(j, j->request->is_chat ? "chat.completion" : "text_completion", a->choices);
     a->choices = NULL;
     json_object_set(whole, "usage", a->usage);
@@ -134,4 +158,4 @@ static void finish(serve_answer *a) {
         finish_whole(a);
 }
 
-const serve_voice serve_voice_openai = {start, part, choice, finish};
+const serve_voice serve_voice_openai = {start, prompt, part, choice, finish};

@@ -218,4 +218,4 @@ static void finish(serve_answer *a) {
                    json_pack("{s:o}", "response", whole));
 }
 
-const serve_voice serve_voice_responses = {start, part, choice, finish};
+const serve_voice serve_voice_responses = {start, NULL, part, choice, finish};

@@ -1,5 +1,6 @@
 #include "scheduler.h"
 #include "dialect.h"
+#include "kv_events.h"
 #include "rounds.h"
 #include "status.h"
 #include "tokens.h"
@@ -48,6 +49,12 @@ static sac_status open_beginnings(serve_server *s, sac_error *err) {
                                err);
 }
 
+static sac_status open_events(serve_server *s, sac_error *err) {
+    serve_kv_options o;
+    SAC_TRY(serve_kv_options_read(&o, s->config->kv_events_config, err));
+    return serve_kv_events_open(&s->kv_events, s, &o, err);
+}
+
 sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
     SAC_TRY(check_memory(s, err));
     SAC_TRY(sac_model_reserve_workspaces(s->model, n_workspaces(s), err));
@@ -56,6 +63,7 @@ sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
     s->slots = calloc((size_t)s->config->n_slots, sizeof *s->slots);
     if (!s->slots) return sac_fail(err, SAC_NO_MEMORY, "no memory for %d slots", s->config->n_slots);
     if (s->config->share_beginnings) SAC_TRY(open_beginnings(s, err));
+    if (s->config->kv_events_config) SAC_TRY(open_events(s, err));
     for (int i = 0; i < s->config->n_slots; i++) {
         s->slots[i].server = s;
         SAC_TRY(serve_methods_session(s, &s->slots[i].methods, &s->slots[i].session, err));
@@ -71,6 +79,7 @@ void serve_scheduler_close(serve_server *s) {
     }
     free(s->slots);
     sac_beginnings_close(s->beginnings);
+    serve_kv_events_close(s->kv_events);
     serve_tokens_close(s->tokens);
 }
 

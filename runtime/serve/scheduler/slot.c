@@ -4,6 +4,7 @@
 #include "metrics.h"
 #include "prompt_scores.h"
 #include "request.h"
+#include "say.h"
 #include "slot_events.h"
 #include "slot_metrics.h"
 #include "status.h"
@@ -46,6 +47,11 @@ static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
 static void finish(serve_slot *slot) {
     serve_job *j = slot->job;
     serve_slot_count_times(slot);
+    if (serve_answer_is_long(&slot->answer) && serve_say(j, &slot->answer)) {
+        slot->answer = (serve_answer){0};
+        release(slot);
+        return;
+    }
     serve_answer_finish(&slot->answer);
     release(slot);
     serve_job_end(j, NULL);
@@ -73,6 +79,12 @@ static sac_status change_methods(serve_slot *slot, const serve_methods *methods,
 /* Prompts come one after the other, with all choices of each. */
 static sac_input input_of(const serve_request *r, int choice) {
     const serve_prompt *prompt = r->is_chat ? NULL : &r->prompts[choice / r->n_choices];
+    if (r->each_alone) {
+        const sac_message *m = &r->messages[choice];
+        const bool is_text = m->n_parts == 1 && m->parts[0].kind == SAC_PART_TEXT;
+        if (is_text) return (sac_input){.text = m->parts[0].text, .n_text_bytes = strlen(m->parts[0].text)};
+        return (sac_input){.messages = m, .n_messages = 1};
+    }
     if (r->is_chat) return (sac_input){.messages = r->messages, .n_messages = r->n_messages};
     if (prompt->ids) return (sac_input){.ids = prompt->ids, .n_ids = prompt->n};
     return (sac_input){.text = prompt->text, .n_text_bytes = prompt->n};
@@ -182,15 +194,24 @@ static void end_without_answer(serve_slot *slot, int64_t n_tokens) {
     end_choices(slot, &result, slot->job->request->n_choices);
 }
 
-static void run_scores(serve_slot *slot) {
+/* A stream says them as they come: all at once would hold up the others' steps. */
+static void tell_scores(serve_slot *slot, bool done) {
+    const serve_request *r = slot->job->request;
+    int64_t n_characters;
+    if (!r->score_prompt || (!done && !r->stream)) return;
+    json_t *entries = serve_prompt_scores_take(slot->scores, &n_characters);
+    if (r->stream) serve_answer_prompt_part(&slot->answer, entries);
+    if (done) serve_answer_prompt(&slot->answer, r->stream ? NULL : entries, n_characters);
+}
+
+static void run_scores(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done = false;
-    int64_t n = serve_prompt_scores_n(slot->scores), n_characters;
-    sac_status st = serve_prompt_scores_next(slot->scores, &done, &err);
-    slot->turn.n_left = (double)serve_prompt_scores_left(slot->scores) + slot->n_behind;
+    int64_t n = serve_prompt_scores_n(slot->scores);
+    sac_status st = serve_prompt_scores_next(slot->scores, seconds, &slot->events, &done, &err);
+    slot->turn.n_left = serve_prompt_scores_left(slot->scores) + slot->n_behind;
+    if (st == SAC_OK) tell_scores(slot, done);
     if (done) {
-        json_t *entries = serve_prompt_scores_take(slot->scores, &n_characters);
-        serve_answer_prompt(&slot->answer, entries, n_characters);
         serve_prompt_scores_free(slot->scores);
         slot->scores = NULL;
         if (slot->job->request->no_answer) {
@@ -212,7 +233,7 @@ void serve_slot_run_piece(serve_slot *slot, double seconds) {
     sac_error err = {0};
     bool done;
     if (slot->scores) {
-        run_scores(slot);
+        run_scores(slot, seconds);
         return;
     }
     sac_status st = sac_session_work_within(slot->session, seconds, &done, &err);

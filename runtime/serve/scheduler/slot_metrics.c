@@ -48,14 +48,20 @@ void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double
 void serve_slot_note(const serve_slot *slot, const char *finish_reason) {
     const json_t *u = slot->answer.usage;
     serve_job *j = slot->job;
-    serve_tally t = {.started_ns = j->started_ns};
-    if (u)
-        t = (serve_tally){.n_prompt = serve_usage_prompt(u),
-                          .n_cached = serve_usage_cached(u),
-                          .n_answer = serve_usage_answer(u),
-                          .n_media = (int64_t)j->request->n_media,
-                          .started_ns = j->started_ns,
-                          .first_ns = slot->n_all ? slot->first_ns : 0};
+    const serve_request *r = j->request;
+    serve_tally t = {.started_ns = j->started_ns,
+                     .max_tokens = r->sampling.max_tokens,
+                     .n_choices = r->n_choices,
+                     .temperature = r->sampling.temperature,
+                     .top_p = r->sampling.top_p};
+    if (u) {
+        t.n_prompt = serve_usage_prompt(u);
+        t.n_cached = serve_usage_cached(u);
+        t.n_answer = serve_usage_answer(u);
+        t.n_media = (int64_t)r->n_media;
+        t.first_ns = slot->n_all ? slot->first_ns : 0;
+        t.last_ns = slot->n_all ? slot->last_ns : 0;
+    }
     snprintf(t.reason, sizeof t.reason, "%s", finish_reason);
     pthread_mutex_lock(&j->lock);
     j->tally = t;

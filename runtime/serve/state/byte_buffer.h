@@ -8,8 +8,9 @@
 
 typedef struct serve_buffer {
     char *data; /* not NUL-terminated */
-    size_t n, room;
+    size_t n, room; /* room: from data on */
     bool failed;
+    size_t skipped; /* bytes of the block before data */
 } serve_buffer;
 
 void serve_buffer_add(serve_buffer *b, const void *data, size_t n);

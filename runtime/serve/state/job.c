@@ -11,7 +11,9 @@ static const char *const id_prefixes[] = {[SERVE_API_COMPLETIONS] = "cmpl-",
                                           [SERVE_API_CHAT] = "chatcmpl-",
                                           [SERVE_API_RESPONSES] = "resp_",
                                           [SERVE_API_MESSAGES] = "msg_",
-                                          [SERVE_API_EMBEDDINGS] = "embd-"};
+                                          [SERVE_API_EMBEDDINGS] = "embd-",
+                                          [SERVE_API_SCORE] = "score-",
+                                          [SERVE_API_RERANK] = "rerank-"};
 
 serve_job *serve_job_create(serve_server *s, serve_api api) {
     serve_job *j = calloc(1, sizeof *j);

@@ -26,6 +26,9 @@ typedef struct serve_tally {
     int64_t n_prompt, n_cached, n_answer, n_media; /* 0 of a prompt: no answer came to its end */
     int64_t started_ns, first_ns;                  /* when it began to run, and its first token; 0 = never */
     char reason[20];                               /* why it ended, as OpenAI's finish_reason */
+    int64_t last_ns;                               /* its last token; 0 = none */
+    int max_tokens, n_choices;                     /* as they were asked for, with the next two */
+    double temperature, top_p;
 } serve_tally;
 
 struct serve_job {

@@ -25,6 +25,11 @@
     X(decoder_crashes, "saccade:decoder_crashes_total", "Media children that died")                          \
     X(cancelled, "saccade:requests_cancelled_total", "Requests whose client left")                           \
     X(timed_out, "saccade:requests_timed_out_total", "Requests whose time was up")                           \
+    X(said_apart, "saccade:long_answers_total", "Answers that were put into words beside the steps of others")  \
+    X(spans_sent, "saccade:trace_spans_total", "Spans that the collector of traces has taken")                       \
+    X(spans_dropped, "saccade:trace_spans_dropped_total", "Spans that were lost: too many waited, or it took none")  \
+    X(kv_sent, "saccade:kv_events_total", "Events of blocks of beginnings that were sent")                          \
+    X(kv_dropped, "saccade:kv_events_dropped_total", "Such events that were lost: too many waited")                   \
     X(batch_steps, "saccade:decode_steps_total", "Steps of the model for answers")                           \
     X(batch_rows, "saccade:decode_rows_total", "Tokens made in those steps, all answers together")
 

@@ -13,7 +13,9 @@ typedef enum serve_api {
     SERVE_API_CHAT,
     SERVE_API_RESPONSES, /* OpenAI's /v1/responses */
     SERVE_API_MESSAGES,  /* Anthropic's /v1/messages */
-    SERVE_API_EMBEDDINGS /* OpenAI's; of conversations or of texts */
+    SERVE_API_EMBEDDINGS, /* OpenAI's; of conversations or of texts */
+    SERVE_API_SCORE, /* vLLM's /v1/score */
+    SERVE_API_RERANK /* Jina's and Cohere's /v1/rerank */
 } serve_api;
 
 typedef struct serve_problem {

@@ -60,6 +60,8 @@ typedef struct serve_config {
     double decode_s;          /* for decoding one picture or video */
     size_t max_decoded_bytes; /* of all media in flight and kept, as the model takes them */
     const char *request_log; /* a file that gets a line a request; NULL = none */
+    const char *kv_events_config; /* vLLM's, JSON (kv_options.h); NULL = none */
+    const char *otlp_traces_endpoint; /* a URL that spans of requests are posted to; NULL = none */
     bool quiet;
 } serve_config;
 

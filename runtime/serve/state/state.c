@@ -112,6 +112,7 @@ int serve_n_decoders(void) {
 
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config) {
     *s = (serve_server){.model = model, .config = config, .started = time(NULL), .request_log = -1};
+    serve_client_seed(s->seed);
     sac_model_get_info(model, &s->info);
     s->media_queue.shared_priorities = s->ready.shared_priorities = config->shared_priorities;
     atomic_init(&s->answers, false);

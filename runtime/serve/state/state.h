@@ -3,6 +3,7 @@
 #ifndef SERVE_STATE_H
 #define SERVE_STATE_H
 
+#include "client.h"
 #include "queue.h"
 #include "serve_config.h"
 #include "status.h"
@@ -18,6 +19,9 @@ typedef struct serve_slot serve_slot;
 typedef struct serve_rounds serve_rounds;
 typedef struct serve_tokens serve_tokens;
 typedef struct serve_connection serve_connection;
+typedef struct serve_saying serve_saying;
+typedef struct serve_spans serve_spans;
+typedef struct serve_kv_events serve_kv_events;
 
 /* When a client has asked last. */
 typedef struct serve_asker {
@@ -38,6 +42,7 @@ struct serve_server {
     const serve_config *config;
     int64_t n_ctx;
     int64_t started; /* Unix time */
+    uint8_t seed[SERVE_SEED_BYTES]; /* of the numbers that clients are told apart by */
     /* what a request's methods may take for a slot's session, and of a device's memory besides */
     size_t slot_bytes, slot_device_bytes;
     size_t shared_bytes; /* of workspaces and the batch, whatever the number of slots */
@@ -46,10 +51,12 @@ struct serve_server {
     serve_uploads *uploads; /* NULL = none are taken */
     serve_media_store *media;
     serve_metrics *metrics;
+    serve_spans *spans;      /* on their way to a collector of traces; NULL = there is none */
     int request_log;         /* a descriptor; -1 = none is written; of the front's thread, with the next */
     bool request_log_failed; /* which was said */
     serve_slot *slots; /* [config->n_slots], of the scheduler */
     sac_beginnings *beginnings; /* that their sessions share; NULL = none */
+    serve_kv_events *kv_events; /* what is kept of them, told to routers; NULL = it is not */
     serve_rounds *rounds;
     serve_tokens *tokens;
 
@@ -72,7 +79,9 @@ struct serve_server {
     serve_connection *connections;
     size_t n_connections; /* of those that are to stay */
 
-    pthread_t threads[SERVE_N_PARSERS + SERVE_MOST_DECODERS + 2]; /* and the scheduler's and the watch's */
+    serve_saying *to_say; /* answers on their way into words, of the scheduler (say.h) */
+
+    pthread_t threads[SERVE_N_PARSERS + SERVE_MOST_DECODERS + 3]; /* and the scheduler's, the sayer's and the watch's */
     int n_threads;                                             /* of those that were started */
 };
 
