@@ -117,8 +117,8 @@ static sac_status count_marks(compare_row *row, const eval_task *t, sac_error *e
     SAC_TRY(eval_marks_make(row->marks, t->set, row->records, eval_prompt_is_open(t->prompt), err));
     row->outcome.n_errors = row->marks->n_errors;
     row->outcome.first_error = row->marks->first_error;
-    row->tally = (eval_tally){.asked = (int64_t)t->set->n_questions,
-                              .answered = row->marks->counts[0].answered};
+    row->tally =
+        (eval_tally){.asked = (int64_t)t->set->n_questions, .answered = row->marks->counts[0].answered};
     return SAC_OK;
 }
 

@@ -27,7 +27,8 @@ typedef struct compare_row {
     struct {
         double media, vision, prefill, decode;
     } seconds; /* of all answered questions */
-    eval_marks *marks; /* of another benchmark than Video-MME: then pairs are none, and `tally` and `outcome` have counts only */
+    eval_marks *
+        marks; /* of another benchmark than Video-MME: then pairs are none, and `tally` and `outcome` have counts only */
 } compare_row;
 
 /* The session's settings of a line: the command's, with the line's methods, dense where it names none. */

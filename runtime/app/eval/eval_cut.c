@@ -34,9 +34,11 @@ static sac_status measure_format(cutter *c, sac_error *err) {
     size_t n = 0, n_sample = 0;
     int32_t *ids = NULL;
     if (c->raw) return SAC_OK;
-    sac_status st = c->r->s->system ? conversation_add_message(&talk, "system", c->r->s->system, err) : SAC_OK;
+    sac_status st =
+        c->r->s->system ? conversation_add_message(&talk, "system", c->r->s->system, err) : SAC_OK;
     if (st == SAC_OK) st = conversation_add_message(&talk, "user", sample, err);
-    if (st == SAC_OK) st = sac_session_prompt(c->r->session, talk.messages, talk.n_messages, NULL, 0, &n, err);
+    if (st == SAC_OK)
+        st = sac_session_prompt(c->r->session, talk.messages, talk.n_messages, NULL, 0, &n, err);
     conversation_free(&talk);
     if (st == SAC_OK) st = tokenize(c->r, sample, false, &ids, &n_sample, err);
     free(ids);
@@ -71,7 +73,8 @@ static size_t drop_broken(char *s, size_t n_bytes) {
 static sac_status append(const cutter *c, size_t first, size_t n, char *to, size_t room, size_t *n_bytes,
                          sac_error *err) {
     size_t more = 0;
-    SAC_TRY(sac_detokenize_ids(c->r->model, c->ids + first, n, true, to + *n_bytes, room - *n_bytes, &more, err));
+    SAC_TRY(
+        sac_detokenize_ids(c->r->model, c->ids + first, n, true, to + *n_bytes, room - *n_bytes, &more, err));
     if (more >= room - *n_bytes) return sac_fail(err, SAC_INTERNAL, "a text grew where it was cut");
     *n_bytes += drop_broken(to + *n_bytes, more);
     return SAC_OK;

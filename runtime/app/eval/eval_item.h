@@ -40,9 +40,9 @@ typedef struct eval_item {
     int64_t group;         /* MMBench: the index; MME: its picture */
     int max_tokens;        /* of this answer; 0 = the benchmark's */
     bool raw;              /* the prompt is asked as it stands, without chat format */
-    bool may_cut;          /* what does not fit is cut out of the prompt's middle (LongBench, InfiniteBench) */
+    bool may_cut; /* what does not fit is cut out of the prompt's middle (LongBench, InfiniteBench) */
     const char *stops[EVAL_STOPS_MAX]; /* texts that end the answer; NULL = no more */
-    const json_t *classes; /* LongBench: names among which the right one is */
+    const json_t *classes;             /* LongBench: names among which the right one is */
 } eval_item;
 
 #endif

@@ -257,7 +257,9 @@ void eval_marks_print(const eval_marks *m) {
     const eval_bench *b = m->set->bench;
     bool points = main_figure(m) ? main_figure(m)->points : unit_of(m) <= 1;
     printf("%-34s %9s %9s   %s\n", "", "questions", "answered",
-           b->mean_over ? "accuracy" : b->main ? "score" : b->figure);
+           b->mean_over ? "accuracy"
+           : b->main    ? "score"
+                        : b->figure);
     print_count(m, "all", &m->counts[0]);
     for (size_t i = 1; i < m->n_counts; i++) {
         bool first = true;

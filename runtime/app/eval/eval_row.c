@@ -153,7 +153,7 @@ const char *eval_row_fill(eval_reader *r, const char *template, const char *cons
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
     while (*template)
-        if (*template != '{' || !put_named(f, &template, pairs)) fputc(*template++, f);
+        if (*template != '{' || !put_named(f, &template, pairs)) fputc(*template ++, f);
     const char *kept = fclose(f) ? NULL : keep(r, json_stringn(text, n));
     free(text);
     return kept;

@@ -165,8 +165,8 @@ static void choose_answer(sac_sampling *to, const settings *s, const eval_item *
     }
 }
 
-static sac_status answer_text(runner *u, const source *v, const eval_question *q, const char *text,
-                              answer *a, sac_result *result, sac_error *err) {
+static sac_status answer_text(runner *u, const source *v, const eval_question *q, const char *text, answer *a,
+                              sac_result *result, sac_error *err) {
     conversation c = {0};
     sac_status st = SAC_OK;
     if (q->item && q->item->raw && !u->r->s->system)

@@ -4,8 +4,8 @@
 #include "comparison.h"
 #include "eval_bench.h"
 #include "eval_split.h"
-#include "needle_table.h"
 #include "exit_code.h"
+#include "needle_table.h"
 #include "output.h"
 #include "report.h"
 #include "reproduce_file.h"
@@ -29,7 +29,7 @@ typedef struct reproduction {
     needle_table needles;
     bool is_needles;
     speed_line *speed; /* [rows], of a table of speeds */
-    double *ours; /* [rows][figures]; NAN: none */
+    double *ours;      /* [rows][figures]; NAN: none */
     size_t n_questions;
 } reproduction;
 
@@ -76,8 +76,9 @@ static sac_status use_data(reproduction *p, sac_error *err) {
 static bool is_wanted(const json_t *only, const eval_item *item) {
     size_t i;
     const json_t *v;
-    json_array_foreach(only, i, v) for (size_t d = 0; item && d < item->n_dimensions; d++) if (
-        !strcmp(item->dimensions[d].value, json_string_value(v))) return true;
+    json_array_foreach(only, i,
+                       v) for (size_t d = 0; item && d < item->n_dimensions;
+                               d++) if (!strcmp(item->dimensions[d].value, json_string_value(v))) return true;
     return false;
 }
 
@@ -90,8 +91,9 @@ static sac_status keep_wanted(reproduction *p, sac_error *err) {
     for (size_t i = 0; i < set->n_videos; i++)
         for (size_t k = 0; k < set->videos[i].n_questions; k++)
             n += keep[set->videos[i].first + k] = is_wanted(p->table.only, set->videos[i].questions[k].item);
-    sac_status st = n ? eval_set_keep(set, keep, err)
-                      : sac_fail(err, SAC_BAD_FILE, "%s: has nothing of what the table asks (`only`)", p->set);
+    sac_status st =
+        n ? eval_set_keep(set, keep, err)
+          : sac_fail(err, SAC_BAD_FILE, "%s: has nothing of what the table asks (`only`)", p->set);
     free(keep);
     return st;
 }
@@ -261,7 +263,8 @@ static char *report(const reproduction *p) {
     if (!f) return NULL;
     fprintf(f, "%s (%s), %s: %s\n", p->table.paper, p->table.source, p->table.name, p->table.says);
     if (p->speed)
-        fprintf(f, "%s, %s\n\n", p->r.device ? p->r.device : p->r.info.cpu, report_counted(p->r.info.n_threads, "thread"));
+        fprintf(f, "%s, %s\n\n", p->r.device ? p->r.device : p->r.info.cpu,
+                report_counted(p->r.info.n_threads, "thread"));
     else
         fprintf(f, "%s: %s\n\n", p->set, report_counted((int64_t)p->n_questions, "question"));
     print_table(f, p);

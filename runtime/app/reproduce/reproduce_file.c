@@ -174,8 +174,9 @@ static sac_status check_only(reader *r) {
     if (!r->t->only) return SAC_OK;
     json_array_foreach(r->t->only, i, v) if (!json_is_string(v)) return refuse(
         r, "%s: %s: only: a list of texts is expected", r->path, r->t->name);
-    return json_array_size(r->t->only) ? SAC_OK
-                                       : refuse(r, "%s: %s: only: a list of texts is expected", r->path, r->t->name);
+    return json_array_size(r->t->only)
+               ? SAC_OK
+               : refuse(r, "%s: %s: only: a list of texts is expected", r->path, r->t->name);
 }
 
 /* A table without a set measures its figures. */
@@ -184,19 +185,19 @@ static sac_status read_speed(reader *r, const json_t *table) {
     speed_kind kind;
     int64_t length;
     t->is_speed = true;
-    if (t->only || t->benchmark || t->videos)
-        return refuse(r, "%s: %s: set is missing", r->path, t->name);
+    if (t->only || t->benchmark || t->videos) return refuse(r, "%s: %s: set is missing", r->path, t->name);
     SAC_TRY(read_figures(r, table));
     for (size_t i = 0; i < t->n_figures; i++)
         if (!reproduce_figure_of_speed(t->figures[i], &kind, &length))
-            return refuse(r, "%s: %s: set is missing, and '%.40s' is not measured without one", r->path, t->name, t->figures[i]);
+            return refuse(r, "%s: %s: set is missing, and '%.40s' is not measured without one", r->path,
+                          t->name, t->figures[i]);
     return read_rows(r, table);
 }
 
 static sac_status read_table(reader *r, const json_t *table) {
-    static const char *const known[] = {"name",   "says",    "model",   "set",  "videos", "frames",
-                                        "prompt", "differs", "figures", "rows", "lacks",  "benchmark",
-                                        "only",   NULL};
+    static const char *const known[] = {"name",   "says",      "model",   "set",     "videos",
+                                        "frames", "prompt",    "differs", "figures", "rows",
+                                        "lacks",  "benchmark", "only",    NULL};
     reproduce_table *t = r->t;
     SAC_TRY(check_keys(r, table, t->name, known));
     t->says = text_of(table, "says");
@@ -211,8 +212,7 @@ static sac_status read_table(reader *r, const json_t *table) {
     char *end = NULL;
     t->frames = text_of(table, "frames") ? strtol(text_of(table, "frames"), &end, 10) : 0;
     if (t->lacks) return SAC_OK;
-    if (!t->says || !t->model)
-        return refuse(r, "%s: %s: says and model are needed", r->path, t->name);
+    if (!t->says || !t->model) return refuse(r, "%s: %s: says and model are needed", r->path, t->name);
     if (!t->set) return read_speed(r, table);
     if (t->frames < 0 || t->frames > 100000 || (end && *end))
         return refuse(r, "%s: %s: frames: a number is expected", r->path, t->name);

@@ -37,7 +37,7 @@ typedef struct reproduce_table {
     size_t n_figures;
     method_list list;
     double *printed; /* [list.n][n_figures]; NAN: the paper prints none */
-    bool is_speed; /* no set: all figures are of speed */
+    bool is_speed;   /* no set: all figures are of speed */
     const char *benchmark;
     const json_t *only; /* texts; NULL: all */
 } reproduce_table;

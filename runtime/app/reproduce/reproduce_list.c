@@ -48,7 +48,8 @@ static sac_status add_folder(json_t *list, const char *folder, sac_error *err) {
     sac_status st = SAC_OK;
     for (int i = 0; i < n; i++) {
         char *path = NULL;
-        if (st == SAC_OK && asprintf(&path, "%s/%s", folder, found[i]->d_name) < 0) st = sac_fail_no_memory(err);
+        if (st == SAC_OK && asprintf(&path, "%s/%s", folder, found[i]->d_name) < 0)
+            st = sac_fail_no_memory(err);
         if (st == SAC_OK) st = add_file(list, path, err);
         free(path);
         free(found[i]);
@@ -63,9 +64,11 @@ static sac_status print(const json_t *list, sac_error *err) {
     json_array_foreach(list, i, t) {
         char *line;
         const char *lacks = json_string_value(json_object_get(t, "lacks"));
-        const char *says = json_string_value(json_object_get(t, "says")), *set = json_string_value(json_object_get(t, "set"));
+        const char *says = json_string_value(json_object_get(t, "says")),
+                   *set = json_string_value(json_object_get(t, "set"));
         const char *model = json_string_value(json_object_get(t, "model"));
-        int n = lacks ? asprintf(&line, "%-28s not yet: %s\n", json_string_value(json_object_get(t, "table")), lacks)
+        int n = lacks ? asprintf(&line, "%-28s not yet: %s\n", json_string_value(json_object_get(t, "table")),
+                                 lacks)
                       : asprintf(&line, "%-28s %s (%s; %s)\n", json_string_value(json_object_get(t, "table")),
                                  says ? says : "", model ? model : "?", set ? set : "?");
         if (n < 0) return sac_fail_no_memory(err);
@@ -78,7 +81,7 @@ static sac_status print(const json_t *list, sac_error *err) {
 sac_status reproduce_list(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words > 1) return sac_fail(err, SAC_BAD_ARGUMENT, "--list takes no table, or one FILE.yaml");
     json_t *list = json_array();
-    sac_status st = !list      ? sac_fail_no_memory(err)
+    sac_status st = !list     ? sac_fail_no_memory(err)
                     : n_words ? add_file(list, words[0], err)
                               : add_folder(list, SAC_REPRODUCE_DIR, err);
     if (st == SAC_OK && s->json) return report_print(list, err);

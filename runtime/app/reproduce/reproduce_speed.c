@@ -32,13 +32,16 @@ typedef struct speed {
 
 /* Tokens of a sentence in any order (splitmix64), the same for every row; to free. */
 static sac_status draw_tokens(const run *r, size_t n, int32_t **out, sac_error *err) {
-    static const char text[] = "The eye does not see a scene at once; it jumps to what is worth looking at next. ";
+    static const char text[] =
+        "The eye does not see a scene at once; it jumps to what is worth looking at next. ";
     int32_t words[256];
     size_t n_words;
     uint64_t state = 1;
-    SAC_TRY(sac_tokenize_text(r->model, text, sizeof text - 1, false, false, words, SAC_COUNT(words), &n_words, err));
+    SAC_TRY(sac_tokenize_text(r->model, text, sizeof text - 1, false, false, words, SAC_COUNT(words),
+                              &n_words, err));
     if (n_words > SAC_COUNT(words)) n_words = SAC_COUNT(words);
-    if (!n_words) return sac_fail(err, SAC_BAD_FILE, "%s: the tokenizer makes nothing of a text", r->model_path);
+    if (!n_words)
+        return sac_fail(err, SAC_BAD_FILE, "%s: the tokenizer makes nothing of a text", r->model_path);
     if (!(*out = malloc(n * sizeof **out))) return sac_fail_no_memory(err);
     for (size_t i = 0; i < n; i++) {
         uint64_t z = (state += 0x9e3779b97f4a7c15u);
@@ -68,7 +71,8 @@ static sac_status time_steps(run *r, const int32_t *ids, double *out, sac_error 
 static sac_status time_answer(run *r, const int32_t *ids, int64_t n, double *out, sac_error *err) {
     SAC_TRY(sac_session_append(r->session, ids, SPEED_PROMPT, NULL, err));
     int64_t start = sac_now_ns();
-    for (int64_t i = 0; i < n; i++) SAC_TRY(sac_session_append(r->session, &ids[SPEED_PROMPT + i], 1, NULL, err));
+    for (int64_t i = 0; i < n; i++)
+        SAC_TRY(sac_session_append(r->session, &ids[SPEED_PROMPT + i], 1, NULL, err));
     *out = (double)n / sac_seconds_since(start);
     return SAC_OK;
 }
@@ -90,7 +94,8 @@ static double megabytes(const run *r) {
     return (bytes - cache + (double)sac_session_kv_bytes(r->session)) / 1e6;
 }
 
-static sac_status measure(run *r, speed_kind kind, int64_t n, const int32_t *ids, double *out, sac_error *err) {
+static sac_status measure(run *r, speed_kind kind, int64_t n, const int32_t *ids, double *out,
+                          sac_error *err) {
     if (kind == SPEED_TOKENS) return time_answer(r, ids, n, out, err);
     SAC_TRY(time_prefill(r, ids, n, out, err));
     if (kind == SPEED_STEP) return time_steps(r, ids + n, out, err);
@@ -137,9 +142,9 @@ static json_t *make_header(const speed *p, sac_error *err) {
         json_array_append_new(rows, json_string(text ? text : ""));
         free(text);
     }
-    json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o}", "saccade_speed", 1, "version", SAC_VERSION, "model", model,
-                          "machine", p->r->info.cpu, "device", p->r->device ? p->r->device : "cpu", "threads",
-                          p->r->info.n_threads, "rows", rows);
+    json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o}", "saccade_speed", 1, "version", SAC_VERSION,
+                          "model", model, "machine", p->r->info.cpu, "device",
+                          p->r->device ? p->r->device : "cpu", "threads", p->r->info.n_threads, "rows", rows);
     if (!j) sac_fail_no_memory(err);
     return j;
 }
@@ -156,14 +161,17 @@ static sac_status on_line(void *ctx, const journal_line *line, sac_error *err) {
     if (line->number == 1)
         return !journal_header_differs(line->json, p->header, (const char *const[]){NULL}, what, sizeof what)
                    ? SAC_OK
-                   : sac_fail(err, SAC_BAD_CONFIG, "%s: begun with other settings: %s; give these, or another --out",
+                   : sac_fail(err, SAC_BAD_CONFIG,
+                              "%s: begun with other settings: %s; give these, or another --out",
                               p->journal.path, what);
     const json_t *row = json_object_get(line->json, "row");
     size_t at = figure_at(p->t, json_string_value(json_object_get(line->json, "figure")));
-    if (!json_is_integer(row) || json_integer_value(row) < 0 || (size_t)json_integer_value(row) >= p->list->n ||
-        at == p->t->n_figures || !json_is_number(json_object_get(line->json, "value")))
+    if (!json_is_integer(row) || json_integer_value(row) < 0 ||
+        (size_t)json_integer_value(row) >= p->list->n || at == p->t->n_figures ||
+        !json_is_number(json_object_get(line->json, "value")))
         return SAC_OK;
-    p->ours[(size_t)json_integer_value(row) * p->t->n_figures + at] = json_number_value(json_object_get(line->json, "value"));
+    p->ours[(size_t)json_integer_value(row) * p->t->n_figures + at] =
+        json_number_value(json_object_get(line->json, "value"));
     return SAC_OK;
 }
 
@@ -180,7 +188,8 @@ static sac_status open_journal(speed *p, sac_error *err) {
 
 static sac_status keep(speed *p, size_t row, size_t figure, double value, sac_error *err) {
     if (!p->journal.path) return SAC_OK;
-    json_t *j = json_pack("{s:I, s:s, s:f}", "row", (json_int_t)row, "figure", p->t->figures[figure], "value", value);
+    json_t *j =
+        json_pack("{s:I, s:s, s:f}", "row", (json_int_t)row, "figure", p->t->figures[figure], "value", value);
     sac_status st = j ? journal_write(&p->journal, j, 9, NULL, NULL, err) : sac_fail_no_memory(err);
     json_decref(j);
     return st;
@@ -206,8 +215,8 @@ static sac_status measure_all(speed *p, sac_error *err) {
     return SAC_OK;
 }
 
-sac_status reproduce_speed(run *r, const settings *s, const reproduce_table *t, const method_list *list, double *ours,
-                           speed_line *lines, sac_error *err) {
+sac_status reproduce_speed(run *r, const settings *s, const reproduce_table *t, const method_list *list,
+                           double *ours, speed_line *lines, sac_error *err) {
     speed p = {.r = r, .s = s, .t = t, .list = list, .ours = ours, .lines = lines};
     sac_error at_close;
     for (size_t i = 0; i < list->n * t->n_figures; i++) ours[i] = (double)NAN;

@@ -13,7 +13,7 @@ typedef struct speed_line {
 
 /* Measures all rows of the table into ours[list->n][n_figures] and lines[list->n]. r: an open model. A length beyond --ctx,
  * where it is given, is left out: NAN. With --out what is measured is kept in DIR/speed.jsonl, and a job cut short goes on there. */
-sac_status reproduce_speed(run *r, const settings *s, const reproduce_table *t, const method_list *list, double *ours,
-                           speed_line *lines, sac_error *err);
+sac_status reproduce_speed(run *r, const settings *s, const reproduce_table *t, const method_list *list,
+                           double *ours, speed_line *lines, sac_error *err);
 
 #endif

@@ -72,7 +72,8 @@ static double among_words(text_pool *p, const eval_item *item, const char *said)
 static bool read_int(text_pool *p, const char *s, json_int_t *out) {
     const char *from = s + (*s == '-' || *s == '+');
     for (const char *at = from; *at; at++)
-        if (!digits((char[]){*at, 0}) && !(*at == '_' && at > from && digits(at - 1) && digits(at + 1))) return false;
+        if (!digits((char[]){*at, 0}) && !(*at == '_' && at > from && digits(at - 1) && digits(at + 1)))
+            return false;
     if (!*from) return false;
     *out = strtoll(text_replace(p, s, "_", ""), NULL, 10);
     return true;
@@ -188,12 +189,10 @@ static double summary(text_pool *p, const eval_item *item, const char *said) {
 static const struct {
     const char *task;
     double (*rule)(text_pool *p, const eval_item *item, const char *said);
-} rules[] = {{"passkey", first_number},       {"number_string", first_number},
-             {"kv_retrieval", among_words},   {"code_run", code_run},
-             {"code_debug", code_debug},      {"longbook_choice_eng", choice},
-             {"math_find", math_find},        {"math_calc", math_calc},
-             {"longdialogue_qa_eng", dialogue}, {"longbook_qa_eng", book_qa},
-             {"longbook_qa_chn", book_qa_zh}, {"longbook_sum_eng", summary}};
+} rules[] = {{"passkey", first_number},    {"number_string", first_number}, {"kv_retrieval", among_words},
+             {"code_run", code_run},       {"code_debug", code_debug},      {"longbook_choice_eng", choice},
+             {"math_find", math_find},     {"math_calc", math_calc},        {"longdialogue_qa_eng", dialogue},
+             {"longbook_qa_eng", book_qa}, {"longbook_qa_chn", book_qa_zh}, {"longbook_sum_eng", summary}};
 
 static bool one(const eval_item *item, const char *id, const char *response, eval_mark *out) {
     text_pool p = {0};

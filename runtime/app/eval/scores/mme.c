@@ -10,9 +10,20 @@
 #include <string.h>
 
 /* The first ten are perception. */
-static const char *const categories[] = {
-    "existence", "count",    "position", "color", "posters",               "celebrity",             "scene",
-    "landmark",  "artwork",  "OCR",      "commonsense_reasoning", "numerical_calculation", "text_translation", "code_reasoning"};
+static const char *const categories[] = {"existence",
+                                         "count",
+                                         "position",
+                                         "color",
+                                         "posters",
+                                         "celebrity",
+                                         "scene",
+                                         "landmark",
+                                         "artwork",
+                                         "OCR",
+                                         "commonsense_reasoning",
+                                         "numerical_calculation",
+                                         "text_translation",
+                                         "code_reasoning"};
 enum { N_CATEGORIES = 14, N_PERCEPTION = 10 };
 
 /* ---------------------------------------------------------------- an answer */

@@ -10,7 +10,8 @@
 static const char ascii_marks[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 
 /* Those of Chinese texts that LongBench leaves out, besides ASCII's. */
-static const char other_marks[] = "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟"
+static const char other_marks[] = "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、"
+                                  "〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟"
                                   "〰〾〿–—‘’‛“”„‟…‧﹏";
 
 static bool is_mark(const char *s, size_t n, bool chinese) {
@@ -63,7 +64,8 @@ static double f1(text_pool *p, const char *said, const char *right, bool letters
     word_book book = {0};
     word_list a, b;
     double same = 0;
-    if (!*said || !*right || !word_list_begin(p, &a, OVERLAP_MAX) || !word_list_begin(p, &b, OVERLAP_MAX)) return 0;
+    if (!*said || !*right || !word_list_begin(p, &a, OVERLAP_MAX) || !word_list_begin(p, &b, OVERLAP_MAX))
+        return 0;
     word_list_split(p, &book, &a, said, strlen(said), letters);
     word_list_split(p, &book, &b, right, strlen(right), letters);
     uint32_t *left = (uint32_t *)(void *)text_take(p, book.n * sizeof *left);
@@ -84,7 +86,8 @@ double overlap_f1(text_pool *p, const char *said, const char *right) {
 }
 
 double overlap_f1_letters(text_pool *p, const char *said, const char *right) {
-    return f1(p, without_marks(p, text_lower(p, said), true), without_marks(p, text_lower(p, right), true), true);
+    return f1(p, without_marks(p, text_lower(p, said), true), without_marks(p, text_lower(p, right), true),
+              true);
 }
 
 /* ---------------------------------------------------------------- matching blocks */

@@ -73,7 +73,8 @@ static size_t mark_all(const word_list *l, size_t n, bool *seen) {
 }
 
 static double by_sets(rouge *r) {
-    bool *seen = (bool *)text_take(r->p, r->book.n), *marks = (bool *)text_take(r->p, most_words(r->right, r->n_right));
+    bool *seen = (bool *)text_take(r->p, r->book.n),
+         *marks = (bool *)text_take(r->p, most_words(r->right, r->n_right));
     if (!seen || !marks) return 0;
     double m = (double)mark_all(r->right, r->n_right, seen), common = 0;
     memset(seen, 0, r->book.n);

@@ -23,7 +23,8 @@ bool word_list_begin(text_pool *p, word_list *l, size_t room);
 /* Beyond the room: dropped. */
 void word_list_add(text_pool *p, word_book *b, word_list *l, const char *word, size_t n_bytes);
 /* What single blanks separate, as str.split(" "): an empty text is one empty word. letters: single characters. */
-void word_list_split(text_pool *p, word_book *b, word_list *l, const char *text, size_t n_bytes, bool letters);
+void word_list_split(text_pool *p, word_book *b, word_list *l, const char *text, size_t n_bytes,
+                     bool letters);
 
 /* The longest common subsequence of x and y: marks[i] = x's word i is of it. Of equal ways the one that goes back in y (`y_first`) or in
  * x. Bounded by both lists' room; false = out of memory. */

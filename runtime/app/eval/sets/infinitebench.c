@@ -13,37 +13,48 @@ static const struct {
     int max_tokens;
 } tasks[] = {
     {"passkey",
-     "There is an important info hidden inside a lot of irrelevant text. Find it and memorize them. I will quiz you about the important "
+     "There is an important info hidden inside a lot of irrelevant text. Find it and memorize them. I will "
+     "quiz you about the important "
      "information there.\n\n{context}\n\n{input}\n\nThe pass key is",
      6},
     {"number_string",
-     "There is an important info hidden inside a lot of irrelevant text. Find it. I will quiz you about the important information there."
+     "There is an important info hidden inside a lot of irrelevant text. Find it. I will quiz you about the "
+     "important information there."
      "\n\n{context}\n\n{input}\n\nThe sequence of digits is",
      12},
-    {"kv_retrieval", "Extract the value corresponding to the specified key in the JSON object below.\n\n{context}\n\n{input}", 50},
+    {"kv_retrieval",
+     "Extract the value corresponding to the specified key in the JSON object below.\n\n{context}\n\n{input}",
+     50},
     {"longbook_sum_eng", "Summarize the book below.\n\n{context}\n\nSummary:", 1200},
     {"longbook_choice_eng",
-     "Read the book and answer the question.\n\n{context}\n\nQuestion: {input}\nA. {A}\nB. {B}\nC. {C}\nD. {D}\n\nThe letter of the correct "
+     "Read the book and answer the question.\n\n{context}\n\nQuestion: {input}\nA. {A}\nB. {B}\nC. {C}\nD. "
+     "{D}\n\nThe letter of the correct "
      "answer is",
      40},
     {"longbook_qa_eng",
-     "Read the book and answer the question. Be very concise in your answer.\n\n{context}\n\nQuestion: {input}\nAnswer:", 40},
+     "Read the book and answer the question. Be very concise in your answer.\n\n{context}\n\nQuestion: "
+     "{input}\nAnswer:",
+     40},
     {"longbook_qa_chn", "阅读以下书籍然后回答问题。\n\n{context}\n\n问题：{input}\n答案：", 40},
     {"math_find", "{find}\n\n{context}\n\n{input}", 3},
     {"math_calc",
-     "Let us calculate the intermediate values of an expression.\n\nExpression: 1 + 3 + 4\nValues: [1, 4, 8]\n\nExpression: 8 - 3 + 2 - 4\n"
+     "Let us calculate the intermediate values of an expression.\n\nExpression: 1 + 3 + 4\nValues: [1, 4, "
+     "8]\n\nExpression: 8 - 3 + 2 - 4\n"
      "Values: [8, 5, 7, 3]\n\nExpression: {context}\nValues:",
      30000},
     {"code_run",
-     "There is a function called {function} in the following Python code.\n\n{context}\n\nPlease compute the exact value of {call}. The value "
+     "There is a function called {function} in the following Python code.\n\n{context}\n\nPlease compute the "
+     "exact value of {call}. The value "
      "of {call} is",
      5},
     {"code_debug",
-     "Following is a Python code where exactly one of the functions/methods has a deliberate error that makes it crash.\n\n{context}\n\n"
+     "Following is a Python code where exactly one of the functions/methods has a deliberate error that "
+     "makes it crash.\n\n{context}\n\n"
      "Options:\nA. {A}\nB. {B}\nC. {C}\nD. {D}\n\nThe correct option is:",
      5},
     {"longdialogue_qa_eng",
-     "Below is a dialogue script where one random occurrence of a character name is replaced with \"$$MASK$$\", and you should try to guess "
+     "Below is a dialogue script where one random occurrence of a character name is replaced with "
+     "\"$$MASK$$\", and you should try to guess "
      "who that character is.\n\n{context}\n\nThe name that has been replaced with $$MASK$$ is likely",
      40}};
 
@@ -70,7 +81,8 @@ static const char *find_number(eval_reader *r, const char *input) {
     for (const char *p = at ? at + 4 : NULL; p && p < end; p++)
         if (!strncmp(p, " of", 3)) last = p;
     if (!last || last == at + 4) return "";
-    const char *text = eval_row_format(r, "What is t%.*s in the following list?", (int)(last - at) - 1, at + 1);
+    const char *text =
+        eval_row_format(r, "What is t%.*s in the following list?", (int)(last - at) - 1, at + 1);
     for (char *c = (char *)(uintptr_t)text; c && *c; c++)
         if (c > text) *c = (char)tolower((unsigned char)*c);
     return text;
@@ -103,7 +115,9 @@ static sac_status read_right_option(eval_reader *r, const json_t *answers, eval_
 
 /* A list of texts or numbers that are not empty; one alone is a list of it. */
 static sac_status read_answers(eval_reader *r, const json_t *row, eval_item *item) {
-    json_t *v = json_object_get(row, "answer"), *list = json_is_array(v) ? json_incref(v) : v ? json_pack("[O]", v) : NULL;
+    json_t *v = json_object_get(row, "answer"), *list = json_is_array(v) ? json_incref(v)
+                                                        : v              ? json_pack("[O]", v)
+                                                                         : NULL;
     if (!list || json_array_append_new(r->set->json, list))
         return v ? sac_fail_no_memory(r->err) : eval_row_refuse(r, "answer", "is missing");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -123,13 +137,15 @@ static sac_status write_prompt(eval_reader *r, const char *template, const char 
                                eval_item *item) {
     const char *function, *call = find_call(r, input, &function), *find = find_number(r, input);
     if (!function || !call || !find) return sac_fail_no_memory(r->err);
-    if (strstr(template, "{call}") && !*call) return eval_row_refuse(r, "input", "expected a call as func_1(2)");
+    if (strstr(template, "{call}") && !*call)
+        return eval_row_refuse(r, "input", "expected a call as func_1(2)");
     if (strstr(template, "{find}") && !*find) return eval_row_refuse(r, "input", "expected 'The ... of'");
     const char *const *o = item->options;
-    item->prompt = eval_row_fill(
-        r, template,
-        (const char *const[]){"context", context, "input", input, "function", function, "call", call, "find", find, "A",
-                              o[0] ? o[0] : "", "B", o[1] ? o[1] : "", "C", o[2] ? o[2] : "", "D", o[3] ? o[3] : "", NULL});
+    item->prompt =
+        eval_row_fill(r, template,
+                      (const char *const[]){"context", context, "input", input, "function", function, "call",
+                                            call, "find", find, "A", o[0] ? o[0] : "", "B", o[1] ? o[1] : "",
+                                            "C", o[2] ? o[2] : "", "D", o[3] ? o[3] : "", NULL});
     return SAC_OK;
 }
 
@@ -138,7 +154,8 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     const char *context, *input, *id;
     size_t at = 0;
     while (at < SAC_COUNT(tasks) && strcmp(tasks[at].task, r->stem) != 0) at++;
-    if (at == SAC_COUNT(tasks)) return eval_row_refuse(r, "the file's name", "'%.40s' is no task of InfiniteBench", r->stem);
+    if (at == SAC_COUNT(tasks))
+        return eval_row_refuse(r, "the file's name", "'%.40s' is no task of InfiniteBench", r->stem);
     item.kind = tasks[at].task;
     item.max_tokens = tasks[at].max_tokens;
     SAC_TRY(eval_row_text(r, row, "context", &context));
@@ -147,7 +164,8 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     if (!input) input = "";
     if (has_options(item.kind)) {
         SAC_TRY(eval_row_options(r, row, "options", &item));
-        if (item.n_options != 4) return eval_row_refuse(r, "options", "expected 4 options, found %zu", item.n_options);
+        if (item.n_options != 4)
+            return eval_row_refuse(r, "options", "expected 4 options, found %zu", item.n_options);
     }
     SAC_TRY(read_answers(r, row, &item));
     SAC_TRY(write_prompt(r, tasks[at].prompt, context, input, &item));

@@ -36,15 +36,17 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     static const char ending[] = " Please answer yes or no.";
     size_t n = strlen(item.question), k = sizeof ending - 1;
     if (n > k && !strcmp(item.question + n - k, ending)) n -= k;
-    item.prompt = eval_row_format(r, "%.*s\nAnswer the question using a single word or phrase.", (int)n, item.question);
+    item.prompt =
+        eval_row_format(r, "%.*s\nAnswer the question using a single word or phrase.", (int)n, item.question);
     return eval_row_add(r, eval_row_format(r, "%s-%zu", r->stem, r->number), &item);
 }
 
-const eval_bench eval_bench_mme = {.name = "mme",
-                                   .title = "MME",
-                                   .fields = "question_id,category,question,answer,image|question_id,category,question,answer",
-                                   .scorer = &eval_scorer_mme,
-                                   .max_tokens = 16,
-                                   .figure = "perception score",
-                                   .main = "perception",
-                                   .read = read_row};
+const eval_bench eval_bench_mme = {
+    .name = "mme",
+    .title = "MME",
+    .fields = "question_id,category,question,answer,image|question_id,category,question,answer",
+    .scorer = &eval_scorer_mme,
+    .max_tokens = 16,
+    .figure = "perception score",
+    .main = "perception",
+    .read = read_row};

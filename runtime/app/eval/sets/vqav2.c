@@ -17,7 +17,8 @@
 static const char *annotations_path(eval_reader *r) {
     static const char before[] = "v2_OpenEnded_", after[] = "_questions";
     size_t n = strlen(r->stem), a = sizeof before - 1, z = sizeof after - 1;
-    if (!r->folder || n <= a + z || strncmp(r->stem, before, a) || strcmp(r->stem + n - z, after)) return NULL;
+    if (!r->folder || n <= a + z || strncmp(r->stem, before, a) || strcmp(r->stem + n - z, after))
+        return NULL;
     return eval_row_format(r, "%s/v2_%.*s_annotations.json", r->folder, (int)(n - a - z), r->stem + a);
 }
 
@@ -46,8 +47,8 @@ static sac_status read_annotations(eval_reader *r, json_t **file, json_t **by_id
         json_t *row = json_array_get(list, i);
         const json_t *id = json_object_get(row, "question_id");
         if (!json_is_integer(id))
-            return sac_fail(r->err, SAC_BAD_FILE, "%s: annotation %zu: question_id: expected a whole number", path,
-                            i + 1);
+            return sac_fail(r->err, SAC_BAD_FILE, "%s: annotation %zu: question_id: expected a whole number",
+                            path, i + 1);
         snprintf(key, sizeof key, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
         if (json_object_set(*by_id, key, row)) return sac_fail_no_memory(r->err);
     }
@@ -64,7 +65,8 @@ static sac_status take_answers(eval_reader *r, const json_t *row, eval_item *ite
     if (!texts || json_array_append_new(r->set->json, texts)) return sac_fail_no_memory(r->err);
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *v = json_array_get(list, i), *answer = json_is_object(v) ? json_object_get(v, "answer") : v;
-        if (!json_is_string(answer)) return eval_row_refuse(r, "answers", "expected texts, or objects with one");
+        if (!json_is_string(answer))
+            return eval_row_refuse(r, "answers", "expected texts, or objects with one");
         if (json_array_append(texts, answer)) return sac_fail_no_memory(r->err);
     }
     item->answers = texts;
@@ -119,11 +121,12 @@ static sac_status read_all(eval_reader *r, const json_t *root) {
     return st;
 }
 
-const eval_bench eval_bench_vqav2 = {.name = "vqav2",
-                                     .title = "VQAv2",
-                                     .fields = "image_id,question,question_id|question_id,question,answers,answer_type,image",
-                                     .within = "questions",
-                                     .scorer = &eval_scorer_vqav2,
-                                     .max_tokens = 16,
-                                     .figure = "VQA accuracy",
-                                     .read_all = read_all};
+const eval_bench eval_bench_vqav2 = {
+    .name = "vqav2",
+    .title = "VQAv2",
+    .fields = "image_id,question,question_id|question_id,question,answers,answer_type,image",
+    .within = "questions",
+    .scorer = &eval_scorer_vqav2,
+    .max_tokens = 16,
+    .figure = "VQA accuracy",
+    .read_all = read_all};
