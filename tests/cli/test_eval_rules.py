@@ -4,9 +4,11 @@ by question, to the rules' definitions (eval_oracle.py); prompts, cuts in the mi
 import json
 import os
 import random
+import subprocess
+import sys
 
 import eval_oracle
-from cli import Case, main, saccade
+from cli import ROOT, Case, main, saccade
 from eval_samples import lines
 
 ODD = [
@@ -210,6 +212,23 @@ class Asked(Case):
         ):
             with self.subTest(says):
                 self.assert_refused(saccade("eval", self.path(file, lines([row]))), 65, says)
+
+    def test_mme_of_its_own_files(self):
+        """CATEGORY.txt, and a file beside each picture: a question a line, fields between tabs."""
+        os.makedirs(os.path.join(self.folder, "OCR"))
+        all_in_one = self.path("color.txt", "1.jpg\tIs it red? Please answer yes or no.\tYes\n1.jpg\tIs it blue? Please answer yes or no.\tNo\n")
+        self.path("OCR/7.png", b"")
+        alone = self.path("OCR/7.txt", "Is it 7? Please answer yes or no.\tYes\nIs it 8? Please answer yes or no.\tNo\n")
+        tool, out = [sys.executable, os.path.join(ROOT, "tools/convert_eval.py"), "mme"], self.path("mme.jsonl")
+        run = subprocess.run([*tool, all_in_one, alone, out], capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, "4 questions\n"), run.stderr)
+        given = self.path("answers.jsonl", lines([dict(question_id=f"mme-{i + 1}", response=r) for i, r in enumerate(("yes", "no", "yes", "yes"))]))
+        scores = json.loads(saccade("eval", out, "--answers", given, "--json").stdout)
+        self.assertEqual(scores["score"], 200 + 50)
+        self.assertEqual({k: v["questions"] for k, v in scores["by"]["category"].items()}, dict(color=2, OCR=2))
+        run = subprocess.run([*tool, self.path("x.txt", "one\n"), out], capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("x.txt:1: two or three fields", run.stderr)
 
     def test_vqav2_answers_lie_beside(self):
         questions = dict(questions=[dict(image_id=42, question="What?", question_id=i) for i in (1, 2)], data_subtype="val2014")
