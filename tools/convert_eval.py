@@ -5,6 +5,7 @@
     tools/convert_eval.py videomme test-00000-of-00001.parquet videomme.json
     tools/convert_eval.py mmmu validation-*.parquet mmmu.jsonl
     tools/convert_eval.py tempcompass --task yes_no test-00000-of-00001.parquet yes_no.jsonl
+    tools/convert_eval.py mme MME_Benchmark/color/*.txt mme.jsonl        (MME's own files need no pyarrow)
 
 Most tables may not be passed on; neither may what this makes of them. Pictures become base64, fields get the names that they
 have in the benchmark's own files. Nothing is repaired: what `saccade eval` would refuse it refuses with file, row and field."""
@@ -45,6 +46,9 @@ SETS = [
     "pope",
     "scienceqa",
     "coco",
+    "vqav2",
+    "gqa",
+    "mme",
 ]
 
 
@@ -106,6 +110,24 @@ def convert(name, rows, task=None):
     return out
 
 
+def mme_text(path):
+    """Rows of one of MME's own files: CATEGORY.txt with a line a question (picture, question, answer between tabs), or the file beside
+    a picture, which has no picture's name in it. The folder, or the file's name, is the category."""
+    folder, name = os.path.split(path)
+    stem = os.path.splitext(name)[0]
+    with open(path, encoding="utf-8-sig") as f:
+        fields = [line.rstrip("\r\n").split("\t") for line in f if line.strip()]
+    for number, row in enumerate(fields, 1):
+        if len(row) not in (2, 3):
+            sys.exit(f"{path}:{number}: two or three fields between tabs are expected, found {len(row)}")
+        alone = len(row) == 2  # beside its picture, in the folder of its category or below it
+        parts = [p for p in folder.split(os.sep) if p not in ("questions_answers_YN", "images", "")]
+        category = (parts[-1] if parts else "") if alone else stem
+        pictures = [stem + e for e in (".jpg", ".png") if os.path.exists(os.path.join(folder, stem + e))]
+        picture = (pictures[0] if pictures else stem) if alone else row[0]
+        yield dict(question_id=f"{category}/{picture}", category=category, question=row[-2], answer=row[-1])
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("set", choices=SETS)
@@ -115,16 +137,22 @@ def main():
     args = p.parse_args()
     if args.out.endswith(".parquet"):
         sys.exit(f"{args.out}: the last word is the file to write, a .json or .jsonl")
+    texts = args.set == "mme" and all(path.endswith(".txt") for path in args.parquet)
     try:
         import pyarrow.parquet
     except ImportError:
-        sys.exit("pyarrow is needed: pip install pyarrow")
+        if not texts:
+            sys.exit("pyarrow is needed: pip install pyarrow")
     n = 0
     with open(args.out + ".part", "w", encoding="utf-8") as out:
         if args.set == "videomme":
             rows = [r for path in args.parquet for r in pyarrow.parquet.read_table(path).to_pylist()]
             out.write("[\n" + ",\n".join(json.dumps(v, ensure_ascii=False) for v in group(rows)) + "\n]\n")
             n = len(rows)
+        elif texts:
+            for row in (r for path in args.parquet for r in mme_text(path)):
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                n += 1
         else:
             for path in args.parquet:
                 for batch in pyarrow.parquet.ParquetFile(path).iter_batches(256):

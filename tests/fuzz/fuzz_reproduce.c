@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!text) return 0;
     if (size) memcpy(text, data, size);
     if (reproduce_table_parse(&t, text, size, "file", "t", &err) == SAC_OK && !t.lacks &&
-        (!t.list.n || !t.n_figures || !t.set))
+        (!t.list.n || !t.n_figures || t.is_speed != !t.set))
         abort();
     reproduce_table_free(&t);
     free(text);

@@ -299,14 +299,27 @@ void answer_free(answer *a) {
     *a = (answer){0};
 }
 
-sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err) {
+static sac_status generate_text(run *r, const char *text, size_t n_bytes, const sac_events *events,
+                                sac_result *result, sac_error *err) {
+    int32_t token;
+    sac_status st = sac_session_begin_text(r->session, text, n_bytes, &r->sampling, events, err);
+    for (bool done = false; st == SAC_OK && !done;)
+        st = sac_session_step(r->session, events, &token, &done, err);
+    if (st == SAC_OK) sac_session_end(r->session, result);
+    return st;
+}
+
+/* Of the conversation, or where that is NULL of the text. */
+static sac_status make_answer(run *r, const conversation *c, const char *text, size_t n_bytes, answer *a,
+                              sac_result *result, sac_error *err) {
     *a = (answer){.quiet = a->quiet, .r = r};
     if (!keep(a, "", 0)) return sac_fail_no_memory(err);
     sac_events events = {
         .ctx = a, .text = on_text, .progress = on_progress, .tile = r->view ? on_tile : NULL};
     interrupt_begin(r->session);
-    sac_status st =
-        sac_session_generate(r->session, c->messages, c->n_messages, &r->sampling, &events, result, err);
+    sac_status st = c ? sac_session_generate(r->session, c->messages, c->n_messages, &r->sampling, &events,
+                                             result, err)
+                      : generate_text(r, text, n_bytes, &events, result, err);
     bool interrupted = interrupt_end();
     progress_clear(&r->progress);
     if (a->write_failed) return output_finish(err);
@@ -315,4 +328,13 @@ sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *resu
     if (st == SAC_CANCELLED && !interrupted)
         return sac_fail_no_memory(err); /* only `keep` ends it otherwise */
     return st;
+}
+
+sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err) {
+    return make_answer(r, c, NULL, 0, a, result, err);
+}
+
+sac_status run_answer_text(run *r, const char *text, size_t n_bytes, answer *a, sac_result *result,
+                           sac_error *err) {
+    return make_answer(r, NULL, text, n_bytes, a, result, err);
 }

@@ -56,6 +56,9 @@ void run_close(run *r);
 /* Answers the conversation, writing the text to standard output as it comes. Ctrl-C: SAC_CANCELLED. A failed
  * write: SAC_IO. */
 sac_status run_answer(run *r, const conversation *c, answer *a, sac_result *result, sac_error *err);
+/* The same for a text as it stands, without chat format. */
+sac_status run_answer_text(run *r, const char *text, size_t n_bytes, answer *a, sac_result *result,
+                           sac_error *err);
 void answer_free(answer *a);
 
 /* The session's and the sampler's settings: the model's or the library's, with what was given on top. */

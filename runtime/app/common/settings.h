@@ -96,6 +96,7 @@ typedef struct settings {
     int64_t limit;
     bool reuse, retry, score;
     char *benchmark, *answers, *html;
+    bool list; /* of reproduce */
     char *text, *attention;
     int64_t length, samples, pairs, tail;
     bool measure_mass;

@@ -232,6 +232,8 @@ const setting settings_table[] = {
 
     {"data", 0, "reproduce", false, SETTING_TEXT, offsetof(settings, data), COMMAND_REPRODUCE, 0, 0, "DIR",
      "where the benchmark's files are, named as the table's `set` and `videos` say"},
+    {"list", 0, "reproduce", true, SETTING_FLAG, offsetof(settings, list), COMMAND_REPRODUCE, 0, 0, NULL,
+     "list the tables that there are, and what those that cannot be run lack"},
 
     {"want", 0, "tune", false, SETTING_TEXT, offsetof(settings, want), COMMAND_TUNE, 0, 0, "WHAT",
      "what shall become less: prefill (the default), memory or decode"},

@@ -66,6 +66,8 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
 
 void compare_row_free(compare_row *row, size_t n_questions) {
     eval_scores_free(&row->outcome.scores);
+    if (row->marks) eval_marks_free(row->marks);
+    free(row->marks);
     for (size_t i = 0; row->records && i < n_questions; i++) json_decref(row->records[i]);
     free(row->records);
     free(row->file);
@@ -110,13 +112,27 @@ static double sum_seconds(const compare_row *row, size_t n, const char *part) {
     return sum;
 }
 
+static sac_status count_marks(compare_row *row, const eval_task *t, sac_error *err) {
+    if (!(row->marks = calloc(1, sizeof *row->marks))) return sac_fail_no_memory(err);
+    SAC_TRY(eval_marks_make(row->marks, t->set, row->records, eval_prompt_is_open(t->prompt), err));
+    row->outcome.n_errors = row->marks->n_errors;
+    row->outcome.first_error = row->marks->first_error;
+    row->tally =
+        (eval_tally){.asked = (int64_t)t->set->n_questions, .answered = row->marks->counts[0].answered};
+    return SAC_OK;
+}
+
 sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, sac_error *err) {
     if (row->refused != SAC_OK) return SAC_OK;
     size_t n = t->set->n_questions;
     row->outcome = (eval_outcome){.set = t->set, .records = row->records, .prompt = t->prompt};
-    SAC_TRY(eval_outcome_count(&row->outcome, err));
-    row->tally = eval_scores_find(&row->outcome.scores, "all", "overall", "")->tally;
-    count_pairs(row, dense, t);
+    if (t->set->bench) {
+        SAC_TRY(count_marks(row, t, err));
+    } else {
+        SAC_TRY(eval_outcome_count(&row->outcome, err));
+        row->tally = eval_scores_find(&row->outcome.scores, "all", "overall", "")->tally;
+        count_pairs(row, dense, t);
+    }
     method_record_mean(row->records, n, &row->did);
     row->prompt_tokens = mean_prompt(row, n);
     row->seconds.media = sum_seconds(row, n, "media");

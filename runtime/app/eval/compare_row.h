@@ -3,6 +3,7 @@
 #define APP_COMPARE_ROW_H
 
 #include "eval_journal.h"
+#include "eval_marks.h"
 #include "eval_open.h"
 #include "eval_report.h"
 #include "method_list.h"
@@ -26,6 +27,8 @@ typedef struct compare_row {
     struct {
         double media, vision, prefill, decode;
     } seconds; /* of all answered questions */
+    eval_marks *
+        marks; /* of another benchmark than Video-MME: then pairs are none, and `tally` and `outcome` have counts only */
 } compare_row;
 
 /* The session's settings of a line: the command's, with the line's methods, dense where it names none. */

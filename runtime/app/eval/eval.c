@@ -333,15 +333,17 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
 const command command_eval = {
     .name = "eval",
     .mask = COMMAND_EVAL,
-    .brief = "ask and score a benchmark of questions about pictures or videos",
+    .brief = "ask and score a benchmark of questions about pictures, videos or texts",
     .synopsis = "[options] SET",
-    .summary = "Asks the questions of a benchmark in its official file (or folder of files) and scores the "
-               "answers by its\n"
-               "official rule: Video-MME, MVBench, MLVU, LongVideoBench, EgoSchema, NExT-QA, TempCompass, "
-               "StreamingBench;\n"
-               "MMMU, MMBench, TextVQA, DocVQA, ChartQA, POPE, ScienceQA, COCO captions. Answers are greedy "
-               "and short\n"
-               "unless told otherwise. With --out a run that was stopped or killed goes on where it was.",
+    .summary =
+        "Asks the questions of a benchmark in its official file (or folder of files) and scores the "
+        "answers by its\n"
+        "official rule: Video-MME, MVBench, MLVU, LongVideoBench, EgoSchema, NExT-QA, TempCompass, "
+        "StreamingBench;\n"
+        "MMMU, MMBench, TextVQA, DocVQA, ChartQA, POPE, ScienceQA, COCO captions, VQAv2, GQA, MME; of texts "
+        "GSM8K,\n"
+        "LongBench, InfiniteBench. Answers are greedy and short unless told otherwise. With --out a run that "
+        "was stopped or killed goes on where it was.",
     .examples = "  saccade eval samples/drawn/set.json --prompt open --out runs/dense\n"
                 "  saccade eval -m MODEL videomme.json --videos data --subtitles subtitle \\\n"
                 "    --num-frames 32 --out runs/m32\n"

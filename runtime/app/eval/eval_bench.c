@@ -54,14 +54,15 @@ static const json_t *first_row(const eval_bench *b, const json_t *root) {
     return root; /* JSONL of one line */
 }
 
-/* How many of the fields the row has, less how many it lacks; *whole: all. */
+/* How many of the fields the row has, less how many it lacks; *whole: all. "!" behind them: and no others. */
 static int fit(const char *fields, size_t n_bytes, const json_t *row, bool *whole, char lacks[64]) {
     int have = 0, missing = 0;
     for (const char *p = fields, *end = fields + n_bytes; p < end;) {
         size_t n = strcspn(p, ",|");
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)n, p);
-        if (json_object_get(row, name))
+        bool alone = *name == '!' && json_object_size(row) == (size_t)have;
+        if (alone || json_object_get(row, name))
             have++;
         else if (!missing++)
             snprintf(lacks, 64, "%s", name);
@@ -226,7 +227,10 @@ static sac_status read_named(eval_set *set, const char *folder, const char *file
 
 /* What readers look for themselves (EgoSchema's answers), or need not see (ScienceQA's splits). */
 static bool is_beside(const char *name) {
-    return !strcmp(name, "subset_answers.json") || !strcmp(name, "pid_splits.json");
+    static const char annotations[] = "_annotations.json"; /* VQAv2's answers */
+    size_t n = strlen(name), k = sizeof annotations - 1;
+    return !strcmp(name, "subset_answers.json") || !strcmp(name, "pid_splits.json") ||
+           (n > k && !strcmp(name + n - k, annotations));
 }
 
 static int is_table(const struct dirent *d) {

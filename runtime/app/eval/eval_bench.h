@@ -21,14 +21,21 @@
     X(chartqa)                                                                                               \
     X(pope)                                                                                                  \
     X(scienceqa)                                                                                             \
-    X(coco)
+    X(coco)                                                                                                  \
+    X(vqav2)                                                                                                 \
+    X(gqa)                                                                                                   \
+    X(mme)                                                                                                   \
+    X(gsm8k)                                                                                                 \
+    X(gsm8k_cot)                                                                                             \
+    X(longbench)                                                                                             \
+    X(infinitebench)
 
 typedef struct eval_reader eval_reader;
 
 typedef struct eval_bench {
     const char *name, *title;
-    /* Fields that every row has and by which the format is known, with commas; '|' between several formats of the
-     * same benchmark. */
+    /* Fields that every row has and by which the format is known, with commas; '!' behind them: and no others; '|' between
+     * several formats of the same benchmark. */
     const char *fields;
     /* Where the rows are besides in a list: "data" = in that member ('|' between several), "*" = members of the object
      * itself, by id, "**" = lists within these. NULL = in a list only. */
@@ -42,6 +49,7 @@ typedef struct eval_bench {
     const char *mean_over;
     const char *figure; /* what the benchmark calls its main figure */
     const char *note;   /* what differs from the official scoring, said with the scores; NULL = nothing */
+    const char *main;   /* which of the scorer's figures is the main one; NULL = the mean score */
 } eval_bench;
 
 /* Video-MME's fields, for the same recognition; it has no reader here. */

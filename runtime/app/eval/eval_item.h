@@ -1,5 +1,5 @@
 /* eval_item.h - a question of any benchmark, as its reader (sets/) makes it from a row of the official file: what
- * is shown, what is asked, and what the scorer (scores/) needs to know. */
+ * is shown, what is asked, and what the scorer (scores/) needs to know. An item without media is asked of any language model. */
 #ifndef APP_EVAL_ITEM_H
 #define APP_EVAL_ITEM_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EVAL_MEDIA_MAX = 8, EVAL_LETTERS_MAX = 26, EVAL_DIMENSIONS_MAX = 6 };
+enum { EVAL_MEDIA_MAX = 8, EVAL_LETTERS_MAX = 26, EVAL_DIMENSIONS_MAX = 6, EVAL_STOPS_MAX = 3 };
 
 typedef struct eval_medium {
     bool is_video;
@@ -37,7 +37,12 @@ typedef struct eval_item {
     const char *answer;    /* a letter, or the right text; NULL = the file does not tell (a test split) */
     const json_t *answers; /* all texts that count; NULL = `answer` alone */
     const char *kind;      /* of a benchmark whose questions are scored in several ways; NULL = one way */
-    int64_t group;         /* MMBench: the index */
+    int64_t group;         /* MMBench: the index; MME: its picture */
+    int max_tokens;        /* of this answer; 0 = the benchmark's */
+    bool raw;              /* the prompt is asked as it stands, without chat format */
+    bool may_cut; /* what does not fit is cut out of the prompt's middle (LongBench, InfiniteBench) */
+    const char *stops[EVAL_STOPS_MAX]; /* texts that end the answer; NULL = no more */
+    const json_t *classes;             /* LongBench: names among which the right one is */
 } eval_item;
 
 #endif

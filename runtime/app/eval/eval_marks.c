@@ -6,6 +6,7 @@
 #include "status.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,8 +138,32 @@ static double mean(const eval_count *c) {
     return c->questions ? c->score / (double)c->questions : 0;
 }
 
+static const eval_figure *main_figure(const eval_marks *m) {
+    const eval_count *all = &m->counts[0];
+    for (size_t i = 0; m->set->bench->main && i < all->n_figures; i++)
+        if (!strcmp(all->figures[i].name, m->set->bench->main)) return &all->figures[i];
+    return NULL;
+}
+
+static double unit_of(const eval_marks *m) {
+    return strcmp(m->set->bench->scorer->name, "cider") ? 100 : 1;
+}
+
+double eval_marks_figure(const eval_marks *m, const char *name) {
+    const eval_figure *main = main_figure(m);
+    if (!strcmp(name, "score") && main) return (main->points ? 1 : 100) * main->value;
+    if (!strcmp(name, "score")) return unit_of(m) * eval_marks_main(m);
+    for (size_t i = 0; i < m->counts[0].n_figures; i++)
+        if (!strcmp(m->counts[0].figures[i].name, name))
+            return (m->counts[0].figures[i].points ? 1 : unit_of(m)) * m->counts[0].figures[i].value;
+    for (size_t i = 1; i < m->n_counts; i++)
+        if (!strcmp(m->counts[i].value, name)) return unit_of(m) * mean(&m->counts[i]);
+    return (double)NAN;
+}
+
 double eval_marks_main(const eval_marks *m) {
     const char *over = m->set->bench->mean_over;
+    if (main_figure(m)) return main_figure(m)->value;
     double sum = 0, n = 0;
     for (size_t i = 0; over && i < m->n_counts; i++)
         if (!strcmp(m->counts[i].dimension, over)) sum += mean(&m->counts[i]), n++;
@@ -216,20 +241,25 @@ json_t *eval_marks_result(const eval_marks *m) {
 
 static void print_count(const eval_marks *m, const char *name, const eval_count *c) {
     char line[320];
-    bool percent = strcmp(m->set->bench->scorer->name, "cider") != 0;
+    double unit = unit_of(m);
     int n = snprintf(line, sizeof line, "  %-32.60s %9" PRId64 " %9" PRId64 "   %7.2f%s", name, c->questions,
-                     c->answered, (percent ? 100 : 1) * mean(c), percent ? " %" : "");
-    for (size_t i = 0; i < c->n_figures && n > 0 && (size_t)n < sizeof line; i++)
+                     c->answered, unit * mean(c), unit > 1 ? " %" : "");
+    for (size_t i = 0; i < c->n_figures && n > 0 && (size_t)n < sizeof line; i++) {
+        double of = c->figures[i].points ? 1 : unit;
         n += snprintf(line + n, sizeof line - (size_t)n, "   %s %.2f%s", c->figures[i].name,
-                      (percent ? 100 : 1) * c->figures[i].value, percent ? " %" : "");
+                      of * c->figures[i].value, of > 1 ? " %" : "");
+    }
     if (n > 0) output_piece(line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
     printf("\n");
 }
 
 void eval_marks_print(const eval_marks *m) {
     const eval_bench *b = m->set->bench;
-    bool percent = strcmp(b->scorer->name, "cider") != 0;
-    printf("%-34s %9s %9s   %s\n", "", "questions", "answered", b->mean_over ? "accuracy" : b->figure);
+    bool points = main_figure(m) ? main_figure(m)->points : unit_of(m) <= 1;
+    printf("%-34s %9s %9s   %s\n", "", "questions", "answered",
+           b->mean_over ? "accuracy"
+           : b->main    ? "score"
+                        : b->figure);
     print_count(m, "all", &m->counts[0]);
     for (size_t i = 1; i < m->n_counts; i++) {
         bool first = true;
@@ -241,7 +271,7 @@ void eval_marks_print(const eval_marks *m) {
             if (!strcmp(m->counts[k].dimension, m->counts[i].dimension))
                 print_count(m, m->counts[k].value, &m->counts[k]);
     }
-    printf("%s: %.2f%s\n", b->figure, (percent ? 100 : 1) * eval_marks_main(m), percent ? " %" : "");
+    printf("%s: %.2f%s\n", b->figure, (points ? 1 : 100) * eval_marks_main(m), points ? "" : " %");
     if (m->n_unscored)
         printf("%" PRId64 " not scored: the file has no answer to them, or another model would judge them\n",
                m->n_unscored);

@@ -31,8 +31,12 @@ sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *re
                            sac_error *err);
 void eval_marks_free(eval_marks *m);
 
-/* What the benchmark itself gives as the result, 0 to 1 (CIDEr 0 to 10). */
+/* What the benchmark itself gives as the result, 0 to 1 (CIDEr 0 to 10, MME points). */
 double eval_marks_main(const eval_marks *m);
+
+/* By name, in percent (CIDEr and points as they are): "score" (the main one), one of the scorer's figures, or a value of a
+ * dimension; NAN where there is none. */
+double eval_marks_figure(const eval_marks *m, const char *name);
 
 /* {"set", "questions", "answered", "errors", "score", "figure", "figures": {...}, "by": {dimension: {value: {...}}}}. NULL
  * = out of memory. */

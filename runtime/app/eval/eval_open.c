@@ -47,9 +47,18 @@ static void choose_sampling(run *r, bool open, const eval_set *set) {
         r->sampling.max_tokens = open ? 64 : set->bench ? set->bench->max_tokens : 16;
 }
 
+/* A set without media is one for language models. */
+static bool shows_media(const eval_set *set) {
+    if (!set->bench) return true;
+    for (size_t i = 0; i < set->n_videos; i++)
+        for (size_t k = 0; k < set->videos[i].n_questions; k++)
+            if (set->videos[i].questions[k].item->n_media) return true;
+    return false;
+}
+
 sac_status eval_open_model(run *r, const settings *s, const eval_task *t, sac_error *err) {
     SAC_TRY(run_open(r, s, (size_t)s->vision_cache_mib << 20, err));
-    if (!r->info.has_vision)
+    if (!r->info.has_vision && shows_media(t->set))
         return sac_fail(err, SAC_UNSUPPORTED,
                         "%s: reads text only; the questions are about pictures or videos", r->model_path);
     choose_sampling(r, eval_prompt_is_open(t->prompt), t->set);

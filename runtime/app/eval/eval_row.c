@@ -136,6 +136,29 @@ sac_status eval_row_options(eval_reader *r, const json_t *row, const char *field
 
 /* ---------------------------------------------------------------- texts */
 
+static bool put_named(FILE *f, const char **at, const char *const *pairs) {
+    for (; pairs[0]; pairs += 2) {
+        size_t n = strlen(pairs[0]);
+        if (strncmp(*at + 1, pairs[0], n) || (*at)[n + 1] != '}') continue;
+        fputs(pairs[1], f);
+        *at += n + 2;
+        return true;
+    }
+    return false;
+}
+
+const char *eval_row_fill(eval_reader *r, const char *template, const char *const *pairs) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    while (*template)
+        if (*template != '{' || !put_named(f, &template, pairs)) fputc(*template ++, f);
+    const char *kept = fclose(f) ? NULL : keep(r, json_stringn(text, n));
+    free(text);
+    return kept;
+}
+
 const char *eval_row_letters(eval_reader *r, const eval_item *item, const char *before, const char *after) {
     char *text = NULL;
     size_t n = 0;

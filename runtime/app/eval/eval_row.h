@@ -37,6 +37,9 @@ sac_status eval_row_options(eval_reader *r, const json_t *row, const char *field
 
 /* A text that the set keeps; NULL = out of memory. */
 __attribute__((format(printf, 2, 3))) const char *eval_row_format(eval_reader *r, const char *format, ...);
+/* A text that the set keeps: the template with "{name}" for each of the names (NULL-terminated pairs of name and text) replaced, once.
+ * NULL = out of memory. */
+const char *eval_row_fill(eval_reader *r, const char *template, const char *const *pairs);
 /* The item's options, a line each: "A. cat\nB. dog" with before "" and after ". ". NULL = out of memory. */
 const char *eval_row_letters(eval_reader *r, const eval_item *item, const char *before, const char *after);
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_run.h"
+#include "eval_cut.h"
 #include "eval_media.h"
 #include "eval_subtitles.h"
 #include "method_record.h"
@@ -152,18 +153,51 @@ static bool ends_the_run(sac_status st) {
     return st == SAC_CANCELLED || st == SAC_NO_MEMORY || st == SAC_DEVICE;
 }
 
-static sac_status ask(runner *u, const source *v, const eval_question *q, json_t **record, sac_error *err) {
+/* What a question of a benchmark says of its own answer, unless the command says otherwise. */
+static void choose_answer(sac_sampling *to, const settings *s, const eval_item *item) {
+    size_t n = 0;
+    if (item->max_tokens && !settings_given(s, offsetof(settings, max_tokens)))
+        to->max_tokens = item->max_tokens;
+    while (n < EVAL_STOPS_MAX && item->stops[n]) n++;
+    if (n && !to->n_stop) {
+        to->stop = item->stops;
+        to->n_stop = n;
+    }
+}
+
+static sac_status answer_text(runner *u, const source *v, const eval_question *q, const char *text, answer *a,
+                              sac_result *result, sac_error *err) {
     conversation c = {0};
+    sac_status st = SAC_OK;
+    if (q->item && q->item->raw && !u->r->s->system)
+        return run_answer_text(u->r, text, strlen(text), a, result, err);
+    st = ask_conversation(u, &c, v, q->item, text, err);
+    if (st == SAC_OK) st = run_answer(u->r, &c, a, result, err);
+    conversation_free(&c);
+    return st;
+}
+
+static sac_status ask(runner *u, const source *v, const eval_question *q, json_t **record, sac_error *err) {
     answer a = {.quiet = true};
     sac_result result;
+    int64_t left_out = 0;
+    const sac_sampling sampling = u->r->sampling;
     char *text = eval_prompt_text(u->t->prompt, q, v->subtitles, u->t->own_prompt);
     if (!u->t->reuse) sac_session_reset(u->r->session);
+    if (q->item) choose_answer(&u->r->sampling, u->r->s, q->item);
+    sac_status st = text ? SAC_OK : sac_fail_no_memory(err);
+    if (st == SAC_OK && q->item && q->item->may_cut && !q->item->n_media) {
+        char *whole = text;
+        st = eval_cut_middle(u->r, whole, q->item->raw && !u->r->s->system, &text, &left_out, err);
+        free(whole);
+    }
     sac_session_reset_stats(u->r->session);
-    sac_status st = text ? ask_conversation(u, &c, v, q->item, text, err) : sac_fail_no_memory(err);
-    if (st == SAC_OK) st = run_answer(u->r, &c, &a, &result, err);
+    if (st == SAC_OK) st = answer_text(u, v, q, text, &a, &result, err);
     if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = sac_fail_no_memory(err);
+    if (st == SAC_OK && left_out && json_object_set_new(*record, "left_out_tokens", json_integer(left_out)))
+        st = sac_fail_no_memory(err);
+    u->r->sampling = sampling;
     answer_free(&a);
-    conversation_free(&c);
     free(text);
     return st;
 }

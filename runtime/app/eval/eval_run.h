@@ -2,7 +2,8 @@
  *
  * A question's record is a JSON object, {"question_id", "response", "finish", "frames", "rule", "subtitles",
  * "prompt_tokens", "visual_tokens", "reused_tokens", "answer_tokens", "methods": {...} (method_record.h),
- * "seconds": {"media", "vision", "prefill", "decode", "total", "select", "attend"}}, or {"question_id",
+ * "seconds": {"media", "vision", "prefill", "decode", "total", "select", "attend"}}, with "left_out_tokens" besides where a text
+ * was cut in its middle (eval_cut.h), or {"question_id",
  * "error": {"status", "text"}} when it could not be asked: a missing or broken video, subtitles that cannot
  * be read, a prompt that does not fit. Only Ctrl-C, lack of memory and a failing device end the run. */
 #ifndef APP_EVAL_RUN_H

@@ -2,11 +2,16 @@
 #define _GNU_SOURCE
 #include "commands.h"
 #include "comparison.h"
+#include "eval_bench.h"
+#include "eval_split.h"
+#include "exit_code.h"
 #include "needle_table.h"
 #include "output.h"
 #include "report.h"
 #include "reproduce_file.h"
 #include "reproduce_find.h"
+#include "reproduce_list.h"
+#include "reproduce_speed.h"
 #include "run_files.h"
 #include "status.h"
 
@@ -23,7 +28,8 @@ typedef struct reproduction {
     comparison c; /* of a set about videos, or */
     needle_table needles;
     bool is_needles;
-    double *ours; /* [rows][figures]; NAN: none */
+    speed_line *speed; /* [rows], of a table of speeds */
+    double *ours;      /* [rows][figures]; NAN: none */
     size_t n_questions;
 } reproduction;
 
@@ -44,6 +50,7 @@ static sac_status find_table(reproduction *p, const char *word, sac_error *err) 
 
 static sac_status use_data(reproduction *p, sac_error *err) {
     const settings *s = &p->s;
+    if (p->table.is_speed) return SAC_OK;
     if (!s->data)
         return sac_fail(err, SAC_BAD_ARGUMENT, "--data DIR is missing: where %s lies", p->table.set);
     SAC_TRY(settings_check_folder("--data", s->data, err));
@@ -59,13 +66,40 @@ static sac_status use_data(reproduction *p, sac_error *err) {
 
 /* ---------------------------------------------------------------- asking */
 
-static sac_status ask_videos(reproduction *p, sac_error *err) {
+/* Whether a question has one of the table's values (`only`). */
+static bool is_wanted(const json_t *only, const eval_item *item) {
+    size_t i;
+    const json_t *v;
+    json_array_foreach(only, i,
+                       v) for (size_t d = 0; item && d < item->n_dimensions;
+                               d++) if (!strcmp(item->dimensions[d].value, json_string_value(v))) return true;
+    return false;
+}
+
+static sac_status keep_wanted(reproduction *p, sac_error *err) {
+    eval_set *set = &p->c.set;
+    size_t n = 0;
+    if (!p->table.only) return SAC_OK;
+    bool *keep = calloc(set->n_questions, sizeof *keep);
+    if (!keep) return sac_fail_no_memory(err);
+    for (size_t i = 0; i < set->n_videos; i++)
+        for (size_t k = 0; k < set->videos[i].n_questions; k++)
+            n += keep[set->videos[i].first + k] = is_wanted(p->table.only, set->videos[i].questions[k].item);
+    sac_status st =
+        n ? eval_set_keep(set, keep, err)
+          : sac_fail(err, SAC_BAD_FILE, "%s: has nothing of what the table asks (`only`)", p->set);
+    free(keep);
+    return st;
+}
+
+static sac_status ask_set(reproduction *p, sac_error *err) {
     comparison *c = &p->c;
     c->s = &p->s;
     c->set_path = p->set;
     c->r = &p->r;
     progress_init(&c->line, p->s.quiet);
-    SAC_TRY(eval_set_read(&c->set, p->set, err));
+    SAC_TRY(eval_bench_read(&c->set, p->set, p->table.benchmark, err));
+    SAC_TRY(keep_wanted(p, err));
     eval_set_cut(&c->set, (size_t)p->s.limit);
     SAC_TRY(eval_task_open(&c->task, &p->s, &c->set, p->set, err));
     c->task.title = NULL;
@@ -79,10 +113,20 @@ static sac_status ask_videos(reproduction *p, sac_error *err) {
     return comparison_count(c, err);
 }
 
+static sac_status measure(reproduction *p, sac_error *err) {
+    const method_list *list = &p->c.list;
+    p->ours = calloc(list->n * p->table.n_figures, sizeof *p->ours);
+    p->speed = calloc(list->n, sizeof *p->speed);
+    if (!p->ours || !p->speed) return sac_fail_no_memory(err);
+    SAC_TRY(run_open(&p->r, &p->s, 0, err));
+    return reproduce_speed(&p->r, &p->s, &p->table, list, p->ours, p->speed, err);
+}
+
 static sac_status ask(reproduction *p, sac_error *err) {
     p->c.list = p->table.list; /* whichever asks owns it */
     p->table.list = (method_list){0};
-    if (!p->is_needles) return ask_videos(p, err);
+    if (p->table.is_speed) return measure(p, err);
+    if (!p->is_needles) return ask_set(p, err);
     SAC_TRY(run_open(&p->r, &p->s, (size_t)p->s.vision_cache_mib << 20, err));
     SAC_TRY(needle_table_ask(&p->needles, &p->s, &p->r, p->set, &p->c.list, err));
     p->n_questions = p->needles.set.n_rows;
@@ -96,10 +140,11 @@ static double score_of(const compare_row *row, const char *scope) {
     return found ? 100 * eval_official(&found->tally) : (double)NAN;
 }
 
-/* short, medium, long, overall: accuracy by the official rule; the rest as compare has it, but that a method which leaves
- * out pairs and no tokens saves FLOPs by these. */
-static double of_videos(const reproduction *p, size_t line, const char *figure) {
+/* short, medium, long, overall: Video-MME's accuracy by the official rule; of other benchmarks eval_marks_figure's names; the rest as
+ * compare has it, but that a method which leaves out pairs and no tokens saves FLOPs by these. */
+static double of_set(const reproduction *p, size_t line, const char *figure) {
     const compare_row *row = &p->c.rows[line];
+    double n = (double)(row->tally.asked - row->outcome.n_errors); /* questions */
     const struct {
         const char *name;
         double value;
@@ -108,10 +153,14 @@ static double of_videos(const reproduction *p, size_t line, const char *figure) 
                  {"kept", 100 * row->did.kept},
                  {"kv_factor", row->did.kv_factor},
                  {"rows_read", 100 * row->did.decode_read},
-                 {"seconds", compare_row_seconds(row)}};
+                 {"seconds", compare_row_seconds(row)},
+                 {"prefill_seconds", row->seconds.prefill / n},
+                 {"decode_seconds", row->seconds.decode / n},
+                 {"budget", row->did.decode_budget}};
     if (row->refused != SAC_OK) return (double)NAN;
     for (size_t i = 0; i < SAC_COUNT(known); i++)
         if (!strcmp(figure, known[i].name)) return known[i].value;
+    if (row->marks) return eval_marks_figure(row->marks, figure);
     return score_of(row, strcmp(figure, "overall") ? figure : "all");
 }
 
@@ -128,16 +177,18 @@ static double of_needles(const reproduction *p, size_t line, const char *figure)
 
 static sac_status find_figures(reproduction *p, sac_error *err) {
     size_t n = p->table.n_figures;
+    if (p->speed) return SAC_OK;
     p->ours = calloc(p->c.list.n * n, sizeof *p->ours);
     if (!p->ours) return sac_fail_no_memory(err);
     for (size_t i = 0; i < p->c.list.n; i++)
         for (size_t k = 0; k < n; k++)
             p->ours[i * n + k] =
-                p->is_needles ? of_needles(p, i, p->table.figures[k]) : of_videos(p, i, p->table.figures[k]);
+                p->is_needles ? of_needles(p, i, p->table.figures[k]) : of_set(p, i, p->table.figures[k]);
     return SAC_OK;
 }
 
 static const sac_error *refusal(const reproduction *p, size_t line) {
+    if (p->speed) return p->speed[line].refused != SAC_OK ? &p->speed[line].why : NULL;
     bool refused =
         p->is_needles ? p->needles.lines[line].refused != SAC_OK : p->c.rows[line].refused != SAC_OK;
     return !refused ? NULL : p->is_needles ? &p->needles.lines[line].why : &p->c.rows[line].why;
@@ -145,7 +196,7 @@ static const sac_error *refusal(const reproduction *p, size_t line) {
 
 static size_t count_errors(const reproduction *p) {
     size_t n = 0;
-    for (size_t i = 0; i < p->c.list.n; i++) {
+    for (size_t i = 0; i < p->c.list.n && !p->speed; i++) {
         json_t *const *records = p->is_needles ? p->needles.lines[i].records : p->c.rows[i].records;
         for (size_t k = 0; k < p->n_questions; k++) n += json_object_get(records[k], "error") != NULL;
     }
@@ -182,8 +233,9 @@ static void print_differences(FILE *f, const reproduction *p) {
     size_t i;
     const json_t *v;
     fprintf(f, "\nWhat differs from the paper:\n\n- model: %s here, %s there\n", p->r.model_path, t->model);
-    if (p->s.limit) fprintf(f, "- the first %s only\n", report_counted((int64_t)p->n_questions, "question"));
-    if (p->s.num_frames != t->frames)
+    if (p->s.limit && !p->speed)
+        fprintf(f, "- the first %s only\n", report_counted((int64_t)p->n_questions, "question"));
+    if (t->frames && p->s.num_frames != t->frames)
         fprintf(f, "- %" PRId64 " frames here, %" PRId64 " there\n", p->s.num_frames, t->frames);
     size_t n_errors = count_errors(p);
     if (n_errors) fprintf(f, "- %s could not be asked\n", report_counted((int64_t)n_errors, "question"));
@@ -203,8 +255,12 @@ static char *report(const reproduction *p) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
-    fprintf(f, "%s (%s), %s: %s\n%s: %s\n\n", p->table.paper, p->table.source, p->table.name, p->table.says,
-            p->set, report_counted((int64_t)p->n_questions, "question"));
+    fprintf(f, "%s (%s), %s: %s\n", p->table.paper, p->table.source, p->table.name, p->table.says);
+    if (p->speed)
+        fprintf(f, "%s, %s\n\n", p->r.device ? p->r.device : p->r.info.cpu,
+                report_counted(p->r.info.n_threads, "thread"));
+    else
+        fprintf(f, "%s: %s\n\n", p->set, report_counted((int64_t)p->n_questions, "question"));
     print_table(f, p);
     print_differences(f, p);
     bool bad = ferror(f);
@@ -241,13 +297,16 @@ static sac_status show(const reproduction *p, sac_error *err) {
     }
     free(text);
     if (st == SAC_OK && p->is_needles) needle_table_note_failed(&p->needles);
-    if (st == SAC_OK && !p->is_needles) comparison_note_failed(&p->c);
+    if (st == SAC_OK && !p->is_needles && !p->speed) comparison_note_failed(&p->c);
+    for (size_t i = 0; p->speed && i < p->c.list.n; i++)
+        if (p->speed[i].refused != SAC_OK) app_note_partial();
     return st;
 }
 
 /* ---------------------------------------------------------------- the command */
 
 static sac_status reproduce_command_run(const settings *s, char **words, int n_words, sac_error *err) {
+    if (s->list) return reproduce_list(s, words, n_words, err);
     if (n_words != 1)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         "one table is expected, as zipvl:table2; see 'saccade reproduce --help'");
@@ -265,6 +324,7 @@ static sac_status reproduce_command_run(const settings *s, char **words, int n_w
     free(p.set);
     free(p.videos);
     free(p.ours);
+    free(p.speed);
     return st;
 }
 
@@ -272,7 +332,7 @@ const command command_reproduce = {
     .name = "reproduce",
     .mask = COMMAND_REPRODUCE,
     .brief = "a paper's table: its settings asked, its figures beside ours",
-    .synopsis = "[options] PAPER:TABLE --data DIR",
+    .synopsis = "[options] PAPER:TABLE --data DIR\n       saccade reproduce --list",
     .summary = "Asks a benchmark with the settings of a paper's table and prints the paper's figures beside "
                "those found here, "
                "and what\n"
@@ -283,6 +343,7 @@ const command command_reproduce = {
     .examples = "  saccade reproduce zipvl:table2 -m MODEL --data videomme --out runs/zipvl2\n"
                 "  saccade reproduce tokenselect:table2 -m MODEL --data ruler --ctx 131072 \\\n"
                 "    --out runs/ts2\n"
+                "  saccade reproduce twilight:table3 -m MODEL --data DIR --ctx 32768 --out runs/tw3\n"
                 "  saccade reproduce mine.yaml:first --data DIR --limit 20\n",
     .run = reproduce_command_run,
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#define FILE_MAX_BYTES ((size_t)64 << 10)
+#define FILE_MAX_BYTES ((size_t)256 << 10)
 
 /* ---------------------------------------------------------------- YAML as JSON: scalars are texts */
 
@@ -70,6 +70,19 @@ static json_t *parse_yaml(const char *text, size_t n_bytes, const char *path, sa
 }
 
 /* ---------------------------------------------------------------- a table */
+
+bool reproduce_figure_of_speed(const char *name, speed_kind *kind, int64_t *length) {
+    static const char *const names[SPEED_KINDS] = {"prefill@", "step@", "tokens_s@", "memory@"};
+    for (int i = 0; i < SPEED_KINDS; i++) {
+        size_t n = strlen(names[i]);
+        char *end;
+        if (strncmp(name, names[i], n) != 0 || name[n] < '1' || name[n] > '9') continue;
+        *kind = (speed_kind)i;
+        *length = strtoll(name + n, &end, 10);
+        return !*end && *length <= 1 << 24;
+    }
+    return false;
+}
 
 typedef struct reader {
     reproduce_table *t;
@@ -155,9 +168,36 @@ static sac_status read_rows(reader *r, const json_t *table) {
     return SAC_OK;
 }
 
+static sac_status check_only(reader *r) {
+    size_t i;
+    const json_t *v;
+    if (!r->t->only) return SAC_OK;
+    json_array_foreach(r->t->only, i, v) if (!json_is_string(v)) return refuse(
+        r, "%s: %s: only: a list of texts is expected", r->path, r->t->name);
+    return json_array_size(r->t->only)
+               ? SAC_OK
+               : refuse(r, "%s: %s: only: a list of texts is expected", r->path, r->t->name);
+}
+
+/* A table without a set measures its figures. */
+static sac_status read_speed(reader *r, const json_t *table) {
+    reproduce_table *t = r->t;
+    speed_kind kind;
+    int64_t length;
+    t->is_speed = true;
+    if (t->only || t->benchmark || t->videos) return refuse(r, "%s: %s: set is missing", r->path, t->name);
+    SAC_TRY(read_figures(r, table));
+    for (size_t i = 0; i < t->n_figures; i++)
+        if (!reproduce_figure_of_speed(t->figures[i], &kind, &length))
+            return refuse(r, "%s: %s: set is missing, and '%.40s' is not measured without one", r->path,
+                          t->name, t->figures[i]);
+    return read_rows(r, table);
+}
+
 static sac_status read_table(reader *r, const json_t *table) {
-    static const char *const known[] = {"name",   "says",    "model",   "set",  "videos", "frames",
-                                        "prompt", "differs", "figures", "rows", "lacks",  NULL};
+    static const char *const known[] = {"name",   "says",      "model",   "set",     "videos",
+                                        "frames", "prompt",    "differs", "figures", "rows",
+                                        "lacks",  "benchmark", "only",    NULL};
     reproduce_table *t = r->t;
     SAC_TRY(check_keys(r, table, t->name, known));
     t->says = text_of(table, "says");
@@ -166,18 +206,21 @@ static sac_status read_table(reader *r, const json_t *table) {
     t->videos = text_of(table, "videos");
     t->prompt = text_of(table, "prompt");
     t->lacks = text_of(table, "lacks");
+    t->benchmark = text_of(table, "benchmark");
+    t->only = json_object_get(table, "only");
     t->differs = json_object_get(table, "differs");
     char *end = NULL;
     t->frames = text_of(table, "frames") ? strtol(text_of(table, "frames"), &end, 10) : 0;
     if (t->lacks) return SAC_OK;
-    if (!t->says || !t->model || !t->set)
-        return refuse(r, "%s: %s: says, model and set are needed", r->path, t->name);
+    if (!t->says || !t->model) return refuse(r, "%s: %s: says and model are needed", r->path, t->name);
+    if (!t->set) return read_speed(r, table);
     if (t->frames < 0 || t->frames > 100000 || (end && *end))
         return refuse(r, "%s: %s: frames: a number is expected", r->path, t->name);
     if (strstr(t->set, "..") || *t->set == '/')
         return refuse(r, "%s: %s: set: '%.60s' leaves --data", r->path, t->name, t->set);
     if (t->videos && (strstr(t->videos, "..") || *t->videos == '/'))
         return refuse(r, "%s: %s: videos: '%.60s' leaves --data", r->path, t->name, t->videos);
+    SAC_TRY(check_only(r));
     SAC_TRY(read_figures(r, table));
     return read_rows(r, table);
 }
@@ -216,18 +259,36 @@ sac_status reproduce_table_parse(reproduce_table *t, const char *text, size_t n_
     return st;
 }
 
-sac_status reproduce_table_read(reproduce_table *t, const char *path, const char *name, sac_error *err) {
-    *t = (reproduce_table){0};
+/* *text is the caller's, on failure too. */
+static sac_status read_bytes(const char *path, char **text, size_t *n, sac_error *err) {
     FILE *f;
+    *text = NULL;
     SAC_TRY(input_open(&f, path, true, err));
-    char *text = malloc(FILE_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
-    size_t n = text ? fread(text, 1, FILE_MAX_BYTES + 1, f) : 0;
-    sac_status st = !text       ? sac_fail_no_memory(err)
+    *text = malloc(FILE_MAX_BYTES + 1); /* one more than allowed tells a file that is too large */
+    *n = *text ? fread(*text, 1, FILE_MAX_BYTES + 1, f) : 0;
+    sac_status st = !*text      ? sac_fail_no_memory(err)
                     : ferror(f) ? sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
-                                : reproduce_table_parse(t, text, n, path, name, err);
-    free(text);
+                                : SAC_OK;
     fclose(f);
     return st;
+}
+
+sac_status reproduce_table_read(reproduce_table *t, const char *path, const char *name, sac_error *err) {
+    *t = (reproduce_table){0};
+    char *text;
+    size_t n;
+    sac_status st = read_bytes(path, &text, &n, err);
+    if (st == SAC_OK) st = reproduce_table_parse(t, text, n, path, name, err);
+    free(text);
+    return st;
+}
+
+json_t *reproduce_file_read(const char *path, sac_error *err) {
+    char *text;
+    size_t n;
+    json_t *out = read_bytes(path, &text, &n, err) == SAC_OK ? parse_yaml(text, n, path, err) : NULL;
+    free(text);
+    return out;
 }
 
 void reproduce_table_free(reproduce_table *t) {

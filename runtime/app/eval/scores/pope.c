@@ -42,10 +42,10 @@ static size_t figures(const eval_answers *a, const eval_mark *marks, eval_figure
         *(yes ? right ? &tp : &fp : right ? &tn : &fn) += 1;
     }
     double precision = ratio(tp, tp + fp), recall = ratio(tp, tp + fn);
-    out[0] = (eval_figure){"precision", precision};
-    out[1] = (eval_figure){"recall", recall};
-    out[2] = (eval_figure){"F1", ratio(2 * precision * recall, precision + recall)};
-    out[3] = (eval_figure){"yes ratio", ratio(tp + fp, tp + tn + fp + fn)};
+    out[0] = (eval_figure){.name = "precision", .value = precision};
+    out[1] = (eval_figure){.name = "recall", .value = recall};
+    out[2] = (eval_figure){.name = "F1", .value = ratio(2 * precision * recall, precision + recall)};
+    out[3] = (eval_figure){.name = "yes ratio", .value = ratio(tp + fp, tp + tn + fp + fn)};
     return 4;
 }
 

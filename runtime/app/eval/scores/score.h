@@ -11,6 +11,7 @@ typedef struct eval_mark {
     bool drawn;    /* it found none, and drew one of the options as the official script does */
     bool
         apart; /* in no count: a rotation of another question (MMBench), or a task that another model judges */
+    double second; /* by the benchmark's other rule, where it has two (GSM8K) */
 } eval_mark;
 
 /* Answers to n items; a response is NULL where the question could not be asked. */
@@ -23,6 +24,7 @@ typedef struct eval_answers {
 typedef struct eval_figure {
     const char *name;
     double value; /* 0 to 1; CIDEr 0 to 10 */
+    bool points;  /* not a share: the value as it is (MME's sums) */
 } eval_figure;
 
 enum { EVAL_FIGURES_MAX = 16 };
@@ -45,7 +47,8 @@ bool eval_score_all(const eval_scorer *s, const eval_answers *a, eval_mark *mark
 extern const eval_scorer eval_scorer_mvbench, eval_scorer_mlvu, eval_scorer_longvideobench,
     eval_scorer_egoschema, eval_scorer_first_letter, eval_scorer_tempcompass, eval_scorer_mmmu,
     eval_scorer_mmbench, eval_scorer_vqa, eval_scorer_anls, eval_scorer_relaxed, eval_scorer_pope,
-    eval_scorer_scienceqa, eval_scorer_cider;
+    eval_scorer_scienceqa, eval_scorer_cider, eval_scorer_vqav2, eval_scorer_exact, eval_scorer_mme,
+    eval_scorer_gsm8k, eval_scorer_longbench, eval_scorer_infinitebench;
 
 /* The option that stands for a draw: by the question's id, so that the same run ends in the same score. Official scripts
  * take Python's random.choice, seeded or not, which depends on all questions before. */

@@ -88,6 +88,21 @@ char *text_lower(text_pool *p, const char *s) {
     return t;
 }
 
+char *text_upper(text_pool *p, const char *s) {
+    char *t = text_take(p, 3 * strlen(s) + 3);
+    if (!t) return nothing();
+    char *to = t;
+    for (size_t n; *s; s += n) {
+        uint32_t c = text_next(s, &n);
+        if (c == 0xdf)
+            to = stpcpy(to, "SS");
+        else
+            to += sac_utf8_encode((uint32_t)utf8proc_toupper((utf8proc_int32_t)c), to);
+    }
+    *to = 0;
+    return t;
+}
+
 char *text_strip(text_pool *p, const char *s) {
     size_t n;
     while (*s && text_is_space(text_next(s, &n))) s += n;

@@ -18,7 +18,9 @@ char *text_take(text_pool *p, size_t n_bytes); /* n_bytes and a zero byte, zeroe
 
 char *text_copy(text_pool *p, const char *s, size_t n);
 char *text_lower(text_pool *p, const char *s); /* str.lower(), without the Greek final sigma */
-char *text_strip(text_pool *p, const char *s); /* str.strip() */
+char *text_upper(text_pool *p,
+                 const char *s); /* str.upper(), without characters that become several but for U+00DF */
+char *text_strip(text_pool *p, const char *s);                          /* str.strip() */
 char *text_strip_chars(text_pool *p, const char *s, const char *ascii); /* str.strip("...") */
 char *text_replace(text_pool *p, const char *s, const char *from, const char *to);
 char *text_words(text_pool *p, const char *s);          /* " ".join(s.split()) */

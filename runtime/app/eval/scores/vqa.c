@@ -155,15 +155,20 @@ static char *normalise(text_pool *p, const char *answer) {
     return read_words(p, drop_punctuation(p, s));
 }
 
+/* Over each answer left out: its matches among the others, of three. */
+static double mean_of(size_t n, size_t matches) {
+    double with = (double)(matches > 0 ? matches - 1 : 0) / 3, without = (double)matches / 3;
+    if (!n) return 0;
+    if (with > 1) with = 1;
+    if (without > 1) without = 1;
+    return ((double)matches * with + (double)(n - matches) * without) / (double)n;
+}
+
 static double accuracy(text_pool *p, const json_t *answers, const char *said) {
     size_t n = json_array_size(answers), matches = 0;
     for (size_t i = 0; i < n; i++)
         matches += !strcmp(normalise(p, json_string_value(json_array_get(answers, i))), said);
-    if (!n) return 0;
-    double with = (double)(matches > 0 ? matches - 1 : 0) / 3, without = (double)matches / 3;
-    if (with > 1) with = 1;
-    if (without > 1) without = 1;
-    return ((double)matches * with + (double)(n - matches) * without) / (double)n;
+    return mean_of(n, matches);
 }
 
 static bool one(const eval_item *item, const char *id, const char *response, eval_mark *out) {
@@ -179,3 +184,43 @@ static bool one(const eval_item *item, const char *id, const char *response, eva
 }
 
 const eval_scorer eval_scorer_vqa = {.name = "vqa", .one = one};
+
+/* ---------------------------------------------------------------- VQAv2 */
+
+static char *plain(text_pool *p, const char *s) {
+    return text_strip(p, text_replace(p, text_replace(p, s, "\n", " "), "\t", " "));
+}
+
+static char *answer_of(text_pool *p, const json_t *answers, size_t i) {
+    return plain(p, json_string_value(json_array_get(answers, i)));
+}
+
+static bool differ(text_pool *p, const json_t *answers) {
+    for (size_t i = 1; i < json_array_size(answers); i++)
+        if (strcmp(answer_of(p, answers, i), answer_of(p, answers, 0)) != 0) return true;
+    return false;
+}
+
+/* As lmms-eval scores VQAv2 (vqaEval.py's rule over EvalAI's processor): people's answers lose punctuation, articles and spelled digits
+ * where they differ, and stay as they are where all ten are one; the model's is processed either way. */
+static bool one_v2(const eval_item *item, const char *id, const char *response, eval_mark *out) {
+    text_pool p = {0};
+    size_t n = json_array_size(item->answers), matches = 0;
+    bool process = differ(&p, item->answers);
+    (void)id;
+    char *said = normalise(&p, response);
+    if (process) said = read_words(&p, drop_punctuation(&p, said));
+    for (size_t i = 0; i < n; i++) {
+        char *answer = answer_of(&p, item->answers, i);
+        if (process) answer = read_words(&p, drop_punctuation(&p, answer));
+        matches += !strcmp(answer, said);
+    }
+    snprintf(out->said, sizeof out->said, "%s", said);
+    out->answered = *said;
+    out->score = mean_of(n, matches);
+    bool ok = !p.failed;
+    text_pool_free(&p);
+    return ok;
+}
+
+const eval_scorer eval_scorer_vqav2 = {.name = "vqav2", .one = one_v2};
