@@ -172,7 +172,7 @@ const setting settings_table[] = {
      "official (the benchmark's own, the default), lmms-eval (Video-MME's there), bare (question and options), open (the "
      "question alone; the answer's text is looked up among the options, which is no benchmark's protocol), or a text with "
      "{question} and {options} in it"},
-    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL, 0, 0, "NAME",
+    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE, 0, 0, "NAME",
      "which benchmark the set is of; otherwise its fields tell"},
     {"answers", 0, "eval", true, SETTING_TEXT, offsetof(settings, answers), COMMAND_EVAL, 0, 0, "FILE",
      "score these answers, {question_id, response} a row, and ask nothing"},

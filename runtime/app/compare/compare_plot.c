@@ -14,7 +14,7 @@
 typedef enum figure { ACCURACY, KEPT, READ, KV_FACTOR, FIGURES } figure;
 
 static const char *const titles[FIGURES] = {
-    "strict accuracy, %, with 95 % intervals", "kept: share of tokens in prefill attention",
+    "%, with 95 % intervals", "kept: share of tokens in prefill attention",
     "rows read in a step, of those stored", "KV factor: how much smaller than f16"};
 
 /* Value, and the interval around it; NAN where there is none. */
@@ -26,11 +26,8 @@ static value get(const compare_row *row, figure what) {
     const double plain[FIGURES] = {0, row->did.kept, row->did.decode_read, row->did.kv_factor};
     if (row->refused != SAC_OK) return (value){(double)NAN, (double)NAN, (double)NAN};
     if (what != ACCURACY) return (value){plain[what], plain[what], plain[what]};
-    value a = {.v = 100 * eval_strict(&row->tally)};
-    eval_wilson(row->tally.correct, row->tally.asked, &a.low, &a.high);
-    a.low *= 100;
-    a.high *= 100;
-    return a;
+    const eval_estimate *f = &row->score.figure;
+    return (value){100 * f->value, 100 * f->low, 100 * f->high};
 }
 
 static void stretch(plot_axis *a, value v) {
@@ -44,7 +41,7 @@ static void finish_axis(plot_axis *a, figure what) {
     double air = fmax(0.05 * (a->high - a->low), what == ACCURACY ? 0.5 : 0.01);
     a->low = fmax(a->low - air, 0);
     a->high += air;
-    if (what == ACCURACY) a->high = fmin(a->high, 100);
+    if (what == ACCURACY && a->high - air <= 100) a->high = fmin(a->high, 100); /* CIDEr goes beyond */
     if (what == KEPT || what == READ) a->low = 0, a->high = 1;
 }
 
@@ -162,7 +159,10 @@ static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sw
         plot_panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
         p.y.at = y + height;
         p.y.length = -height;
-        plot_frame(&p, titles[what]);
+        char title[160];
+        snprintf(title, sizeof title, "%s%s%s", what == ACCURACY ? compare_score_name(&c->set) : "",
+                 what == ACCURACY ? ", " : "", titles[what]);
+        plot_frame(&p, title);
         label_points(&p, k);
         if (isfinite(get(&c->rows[0], (figure)what).v)) draw_dense(&p, get(&c->rows[0], (figure)what).v);
         draw_curve(&p, k, (figure)what);
@@ -264,8 +264,10 @@ static void draw_overview_panel(const svg *s, const comparison *c, int which, la
     }
     if (p.y.low > p.y.high) p.y.low = 0, p.y.high = 100; /* no step was made: nothing was read */
     finish_axis(&p.y, ACCURACY);
-    plot_frame(&p, which ? "strict accuracy, %, against rows read in a step, %"
-                         : "strict accuracy, %, against attention FLOPs saved in prefill, %");
+    char title[160];
+    snprintf(title, sizeof title, "%.60s, %%, against %s, %%", compare_score_name(&c->set),
+             which ? "rows read in a step" : "attention FLOPs saved in prefill");
+    plot_frame(&p, title);
     plot_x_ticks(&p);
     draw_dense(&p, get(&c->rows[0], ACCURACY).v);
     l->n = l->n_dots = 0;
@@ -295,7 +297,7 @@ static void draw_legend(const svg *s, const comparison *c) {
         if (row->refused != SAC_OK)
             snprintf(text, sizeof text, "%.120s: refused", row->line->name);
         else
-            snprintf(text, sizeof text, "%.120s: %.2f %%", row->line->name, 100 * eval_strict(&row->tally));
+            snprintf(text, sizeof text, "%.120s: %.2f %%", row->line->name, 100 * row->score.figure.value);
         svg_text(s, LEFT, y, 12, SVG_END, number);
         svg_text(s, LEFT + 10, y, 12, SVG_START, text);
     }

@@ -98,7 +98,7 @@ static sac_status ask(reproduction *p, sac_error *err) {
 /* ---------------------------------------------------------------- figures */
 
 static double score_of(const compare_row *row, const char *scope) {
-    const eval_score_row *found = eval_scores_find(&row->outcome.scores, scope, "overall", "");
+    const eval_score_row *found = eval_scores_find(&row->score.outcome.scores, scope, "overall", "");
     return found ? 100 * eval_official(&found->tally) : (double)NAN;
 }
 

@@ -19,10 +19,10 @@ static bool is_shown(const tune_result *r) {
 }
 
 static void interval_of(const tune_result *r, double *v, double *low, double *high) {
-    eval_wilson(r->row->tally.correct, r->row->tally.asked, low, high);
-    *v = 100 * eval_strict(&r->row->tally);
-    *low *= 100;
-    *high *= 100;
+    const eval_estimate *figure = &r->row->score.figure;
+    *v = 100 * figure->value;
+    *low = 100 * figure->low;
+    *high = 100 * figure->high;
 }
 
 static int by_x(const void *a, const void *b) {
@@ -60,7 +60,7 @@ static void draw_legend(const svg *s, const tune_result *r, size_t n) {
         char number[16], line[200];
         snprintf(number, sizeof number, "%zu", i);
         snprintf(line, sizeof line, "%.120s: cost %.1f %%, %.2f %% right%s%s", r[i].row->line->name,
-                 100 * r[i].point.cost, 100 * eval_strict(&r[i].row->tally), r[i].front ? ", front" : "",
+                 100 * r[i].point.cost, 100 * r[i].row->score.figure.value, r[i].front ? ", front" : "",
                  r[i].chosen ? ", chosen" : "");
         svg_text(s, LEFT, y, 12, SVG_END, number);
         svg_text(s, LEFT + 10, y, 12, SVG_START, line);
@@ -76,9 +76,12 @@ static void draw(const svg *s, const tune_search *t, const tune_result *r, doubl
         if (!is_shown(&r[i])) continue;
         interval_of(&r[i], &v, &low, &high);
         stretch(&p.x, 0, 105 * r[i].point.cost);
-        stretch(&p.y, fmax(0, low - 0.5), fmin(100, high + 0.5));
+        stretch(&p.y, fmax(0, low - 0.5), high > 100 ? high + 0.5 : fmin(100, high + 0.5));
     }
-    plot_frame(&p, "strict accuracy, %, with 95 % intervals, against cost, % of dense's");
+    char title[160];
+    snprintf(title, sizeof title, "%.60s, %%, with 95 %% intervals, against cost, %% of dense's",
+             compare_score_name(&t->test.set));
+    plot_frame(&p, title);
     plot_x_ticks(&p);
     draw_points(&p, r, t->test.n_rows, xy);
     draw_legend(s, r, t->test.n_rows);

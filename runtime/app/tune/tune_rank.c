@@ -15,7 +15,7 @@ bool tune_beats(const tune_point *a, const tune_point *b) {
 }
 
 static bool equal(const tune_point *a, const tune_point *b) {
-    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && a->lost == b->lost;
+    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && !(a->lost < b->lost) && !(a->lost > b->lost);
 }
 
 void tune_front(const tune_point *points, size_t n, bool *front) {
@@ -30,7 +30,7 @@ size_t tune_choose(const tune_point *points, size_t n, double tolerated) {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
         const tune_point *p = &points[i], *b = best < n ? &points[best] : NULL;
-        if (isnan(p->cost) || (double)p->lost > tolerated) continue;
+        if (isnan(p->cost) || p->lost > tolerated) continue;
         if (!b || p->cost < b->cost || (!(p->cost > b->cost) && p->lost < b->lost)) best = i;
     }
     return best;
@@ -43,7 +43,7 @@ typedef struct entry {
     size_t at, layer; /* layer 0: the front; 1: the front without these; ... */
     double excess;    /* answers lost beyond what is tolerated */
     double cost;
-    int64_t lost;
+    double lost;
 } entry;
 
 static int sign(double a, double b) {
@@ -55,7 +55,7 @@ static int by_excess(const void *a, const void *b) {
     int order = sign(x->excess, y->excess);
     if (!order) order = (x->layer > y->layer) - (x->layer < y->layer);
     if (!order) order = sign(x->cost, y->cost);
-    if (!order) order = sign((double)x->lost, (double)y->lost);
+    if (!order) order = sign(x->lost, y->lost);
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
@@ -102,7 +102,7 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
     if (!e) return false;
     for (size_t i = 0; i < n; i++)
         e[i] = (entry){.at = i,
-                       .excess = fmax(0, (double)points[i].lost - tolerated),
+                       .excess = fmax(0, points[i].lost - tolerated),
                        .cost = cost_of(&points[i]),
                        .lost = points[i].lost};
     find_layers(points, e, n);

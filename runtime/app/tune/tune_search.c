@@ -4,6 +4,7 @@
 #include "eval_split.h"
 #include "hash.h"
 #include "method_list_read.h"
+#include "needle_set.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
@@ -20,33 +21,29 @@ enum {
 
 /* ---------------------------------------------------------------- the two parts */
 
-static sac_status keep_part(eval_set *set, const bool *is_test, bool test, sac_error *err) {
-    size_t n = set->n_questions;
-    bool *keep = malloc(n * sizeof *keep);
-    if (!keep) return sac_fail_no_memory(err);
-    for (size_t i = 0; i < n; i++) keep[i] = is_test[i] == test;
-    sac_status st = eval_set_keep(set, keep, err);
-    free(keep);
+static sac_status cut_in_two(tune_search *t, sac_error *err) {
+    eval_set *set = &t->tuning.set;
+    bool *is_test = calloc(set->n_questions, sizeof *is_test);
+    if (!is_test) return sac_fail_no_memory(err);
+    sac_status st = eval_split(set, t->s->seed, t->s->test_share, is_test, err);
+    if (st == SAC_OK) st = eval_set_part(set, is_test, &t->test.set, err);
+    free(is_test);
     return st;
 }
 
 static sac_status read_parts(tune_search *t, sac_error *err) {
     comparison *parts[] = {&t->tuning, &t->test};
-    bool *is_test = NULL;
-    sac_status st = SAC_OK;
-    for (int i = 0; i < 2 && st == SAC_OK; i++) {
-        comparison *c = parts[i];
-        st = eval_set_read(&c->set, c->set_path, err);
-        if (st == SAC_OK) eval_set_cut(&c->set, (size_t)t->s->limit);
-        if (st == SAC_OK && !is_test && !(is_test = calloc(c->set.n_questions, sizeof *is_test)))
-            st = sac_fail_no_memory(err);
-        if (st == SAC_OK && i == 0) st = eval_split(&c->set, t->s->seed, t->s->test_share, is_test, err);
-        if (st == SAC_OK) st = keep_part(&c->set, is_test, i == 1, err);
-        if (st == SAC_OK) st = eval_task_open(&c->task, t->s, &c->set, c->set_path, err);
-        c->task.title = NULL;
+    const char *path = t->tuning.set_path;
+    if (needle_set_is(path))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: a set of needles is for eval and compare, not for tune", path);
+    SAC_TRY(eval_bench_read(&t->tuning.set, path, t->s->benchmark, err));
+    eval_set_cut(&t->tuning.set, (size_t)t->s->limit);
+    SAC_TRY(cut_in_two(t, err));
+    for (int i = 0; i < 2; i++) {
+        SAC_TRY(eval_task_open(&parts[i]->task, t->s, &parts[i]->set, path, err));
+        parts[i]->task.title = NULL;
     }
-    free(is_test);
-    return st;
+    return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- the header */
@@ -146,9 +143,14 @@ static sac_status measure(const comparison *c, const bool *questions, double *pr
     return st;
 }
 
-static void choose_first(const size_t *order, size_t n, size_t n_all, bool *questions) {
+/* The first n; rotations of one question all or none. */
+static void choose_first(const eval_set *set, const size_t *order, size_t n, bool *questions) {
+    size_t n_all = set->n_questions;
     memset(questions, 0, n_all * sizeof *questions);
-    for (size_t i = 0; i < n && i < n_all; i++) questions[order[i]] = true;
+    for (size_t i = 0; i < n_all; i++) {
+        if (i >= n && !(i > 0 && eval_set_is_rotation(set, order[i], order[i - 1]))) break;
+        questions[order[i]] = true;
+    }
 }
 
 /* Dense is asked the first questions before any setting is made up, for budgets are shares of a prompt. */
@@ -159,7 +161,7 @@ static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions
     dense.rows = NULL;
     dense.n_rows = 0;
     double prompt = 0;
-    choose_first(order, FIRST_QUESTIONS, t->tuning.set.n_questions, questions);
+    choose_first(&t->tuning.set, order, FIRST_QUESTIONS, questions);
     comparison_choice choice = {.questions = questions};
     sac_status st = comparison_open_rows(&dense, err);
     if (st == SAC_OK) st = comparison_open_journals(&dense, t->s->out, "tuning", err);
@@ -225,20 +227,31 @@ typedef struct ranking {
     tune_point *points;
     size_t *row; /* of each point */
     bool *keep;
-    size_t n;
+    size_t n, n_counted; /* n_counted: questions that are in the set's figure */
 } ranking;
 
-static bool rank_rows(const tune_search *t, const bool *questions, ranking *k) {
+/* What has been asked by now. */
+static sac_status score_rows(tune_search *t, sac_error *err) {
+    comparison *c = &t->tuning;
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (i == 0 || t->alive[i])
+            SAC_TRY(compare_score_make(&c->rows[i].score, &c->task, c->rows[i].records, err));
+    return SAC_OK;
+}
+
+static sac_status rank_rows(tune_search *t, const bool *questions, ranking *k, sac_error *err) {
     const comparison *c = &t->tuning;
     *k = (ranking){calloc(c->n_rows, sizeof *k->points), calloc(c->n_rows, sizeof *k->row),
-                   calloc(c->n_rows, sizeof *k->keep), 0};
-    if (!k->points || !k->row || !k->keep) return false;
+                   calloc(c->n_rows, sizeof *k->keep), 0, 0};
+    if (!k->points || !k->row || !k->keep) return sac_fail_no_memory(err);
+    SAC_TRY(score_rows(t, err));
+    for (size_t i = 0; i < c->set.n_questions; i++) k->n_counted += questions[i] && !isnan(c->rows[0].score.of[i]);
     for (size_t i = 1; i < c->n_rows; i++) {
         if (!t->alive[i]) continue;
         k->points[k->n] = tune_cost(c, i, questions, t->aim);
         k->row[k->n++] = i;
     }
-    return true;
+    return SAC_OK;
 }
 
 static void free_ranking(ranking *k) {
@@ -252,31 +265,32 @@ static double tolerated(const tune_search *t, size_t n_questions, bool last) {
     return t->s->lose / 100 * (double)n_questions + (last ? 0 : 1);
 }
 
-static sac_status keep_best(tune_search *t, const bool *questions, size_t n_questions, size_t n_keep,
-                            sac_error *err) {
+static sac_status keep_best(tune_search *t, const bool *questions, size_t n_keep, sac_error *err) {
     ranking k;
-    bool ok = rank_rows(t, questions, &k) &&
-              tune_keep(k.points, k.n, n_keep, tolerated(t, n_questions, false), k.keep);
-    for (size_t i = 0; i < k.n && ok; i++) t->alive[k.row[i]] = k.keep[i];
+    sac_status st = rank_rows(t, questions, &k, err);
+    if (st == SAC_OK && !tune_keep(k.points, k.n, n_keep, tolerated(t, k.n_counted, false), k.keep))
+        st = sac_fail_no_memory(err);
+    for (size_t i = 0; i < k.n && st == SAC_OK; i++) t->alive[k.row[i]] = k.keep[i];
     free_ranking(&k);
-    return ok ? SAC_OK : sac_fail_no_memory(err);
+    return st;
 }
 
-static sac_status choose(tune_search *t, const bool *questions, size_t n_questions, sac_error *err) {
+static sac_status choose(tune_search *t, const bool *questions, sac_error *err) {
     ranking k;
-    bool ok = rank_rows(t, questions, &k);
-    size_t best = ok ? tune_choose(k.points, k.n, tolerated(t, n_questions, true)) : SIZE_MAX;
-    if (best < k.n && k.points[best].cost < 1)
-        ok = (t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)) != NULL;
+    sac_status st = rank_rows(t, questions, &k, err);
+    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, tolerated(t, k.n_counted, true)) : SIZE_MAX;
+    if (best < k.n && k.points[best].cost < 1 &&
+        !(t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)))
+        st = sac_fail_no_memory(err);
     free_ranking(&k);
-    return ok ? SAC_OK : sac_fail_no_memory(err);
+    return st;
 }
 
 static sac_status climb(tune_search *t, const size_t *order, bool *questions, bool *rows, sac_error *err) {
     comparison *c = &t->tuning;
     const tune_plan *p = &t->plan;
     for (size_t k = 0; k < p->n_rungs && !t->cut; k++) {
-        choose_first(order, p->questions[k], c->set.n_questions, questions);
+        choose_first(&c->set, order, p->questions[k], questions);
         memcpy(rows, t->alive, c->n_rows * sizeof *rows);
         rows[0] = true;
         comparison_choice choice = {rows, questions, tuning_time_is_up, t};
@@ -290,10 +304,10 @@ static sac_status climb(tune_search *t, const size_t *order, bool *questions, bo
                             "fewer --tries",
                             t->s->minutes);
         size_t n_keep = k + 1 < p->n_rungs && !t->cut ? p->settings[k + 1] : p->finalists;
-        if (!decided) SAC_TRY(keep_best(t, questions, t->n_tuned, n_keep, err));
+        if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
         if (!decided) SAC_TRY(tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err));
     }
-    return choose(t, questions, t->n_tuned, err);
+    return choose(t, questions, err);
 }
 
 /* ---------------------------------------------------------------- the test */
@@ -320,11 +334,10 @@ static sac_status ask_test(tune_search *t, const size_t *order, bool *questions,
     c->line = t->tuning.line;
     c->done = t->tuning.done;
     comparison_choice choice = {NULL, questions, time_is_up, t};
-    choose_first(order, t->plan.test_questions, c->set.n_questions, questions);
+    choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
     for (size_t part = 1; part <= TEST_PARTS; part++) {
-        choose_first(order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS, c->set.n_questions,
-                     questions);
+        choose_first(&c->set, order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS, questions);
         SAC_TRY(comparison_ask(c, &choice, err));
     }
     return SAC_OK;
