@@ -89,8 +89,9 @@ static void means_over_groups(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flips_are_mcnemar),  cmocka_unit_test(many_flips_are_near), cmocka_unit_test(flips_of_fractions),
-        cmocka_unit_test(pairs_are_as_wide), cmocka_unit_test(means_over_groups),
+        cmocka_unit_test(flips_are_mcnemar),  cmocka_unit_test(many_flips_are_near),
+        cmocka_unit_test(flips_of_fractions), cmocka_unit_test(pairs_are_as_wide),
+        cmocka_unit_test(means_over_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,16 +113,18 @@ static void two_parts_of_one_reading(void **state) {
 /* Pictures a, b, a, c, b: of a benchmark, whose questions are all of one eval_video. */
 static void parts_share_no_picture(void **state) {
     (void)state;
-    static const char text[] = "{\"question_id\": 1, \"image\": \"a.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
-                               "{\"question_id\": 2, \"image\": \"b.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
-                               "{\"question_id\": 3, \"image\": \"a.jpg\", \"text\": \"r\", \"label\": \"no\"}\n"
-                               "{\"question_id\": 4, \"image\": \"c.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
-                               "{\"question_id\": 5, \"image\": \"b.jpg\", \"text\": \"r\", \"label\": \"no\"}\n";
+    static const char text[] =
+        "{\"question_id\": 1, \"image\": \"a.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 2, \"image\": \"b.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 3, \"image\": \"a.jpg\", \"text\": \"r\", \"label\": \"no\"}\n"
+        "{\"question_id\": 4, \"image\": \"c.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 5, \"image\": \"b.jpg\", \"text\": \"r\", \"label\": \"no\"}\n";
     eval_set set, other;
     bool a[5];
     size_t order[5];
     for (uint64_t seed = 0; seed < 8; seed++) {
-        assert_ok(eval_bench_parse(&set, text, sizeof text - 1, "coco_pope_random.json", NULL, "pope", &err), err);
+        assert_ok(eval_bench_parse(&set, text, sizeof text - 1, "coco_pope_random.json", NULL, "pope", &err),
+                  err);
         assert_ok(eval_split(&set, seed, 0.5, a, &err), err);
         assert_true(a[0] == a[2] && a[1] == a[4] && count(a, 5) > 0 && count(a, 5) < 5);
         assert_ok(eval_spread(&set, seed, order, &err), err);
@@ -139,10 +141,8 @@ static void parts_share_no_picture(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_share_no_video),
-        cmocka_unit_test(a_beginning_is_about_many_videos),
-        cmocka_unit_test(what_is_kept_is_numbered_anew),
-        cmocka_unit_test(two_parts_of_one_reading),
+        cmocka_unit_test(parts_share_no_video),          cmocka_unit_test(a_beginning_is_about_many_videos),
+        cmocka_unit_test(what_is_kept_is_numbered_anew), cmocka_unit_test(two_parts_of_one_reading),
         cmocka_unit_test(parts_share_no_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,7 @@ typedef struct settings {
     bool reuse, retry, score;
     char *benchmark, *answers, *html;
     char *text, *attention;
+    bool map;
     int64_t length, samples, pairs, tail;
     bool measure_mass;
     text_list method;

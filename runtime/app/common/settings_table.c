@@ -100,6 +100,8 @@ const setting settings_table[] = {
      "FILE.svg",
      "draw which visual tokens each layer keeps while the model reads the question about --image, --video or "
      "--frames; --prefill says by which method"},
+    {"map", 0, NULL, true, SETTING_FLAG, offsetof(settings, map), COMMAND_INSPECT, 0, 0, NULL,
+     "with --attention: draw layers and heads against frames, a small page, and what --decode reads too"},
     {"tensors", 0, NULL, true, SETTING_FLAG, offsetof(settings, tensors), COMMAND_INSPECT, 0, 0, NULL,
      "list the tensors"},
     {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,

@@ -106,7 +106,8 @@ const command command_compare = {
     .synopsis = "[options] SET",
     .summary = "Asks a question set (see 'saccade eval --help') once with dense attention and once with each "
                "method line,\n"
-               "and prints one table: the set's own figure with its interval, the difference to dense, what was left out "
+               "and prints one table: the set's own figure with its interval, the difference to dense, what "
+               "was left out "
                "and what it\n"
                "saved. With --out also as JSON and as drawings, and a run that was stopped or killed goes on "
                "there.",

@@ -54,7 +54,8 @@ static void put_name(char *cell, const char *name) {
 
 static void put_scores(const compare_row *row, bool is_dense, char cells[][CELL]) {
     const eval_estimate *figure = &row->score.figure, *d = &row->to_dense.difference;
-    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * figure->value, 100 * figure->low, 100 * figure->high);
+    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * figure->value, 100 * figure->low,
+             100 * figure->high);
     if (is_dense)
         snprintf(cells[2], CELL, "-");
     else
@@ -156,16 +157,20 @@ static bool print_table(FILE *f, const comparison *c) {
 /* What the first columns are. */
 static void print_figure_meaning(FILE *f, const comparison *c) {
     if (!c->set.bench)
-        fputs("\nstrict: right of all questions, with Wilson's 95 % interval; to dense: the difference of that,\n"
-              "with a paired 95 % interval (Agresti and Min); a question without an answer counts as wrong in\n"
-              "both. of answered: right of the questions that were answered (Video-MME's official rule). kept:\n",
-              f);
+        fputs(
+            "\nstrict: right of all questions, with Wilson's 95 % interval; to dense: the difference of "
+            "that,\n"
+            "with a paired 95 % interval (Agresti and Min); a question without an answer counts as wrong in\n"
+            "both. of answered: right of the questions that were answered (Video-MME's official rule). "
+            "kept:\n",
+            f);
     else
         fprintf(f,
                 "\n%s: %s's own figure, with %s 95 %% interval; to dense: the difference of that, with a\n"
                 "paired 95 %% interval (%s); a question without an answer scores nothing in\n"
                 "both. of answered: mean score of the questions that were answered. kept:\n",
-                compare_score_name(&c->set), c->set.bench->title, c->resampled ? "the bootstrap's" : "Wilson's",
+                compare_score_name(&c->set), c->set.bench->title,
+                c->resampled ? "the bootstrap's" : "Wilson's",
                 c->resampled ? "the bootstrap" : "Agresti and Min");
 }
 
@@ -264,8 +269,8 @@ static json_t *interval(const eval_estimate *e) {
 static json_t *to_dense(const compare_pairs *p) {
     const eval_estimate *d = &p->difference;
     return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "questions", (json_int_t)p->n, "gained",
-                     (json_int_t)p->gained, "lost", (json_int_t)p->lost, "value", d->value, "low", d->low, "high",
-                     d->high, "p", p->p);
+                     (json_int_t)p->gained, "lost", (json_int_t)p->lost, "value", d->value, "low", d->low,
+                     "high", d->high, "p", p->p);
 }
 
 /* Right answers; a real number where an answer may be half right. */
@@ -302,7 +307,8 @@ static json_t *describe_row(const comparison *c, const compare_row *row) {
     snprintf(journal, sizeof journal, "journals/%s.jsonl", row->file);
     const compare_score *s = &row->score;
     json_t *whole = c->set.bench ? NULL : eval_outcome_scores(&s->outcome);
-    json_t *scores = c->set.bench ? eval_marks_scores(&s->marks) : json_incref(json_object_get(whole, "scores"));
+    json_t *scores =
+        c->set.bench ? eval_marks_scores(&s->marks) : json_incref(json_object_get(whole, "scores"));
     json_decref(whole);
     json_t *j = json_pack(
         "{s:o, s:o, s:n, s:o, s:o, s:o, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
@@ -310,9 +316,9 @@ static json_t *describe_row(const comparison *c, const compare_row *row) {
         c->s->out ? json_string(journal) : json_null(), "methods", method_summary_json(&row->did),
         "kept_by_layer", method_record_mean_layers(row->records, c->set.n_questions), "questions",
         (json_int_t)s->n_counted, "answered", (json_int_t)s->n_answered, "correct", sum_of(c, s), "errors",
-        (json_int_t)s->n_errors, "accuracy", interval(&s->answered), "strict", interval(&s->figure), "to_dense",
-        row == c->rows ? json_null() : to_dense(&row->to_dense), "prompt_tokens", report_real(row->prompt_tokens),
-        "seconds", seconds(row), "scores", scores);
+        (json_int_t)s->n_errors, "accuracy", interval(&s->answered), "strict", interval(&s->figure),
+        "to_dense", row == c->rows ? json_null() : to_dense(&row->to_dense), "prompt_tokens",
+        report_real(row->prompt_tokens), "seconds", seconds(row), "scores", scores);
     return j;
 }
 
@@ -340,8 +346,8 @@ json_t *compare_report_json(const comparison *c) {
         ok = !json_array_append_new(sweeps, describe_sweep(c, &c->list.sweeps[i]));
     if (ok)
         return json_pack("{s:i, s:O, s:s, s:s, s:o, s:o}", "saccade_compare", 1, "header", c->rows[0].header,
-                         "figure", compare_score_name(&c->set), "test", c->resampled ? "sign-flip" : "mcnemar",
-                         "rows", rows, "sweeps", sweeps);
+                         "figure", compare_score_name(&c->set), "test",
+                         c->resampled ? "sign-flip" : "mcnemar", "rows", rows, "sweeps", sweeps);
     json_decref(rows);
     json_decref(sweeps);
     return NULL;

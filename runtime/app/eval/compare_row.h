@@ -21,7 +21,7 @@ typedef struct compare_row {
     compare_score score;
     compare_pairs to_dense; /* against the first row, over questions that both could be asked */
     method_summary did;     /* mean over questions; lines as the session runs them */
-    double prompt_tokens; /* mean over questions */
+    double prompt_tokens;   /* mean over questions */
     struct {
         double media, vision, prefill, decode;
     } seconds; /* of all answered questions */

@@ -133,11 +133,13 @@ static double largest(const sample *s) {
     return most;
 }
 
-static sac_status resample(compare_score *s, const eval_set *set, bool answered, eval_estimate *out, sac_error *err) {
+static sac_status resample(compare_score *s, const eval_set *set, bool answered, eval_estimate *out,
+                           sac_error *err) {
     sample k;
     SAC_TRY(open_sample(&k, set, err));
     for (size_t i = 0; i < set->n_questions; i++)
-        if (!isnan(s->of[i]) && (!answered || !set->bench || s->marks.marks[i].answered)) add(&k, set, i, s->of[i]);
+        if (!isnan(s->of[i]) && (!answered || !set->bench || s->marks.marks[i].answered))
+            add(&k, set, i, s->of[i]);
     if (answered) k.of.group = NULL;
     sac_status st = eval_bootstrap(&k.of, 0, largest(&k), out, err);
     free_sample(&k);
@@ -167,9 +169,9 @@ static sac_status judge_pairs(const sample *k, bool by_draws, compare_pairs *out
     return SAC_OK;
 }
 
-sac_status compare_score_pairs(const compare_score *now, json_t *const *now_records, const compare_score *then,
-                               json_t *const *then_records, const eval_set *set, bool by_draws, compare_pairs *out,
-                               sac_error *err) {
+sac_status compare_score_pairs(const compare_score *now, json_t *const *now_records,
+                               const compare_score *then, json_t *const *then_records, const eval_set *set,
+                               bool by_draws, compare_pairs *out, sac_error *err) {
     sample k;
     *out = (compare_pairs){0};
     SAC_TRY(open_sample(&k, set, err));

@@ -21,14 +21,14 @@ typedef struct compare_pairs {
 } compare_pairs;
 
 typedef struct compare_score {
-    eval_outcome outcome; /* of Video-MME, or */
-    eval_marks marks;     /* of another benchmark */
-    double *of;           /* [questions], 0 without an answer; NAN: in no count */
+    eval_outcome outcome;                             /* of Video-MME, or */
+    eval_marks marks;                                 /* of another benchmark */
+    double *of;                                       /* [questions], 0 without an answer; NAN: in no count */
     int64_t n_asked, n_counted, n_answered, n_errors; /* asked: all of the set */
-    double sum;               /* over those that count */
-    eval_estimate figure;     /* the set's own: strict accuracy of Video-MME */
-    eval_estimate answered;   /* mean over questions that were answered (Video-MME's official rule) */
-    const char *first_error;  /* of the records */
+    double sum;                                       /* over those that count */
+    eval_estimate figure;                             /* the set's own: strict accuracy of Video-MME */
+    eval_estimate answered;  /* mean over questions that were answered (Video-MME's official rule) */
+    const char *first_error; /* of the records */
 } compare_score;
 
 /* Scores records[set->n_questions] as they are now; what was scored before goes. Questions without a record count as not
@@ -43,9 +43,9 @@ bool compare_score_is_fraction(const compare_score *s, const eval_set *set);
 sac_status compare_score_judge(compare_score *s, const eval_set *set, bool resample, sac_error *err);
 
 /* now against then, over questions that both could be asked. */
-sac_status compare_score_pairs(const compare_score *now, json_t *const *now_records, const compare_score *then,
-                               json_t *const *then_records, const eval_set *set, bool resample, compare_pairs *out,
-                               sac_error *err);
+sac_status compare_score_pairs(const compare_score *now, json_t *const *now_records,
+                               const compare_score *then, json_t *const *then_records, const eval_set *set,
+                               bool resample, compare_pairs *out, sac_error *err);
 
 /* What the set calls its figure: "strict accuracy", "M-Avg". */
 const char *compare_score_name(const eval_set *set);

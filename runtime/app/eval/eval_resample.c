@@ -138,7 +138,8 @@ sac_status eval_sign_flip(const eval_sample *s, double *p, sac_error *err) {
     uint64_t random = 2, n_patterns = exact ? 1ull << n : PATTERNS, as_far = exact ? 0 : 1;
     double size = 0;
     for (size_t i = 0; i < n; i++) size += fabs(share[i]);
-    double found = fabs(with_signs(share, n, NULL, 0)) - 1e-9 * size; /* sums in another order round otherwise */
+    double found =
+        fabs(with_signs(share, n, NULL, 0)) - 1e-9 * size; /* sums in another order round otherwise */
     for (uint64_t k = 0; k < n_patterns; k++)
         as_far += fabs(with_signs(share, n, exact ? NULL : &random, k)) >= found;
     *p = (double)as_far / (double)(n_patterns + (exact ? 0 : 1));

@@ -23,7 +23,8 @@ const char *eval_set_source(const eval_set *set, const eval_video *v, size_t at)
 
 bool eval_set_is_rotation(const eval_set *set, size_t a, size_t b) {
     if (!set->bench || !set->bench->circle) return false;
-    return question_of(set, a)->item->group % set->bench->circle == question_of(set, b)->item->group % set->bench->circle;
+    return question_of(set, a)->item->group % set->bench->circle ==
+           question_of(set, b)->item->group % set->bench->circle;
 }
 
 /* ---------------------------------------------------------------- two parts */
@@ -69,7 +70,8 @@ static place *sort_places(const eval_set *set, uint64_t seed) {
 
 static size_t end_of_source(const place *order, size_t n, size_t from) {
     size_t end = from + 1;
-    while (end < n && order[end].hash == order[from].hash && !strcmp(order[end].source, order[from].source)) end++;
+    while (end < n && order[end].hash == order[from].hash && !strcmp(order[end].source, order[from].source))
+        end++;
     return end;
 }
 
@@ -86,9 +88,10 @@ sac_status eval_split(const eval_set *set, uint64_t seed, double test_share, boo
         n_test += takes ? next - i : 0;
     }
     free(order);
-    return first_end < n_all ? SAC_OK
-                             : sac_fail(err, SAC_BAD_ARGUMENT,
-                                        "the set asks about one video only, or one picture; tuning and test need one each");
+    return first_end < n_all
+               ? SAC_OK
+               : sac_fail(err, SAC_BAD_ARGUMENT,
+                          "the set asks about one video only, or one picture; tuning and test need one each");
 }
 
 /* ---------------------------------------------------------------- an order */
@@ -136,7 +139,8 @@ sac_status eval_spread(const eval_set *set, uint64_t seed, size_t *order, sac_er
     if (ok) qsort(turns, set->n_questions, sizeof *turns, by_source);
     for (size_t i = 1; ok && i < set->n_questions; i++) {
         const turn *before = &turns[i - 1];
-        if (turns[i].source == before->source) turns[i].round = before->round + (turns[i].hash != before->hash);
+        if (turns[i].source == before->source)
+            turns[i].round = before->round + (turns[i].hash != before->hash);
     }
     if (ok) qsort(turns, set->n_questions, sizeof *turns, by_round);
     for (size_t i = 0; ok && i < set->n_questions; i++) order[i] = turns[i].at;
@@ -224,7 +228,8 @@ static sac_status index_part(const eval_set *set, const bool *take, eval_set *ou
     for (size_t i = 0; i < set->n_videos; i++) {
         const eval_video *v = &set->videos[i];
         for (size_t k = 0; k < v->n_questions; k++)
-            if (json_object_set_new(out->question_index, v->questions[k].id, json_integer(take[v->first + k] ? n++ : -1)))
+            if (json_object_set_new(out->question_index, v->questions[k].id,
+                                    json_integer(take[v->first + k] ? n++ : -1)))
                 return sac_fail_no_memory(err);
     }
     return SAC_OK;

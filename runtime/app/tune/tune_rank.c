@@ -15,7 +15,8 @@ bool tune_beats(const tune_point *a, const tune_point *b) {
 }
 
 static bool equal(const tune_point *a, const tune_point *b) {
-    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && !(a->lost < b->lost) && !(a->lost > b->lost);
+    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && !(a->lost < b->lost) &&
+           !(a->lost > b->lost);
 }
 
 void tune_front(const tune_point *points, size_t n, bool *front) {

@@ -9,8 +9,8 @@
 
 /* What a setting did on some questions. */
 typedef struct tune_point {
-    double cost;  /* of dense's; NAN: nothing is known, which is worse than anything */
-    double lost;  /* of dense's scores, less what was gained: right answers, where each is right or wrong */
+    double cost; /* of dense's; NAN: nothing is known, which is worse than anything */
+    double lost; /* of dense's scores, less what was gained: right answers, where each is right or wrong */
 } tune_point;
 
 /* Neither cost nor answers of b are better, and one is worse. Points that are equal do not beat each other. */

@@ -63,11 +63,13 @@ static void print_row(FILE *f, const tune_result *r, bool is_dense) {
     const compare_row *row = r->row;
     const eval_estimate *right = &row->score.figure, *difference = &row->to_dense.difference;
     fprintf(f, "| %s%s%s | %.1f %% | %.2f (%.1f to %.1f) | ", r->chosen ? "**" : "", row->line->name,
-            r->chosen ? "**" : "", 100 * r->point.cost, 100 * right->value, 100 * right->low, 100 * right->high);
+            r->chosen ? "**" : "", 100 * r->point.cost, 100 * right->value, 100 * right->low,
+            100 * right->high);
     if (is_dense)
         fprintf(f, "- | ");
     else
-        fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference->value, 100 * difference->low, 100 * difference->high);
+        fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference->value, 100 * difference->low,
+                100 * difference->high);
     fprintf(f, "%.4f | %.4f | %.2f | %s |\n", row->seconds.prefill / answered(row),
             row->seconds.decode / answered(row), r->cache_bytes / 1e6, r->front ? "yes" : "");
 }
@@ -140,7 +142,8 @@ char *tune_report_text(const tune_search *t, const tune_result *results) {
             "question, mean; front: nothing here that costs as little loses less.\n\n",
             costs[t->aim.want][t->aim.by_time],
             t->test.set.bench ? "then the set's own figure" : "strict: right of all questions",
-            t->test.resampled ? "the bootstrap's" : "Wilson's", t->test.resampled ? "bootstrap" : "Agresti and Min");
+            t->test.resampled ? "the bootstrap's" : "Wilson's",
+            t->test.resampled ? "bootstrap" : "Agresti and Min");
     print_lines(out.f, t, results);
     return text_close(&out);
 }
@@ -169,7 +172,8 @@ static void print_line(FILE *f, const tune_result *r) {
     const char *between = "";
     const eval_estimate *difference = &r->row->to_dense.difference;
     fprintf(f, "# %.1f %% of dense's cost, %+.2f points (%+.1f to %+.1f)%s\n- {", 100 * r->point.cost,
-            100 * difference->value, 100 * difference->low, 100 * difference->high, r->chosen ? ", chosen" : "");
+            100 * difference->value, 100 * difference->low, 100 * difference->high,
+            r->chosen ? ", chosen" : "");
     print_quoted(f, "name", r->row->line->name, &between);
     print_parts(f, r->row->line, between);
     fputs("}\n", f);
@@ -206,9 +210,9 @@ char *tune_report_config(const tune_search *t, const tune_result *results) {
 static json_t *describe(const tune_result *r) {
     const compare_row *row = r->row;
     return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:{s:f, s:f}}", "name", report_text(row->line->name),
-                     "cost", report_real(r->point.cost), "lost", report_nine_digits(r->point.lost), "cache_bytes",
-                     report_nine_digits(r->cache_bytes), "front", r->front, "chosen", r->chosen, "seconds",
-                     "prefill", row->seconds.prefill / answered(row), "decode",
+                     "cost", report_real(r->point.cost), "lost", report_nine_digits(r->point.lost),
+                     "cache_bytes", report_nine_digits(r->cache_bytes), "front", r->front, "chosen",
+                     r->chosen, "seconds", "prefill", row->seconds.prefill / answered(row), "decode",
                      row->seconds.decode / answered(row));
 }
 

@@ -35,7 +35,8 @@ static sac_status read_parts(tune_search *t, sac_error *err) {
     comparison *parts[] = {&t->tuning, &t->test};
     const char *path = t->tuning.set_path;
     if (needle_set_is(path))
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: a set of needles is for eval and compare, not for tune", path);
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: a set of needles is for eval and compare, not for tune",
+                        path);
     SAC_TRY(eval_bench_read(&t->tuning.set, path, t->s->benchmark, err));
     eval_set_cut(&t->tuning.set, (size_t)t->s->limit);
     SAC_TRY(cut_in_two(t, err));
@@ -245,7 +246,8 @@ static sac_status rank_rows(tune_search *t, const bool *questions, ranking *k, s
                    calloc(c->n_rows, sizeof *k->keep), 0, 0};
     if (!k->points || !k->row || !k->keep) return sac_fail_no_memory(err);
     SAC_TRY(score_rows(t, err));
-    for (size_t i = 0; i < c->set.n_questions; i++) k->n_counted += questions[i] && !isnan(c->rows[0].score.of[i]);
+    for (size_t i = 0; i < c->set.n_questions; i++)
+        k->n_counted += questions[i] && !isnan(c->rows[0].score.of[i]);
     for (size_t i = 1; i < c->n_rows; i++) {
         if (!t->alive[i]) continue;
         k->points[k->n] = tune_cost(c, i, questions, t->aim);
@@ -337,7 +339,8 @@ static sac_status ask_test(tune_search *t, const size_t *order, bool *questions,
     choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
     for (size_t part = 1; part <= TEST_PARTS; part++) {
-        choose_first(&c->set, order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS, questions);
+        choose_first(&c->set, order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS,
+                     questions);
         SAC_TRY(comparison_ask(c, &choice, err));
     }
     return SAC_OK;
