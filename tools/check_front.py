@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -62,6 +63,7 @@ def main():
     parser.add_argument("--frames", type=int, default=24, help="videos of at most so many (24)")
     parser.add_argument("--out", required=True)
     parser.add_argument("--methods", nargs="*", default=[f"{DRAWN}/methods{name}.yaml" for name in ("", "_steps")])
+    parser.add_argument("--fixed", help="where the fixed lines' answers are kept (OUT/fixed): several aims may share them")
     parser.add_argument("--lose", default="0.5")
     parser.add_argument("options", nargs="*", help="of both commands, behind --")
     args = parser.parse_args()
@@ -74,22 +76,24 @@ def main():
     began = time.monotonic()
     subprocess.run([SACCADE, "tune", path("set.json"), *common, "--want", args.want, "--lose", args.lose, "--minutes", args.minutes, "--out", path("tune")],
                    check=True)
-    print(f"\ntune took {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"\ntune took {(time.monotonic() - began) / 60:.1f} minutes, {(cpu.ru_utime + cpu.ru_stime) / 60:.1f} of a processor", flush=True)
     tuned = load(path("tune"), "tune.json")
     asked = set(records(os.path.join(path("tune"), "test", os.path.basename(tuned["test"]["rows"][0]["journal"]))))
     test = [dict(v, questions=[q for q in v["questions"] if q["question_id"] in asked]) for v in videos]
-    with open(path("test.json"), "w", encoding="utf-8") as f:
+    with open(path("test.json"), "w", encoding="utf-8") as f:  # the same bytes for every aim: compare goes on where it was
         json.dump([v for v in test if v["questions"]], f)
+    answers = args.fixed or path("fixed")
     with open(path("fixed.yaml"), "w", encoding="utf-8") as f:
         for name in args.methods:
             with open(name, encoding="utf-8") as lines:
                 f.writelines(line for line in lines if not line.startswith("#"))
-    done = subprocess.run([SACCADE, "compare", path("test.json"), *common, "--methods", path("fixed.yaml"), "--out", path("fixed")],
+    done = subprocess.run([SACCADE, "compare", path("test.json"), *common, "--methods", path("fixed.yaml"), "--out", answers],
                           stdout=subprocess.DEVNULL).returncode
     if done not in (0, 75):  # 75: a line was refused
         sys.exit(done)
-    fixed = load(path("fixed"), "compare.json")["rows"]
-    cost = costs(args.want, path("fixed"), fixed)
+    fixed = load(answers, "compare.json")["rows"]
+    cost = costs(args.want, answers, fixed)
     right = {r["name"]: r["correct"] for r in fixed if not r["refused"]}
     front = sorted((r for r in tuned["results"] if r["front"]), key=lambda r: r["cost"])
     print(f"\n{len(asked)} test questions\n\n| fixed line | cost | lost | line of the front | cost | lost |\n|---|---:|---:|---|---:|---:|")

@@ -53,8 +53,11 @@ sac_status comparison_check_names(const method_list *list, sac_error *err) {
 }
 
 sac_status comparison_open_rows(comparison *c, sac_error *err) {
-    c->rows = calloc(c->list.n, sizeof *c->rows);
-    if (!c->rows) return sac_fail_no_memory(err);
+    compare_row *rows = realloc(c->rows, c->list.n * sizeof *rows);
+    if (!rows) return sac_fail_no_memory(err);
+    c->rows = rows;
+    memset(rows + c->n_rows, 0, (c->list.n - c->n_rows) * sizeof *rows);
+    for (size_t i = 0; i < c->n_rows; i++) rows[i].line = &c->list.lines[i]; /* the list has moved */
     for (; c->n_rows < c->list.n; c->n_rows++) {
         compare_row *row = &c->rows[c->n_rows];
         row->line = &c->list.lines[c->n_rows];
@@ -93,7 +96,7 @@ sac_status comparison_open_journals(comparison *c, const char *out, const char *
     sac_status st = folder ? run_files_make_folder(out, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_files_make_folder(folder, err);
     for (size_t i = 0; i < c->n_rows && st == SAC_OK; i++)
-        if (c->rows[i].refused == SAC_OK)
+        if (c->rows[i].refused == SAC_OK && !c->rows[i].journal.file.path)
             st = compare_row_resume(&c->rows[i], folder, &c->set, c->s->retry, err);
     if (st == SAC_OK) run_files_sync_folder(folder);
     if (st == SAC_OK) run_files_sync_folder(out);

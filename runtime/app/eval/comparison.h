@@ -38,11 +38,11 @@ sac_status comparison_check_settings(const settings *s, sac_error *err);
 /* A method's name that does not exist is a slip of the pen, not a row of the table: refused before any work. */
 sac_status comparison_check_names(const method_list *list, sac_error *err);
 
-/* Tries every line (compare_row_open). Lines that no session can be had for are rows, too; without dense there is
+/* Tries every line (compare_row_open), of a list that has grown those that are new. Lines that no session can be had for are rows, too; without dense there is
  * nothing to compare with. */
 sac_status comparison_open_rows(comparison *c, sac_error *err);
 
-/* Opens the journals of all rows in out/name, which are made, and takes what was answered before. */
+/* Opens the journals of all rows that have none yet in out/name, which are made, and takes what was answered before. */
 sac_status comparison_open_journals(comparison *c, const char *out, const char *name, sac_error *err);
 
 /* Answers that are missing of what the choice (NULL = everything) names. */

@@ -125,7 +125,7 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
 
 /* ---------------------------------------------------------------- the plan */
 
-enum { FINALISTS = 8, FEWEST_QUESTIONS = 4 };
+enum { FINALISTS = 8, FEWEST_QUESTIONS = 4, MOST_REFINED = 16 };
 
 static size_t at_most(double v, size_t limit) {
     return v >= (double)limit ? limit : v > 0 ? (size_t)v : 0;
@@ -158,10 +158,15 @@ tune_plan tune_make_plan(const tune_bounds *b) {
     double rest = b->answers - per_question * (double)p.test_questions;
     size_t n = b->settings, most = b->tuning_questions;
     size_t q = FEWEST_QUESTIONS < most ? FEWEST_QUESTIONS : most;
-    while (n > 1 && lay_rungs(&p, n, q, most) > rest) n--;
-    size_t more = q;
-    while (more < most && lay_rungs(&p, n, more + 1, most) <= rest) more++;
-    lay_rungs(&p, n, more, most);
+    double climb = 0.75 * rest;
+    while (n > 1 && lay_rungs(&p, n, q, most) > climb) n--;
+    size_t more = q, first = n > 2 * p.finalists && most / 4 > q ? most / 4 : most;
+    while (more < first && lay_rungs(&p, n, more + 1, most) <= climb) more++;
+    rest -= lay_rungs(&p, n, more, most);
+    size_t *asked = &p.questions[p.n_rungs - 1], last = p.settings[p.n_rungs - 1];
+    size_t extra = at_most((rest - 0.25 * climb) / (double)last, most - *asked);
+    *asked += extra;
+    p.refined = at_most((rest - (double)(extra * last)) / (double)*asked, MOST_REFINED);
     if (p.finalists > n) p.finalists = n;
     return p;
 }

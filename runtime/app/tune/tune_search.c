@@ -1,10 +1,8 @@
 #define _GNU_SOURCE
-#include "tune_search.h"
+#include "tune_open.h"
+#include "tune_refine.h"
 #include "clock.h"
 #include "eval_split.h"
-#include "hash.h"
-#include "method_list_read.h"
-#include "needle_set.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
@@ -16,60 +14,8 @@
 
 enum {
     FIRST_QUESTIONS = 8, /* by which dense tells how long prompts are and how long an answer takes */
-    TEST_PARTS = 4
+    PARTS = 4
 };
-
-/* ---------------------------------------------------------------- the two parts */
-
-static sac_status cut_in_two(tune_search *t, sac_error *err) {
-    eval_set *set = &t->tuning.set;
-    bool *is_test = calloc(set->n_questions, sizeof *is_test);
-    if (!is_test) return sac_fail_no_memory(err);
-    sac_status st = eval_split(set, t->s->seed, t->s->test_share, is_test, err);
-    if (st == SAC_OK) st = eval_set_part(set, is_test, &t->test.set, err);
-    free(is_test);
-    return st;
-}
-
-static sac_status read_parts(tune_search *t, sac_error *err) {
-    comparison *parts[] = {&t->tuning, &t->test};
-    const char *path = t->tuning.set_path;
-    if (needle_set_is(path))
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%s: a set of needles is for eval and compare, not for tune",
-                        path);
-    SAC_TRY(eval_bench_read(&t->tuning.set, path, t->s->benchmark, err));
-    eval_set_cut(&t->tuning.set, (size_t)t->s->limit);
-    SAC_TRY(cut_in_two(t, err));
-    for (int i = 0; i < 2; i++) {
-        SAC_TRY(eval_task_open(&parts[i]->task, t->s, &parts[i]->set, path, err));
-        parts[i]->task.title = NULL;
-    }
-    return SAC_OK;
-}
-
-/* ---------------------------------------------------------------- the header */
-
-static uint64_t hash_lines(const method_list *list) {
-    uint64_t h = 0;
-    for (size_t i = 0; i < list->n; i++) {
-        char *text = method_line_text(list->lines[i].part);
-        if (text) h = sac_hash_quick(h, text, strlen(text) + 1);
-        free(text);
-    }
-    return h;
-}
-
-static json_t *make_header(const tune_search *t) {
-    char lines[17], set[17], seed[24];
-    snprintf(lines, sizeof lines, "%016" PRIx64, hash_lines(&t->tuning.list));
-    snprintf(set, sizeof set, "%016" PRIx64, t->tuning.set.fingerprint);
-    snprintf(seed, sizeof seed, "%" PRIu64, t->s->seed);
-    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 1, "set", set,
-                     "want", tune_want_names[t->aim.want], "lose", t->s->lose, "by",
-                     t->aim.by_time ? "time" : "work", "minutes", t->s->minutes, "tries",
-                     (json_int_t)t->s->tries, "limit", (json_int_t)t->s->limit, "test_share",
-                     t->s->test_share, "seed", seed, "own_lines", lines);
-}
 
 /* ---------------------------------------------------------------- time */
 
@@ -96,7 +42,7 @@ static double answers_of(const tune_plan *p, bool test) {
     double n = 0;
     for (size_t i = 0; i < p->n_rungs; i++)
         n += (double)(p->settings[i] + 1) * (double)(p->questions[i] - (i ? p->questions[i - 1] : 0));
-    return n;
+    return n + (double)p->refined * (double)p->questions[p->n_rungs - 1];
 }
 
 /* Tuning leaves the test its share. */
@@ -185,7 +131,7 @@ static sac_status open_settings(tune_search *t, sac_error *err) {
     size_t most = t->s->tries ? (size_t)t->s->tries + 1 : c->list.n;
     while (c->list.n > most) method_line_free(&c->list.lines[--c->list.n]);
     SAC_TRY(comparison_open_rows(c, err));
-    if (!(t->alive = calloc(c->n_rows, sizeof *t->alive))) return sac_fail_no_memory(err);
+    if (!(t->alive = calloc(METHOD_LIST_MAX_LINES + 1, sizeof *t->alive))) return sac_fail_no_memory(err);
     for (size_t i = 1; i < c->n_rows; i++) {
         t->alive[i] = c->rows[i].refused == SAC_OK;
         t->n_tried += t->alive[i];
@@ -288,26 +234,75 @@ static sac_status choose(tune_search *t, const bool *questions, sac_error *err) 
     return st;
 }
 
-static sac_status climb(tune_search *t, const size_t *order, bool *questions, bool *rows, sac_error *err) {
+/* A rung: all that are alive are asked the first `end` questions, of which they have `from`. In parts, each about as many
+ * sources as can be: when time is up, what all were asked is about more than the first few. */
+static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t from, size_t end, size_t n_keep,
+                           bool *questions, bool *rows, sac_error *err) {
     comparison *c = &t->tuning;
+    memcpy(rows, t->alive, c->n_rows * sizeof *rows);
+    rows[0] = true;
+    comparison_choice choice = {rows, questions, tuning_time_is_up, t};
+    bool decided = tune_log_rung(&t->log, k, c, t->alive);
+    for (size_t part = 1; part <= PARTS; part++) {
+        choose_first(&c->set, order, from + (end - from) * part / PARTS, questions);
+        if (!decided) SAC_TRY(comparison_ask(c, &choice, err));
+    }
+    t->cut = decided ? tune_log_was_cut(&t->log, k) : comparison_missing(c, &choice) > 0;
+    t->n_tuned = answered_by_all(c, rows, questions);
+    if (!t->n_tuned)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--minutes %g is too short: no question was asked of all settings; give more, or "
+                        "fewer --tries",
+                        t->s->minutes);
+    if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
+    return decided ? SAC_OK : tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err);
+}
+
+/* Rows of those that are alive, the cheapest of what loses little first. */
+static sac_status best_rows(tune_search *t, const bool *questions, size_t *best, size_t *n_best, sac_error *err) {
+    ranking k;
+    sac_status st = rank_rows(t, questions, &k, err);
+    *n_best = 0;
+    while (st == SAC_OK && k.n) {
+        size_t at = tune_choose(k.points, k.n, tolerated(t, k.n_counted, false));
+        if (at >= k.n) at = 0; /* of those that lose more the order is the table's */
+        best[(*n_best)++] = k.row[at];
+        k.points[at] = k.points[--k.n];
+        k.row[at] = k.row[k.n];
+    }
+    free_ranking(&k);
+    return st;
+}
+
+/* Lines near the best, those that an earlier run wrote down where there was one. */
+static sac_status add_refined(tune_search *t, const bool *questions, sac_error *err) {
+    comparison *c = &t->tuning;
+    size_t best[METHOD_LIST_MAX_LINES], n_best, n_added, n_before = c->n_rows;
+    bool known = false;
+    SAC_TRY(tune_log_refined(&t->log, &c->list, &known, err));
+    if (!known) {
+        SAC_TRY(best_rows(t, questions, best, &n_best, err));
+        SAC_TRY(tune_refine(&c->list, best, n_best, t->plan.refined, &n_added, err));
+        SAC_TRY(tune_log_write_refined(&t->log, &c->list, n_before, err));
+    }
+    SAC_TRY(comparison_open_rows(c, err));
+    SAC_TRY(comparison_open_journals(c, t->s->out, "tuning", err));
+    for (size_t i = n_before; i < c->n_rows; i++) {
+        t->alive[i] = c->rows[i].refused == SAC_OK;
+        t->n_tried += t->alive[i];
+    }
+    return SAC_OK;
+}
+
+static sac_status climb(tune_search *t, const size_t *order, bool *questions, bool *rows, sac_error *err) {
     const tune_plan *p = &t->plan;
     for (size_t k = 0; k < p->n_rungs && !t->cut; k++) {
-        choose_first(&c->set, order, p->questions[k], questions);
-        memcpy(rows, t->alive, c->n_rows * sizeof *rows);
-        rows[0] = true;
-        comparison_choice choice = {rows, questions, tuning_time_is_up, t};
-        bool decided = tune_log_rung(&t->log, k, c, t->alive);
-        if (!decided) SAC_TRY(comparison_ask(c, &choice, err));
-        t->cut = decided ? tune_log_was_cut(&t->log, k) : comparison_missing(c, &choice) > 0;
-        t->n_tuned = answered_by_all(c, rows, questions);
-        if (!t->n_tuned)
-            return sac_fail(err, SAC_BAD_ARGUMENT,
-                            "--minutes %g is too short: no question was asked of all settings; give more, or "
-                            "fewer --tries",
-                            t->s->minutes);
-        size_t n_keep = k + 1 < p->n_rungs && !t->cut ? p->settings[k + 1] : p->finalists;
-        if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
-        if (!decided) SAC_TRY(tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err));
+        size_t n_keep = k + 1 < p->n_rungs ? p->settings[k + 1] : p->finalists;
+        SAC_TRY(ask_rung(t, order, k, k ? p->questions[k - 1] : 0, p->questions[k], n_keep, questions, rows, err));
+    }
+    if (!t->cut && p->refined) {
+        SAC_TRY(add_refined(t, questions, err));
+        SAC_TRY(ask_rung(t, order, p->n_rungs, 0, p->questions[p->n_rungs - 1], p->finalists, questions, rows, err));
     }
     return choose(t, questions, err);
 }
@@ -325,7 +320,7 @@ static sac_status copy_line(method_list *list, const method_line *line, sac_erro
     return sac_fail_no_memory(err);
 }
 
-/* In parts, each about as many videos as can be: when time is up, what all were asked is about more than the first few. */
+/* In parts, as a rung is asked. */
 static sac_status ask_test(tune_search *t, const size_t *order, bool *questions, sac_error *err) {
     comparison *c = &t->test;
     for (size_t i = 0; i < t->tuning.n_rows; i++)
@@ -338,8 +333,8 @@ static sac_status ask_test(tune_search *t, const size_t *order, bool *questions,
     comparison_choice choice = {NULL, questions, time_is_up, t};
     choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
-    for (size_t part = 1; part <= TEST_PARTS; part++) {
-        choose_first(&c->set, order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS,
+    for (size_t part = 1; part <= PARTS; part++) {
+        choose_first(&c->set, order, (t->plan.test_questions * part + PARTS - 1) / PARTS,
                      questions);
         SAC_TRY(comparison_ask(c, &choice, err));
     }
@@ -386,9 +381,9 @@ sac_status tune_search_run(tune_search *t, sac_error *err) {
     t->start_ns = sac_now_ns();
     t->tuning.r = t->test.r = &t->r;
     t->tuning.s = t->test.s = t->s;
-    SAC_TRY(read_parts(t, err));
+    SAC_TRY(tune_open_parts(t, err));
     SAC_TRY(eval_open_model(&t->r, t->s, &t->tuning.task, err));
-    t->header = make_header(t);
+    t->header = tune_make_header(t);
     SAC_TRY(tune_log_open(&t->log, t->s->out, t->header, err));
     size_t n = t->tuning.set.n_questions + t->test.set.n_questions;
     size_t *order = calloc(n, sizeof *order);
