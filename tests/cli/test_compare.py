@@ -197,7 +197,7 @@ class Drawings(CompareCase):
 
     def test_names_that_do_not_exist(self):
         """Refused before the set is read."""
-        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming? See")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
+        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming?")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
                               ("kv=nosuch", ("kv=nosuch",))]:
             self.assert_refused(saccade("compare", "no.json", "--prompt", "open", "--method", line), 64, *needles)
 

@@ -2,10 +2,10 @@
 #include "eval_split.h"
 #include "exit_code.h"
 #include "interrupt.h"
+#include "method_names.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
-#include "suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,28 +26,11 @@ sac_status comparison_check_settings(const settings *s, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status check_name(const char *line, const char *part, const char *const *names, sac_error *err) {
-    size_t n = line ? strcspn(line, ":") : 0;
-    char typed[64];
-    suggestion near = {.typed = typed};
-    if (!line) return SAC_OK;
-    snprintf(typed, sizeof typed, "%.*s", (int)(n < 60 ? n : 60), line);
-    for (size_t i = 0; names[i]; i++) {
-        if (strlen(names[i]) == n && !strncmp(line, names[i], n)) return SAC_OK;
-        suggest_offer(&near, names[i]);
-    }
-    return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "method line with %s=%.80s: \"%s\" is not known%s%s%s 'saccade help ask'", part,
-                    line, typed, near.best ? "; did you mean " : "", near.best ? near.best : "",
-                    near.best ? "? See" : "; see");
-}
-
 sac_status comparison_check_names(const method_list *list, sac_error *err) {
     for (size_t i = 0; i < list->n; i++) {
         char *const *part = list->lines[i].part;
-        SAC_TRY(check_name(part[METHOD_PREFILL], "prefill", sac_prefill_names(), err));
-        SAC_TRY(check_name(part[METHOD_KV], "kv", sac_kv_names(), err));
-        SAC_TRY(check_name(part[METHOD_DECODE], "decode", sac_decode_names(), err));
+        sac_status st = method_names_check_lines(part[METHOD_PREFILL], part[METHOD_DECODE], part[METHOD_KV], err);
+        if (st != SAC_OK) return sac_fail_prefix(err, st, "method line '%.80s'", list->lines[i].name);
     }
     return SAC_OK;
 }

@@ -64,8 +64,10 @@ bool tune_log_plan(const tune_log *log, tune_plan *plan, int64_t *prompt_tokens)
     const json_t *counts = json_object_get(p, "settings"), *questions = json_object_get(p, "questions");
     size_t n = json_array_size(counts);
     if (n == 0 || n > TUNE_MAX_RUNGS || json_array_size(questions) != n) return false;
-    *plan = (tune_plan){
-        .n_rungs = n, .refined = count_of(p, "refined"), .finalists = count_of(p, "finalists"), .test_questions = count_of(p, "test_questions")};
+    *plan = (tune_plan){.n_rungs = n,
+                        .refined = count_of(p, "refined"),
+                        .finalists = count_of(p, "finalists"),
+                        .test_questions = count_of(p, "test_questions")};
     for (size_t i = 0; i < n; i++) {
         plan->settings[i] = (size_t)json_integer_value(json_array_get(counts, i));
         plan->questions[i] = (size_t)json_integer_value(json_array_get(questions, i));
@@ -95,7 +97,8 @@ sac_status tune_log_refined(const tune_log *log, method_list *list, bool *known,
     const json_t *texts = json_object_get(find(log, "refined", -1), "refined"), *v;
     size_t i;
     *known = json_is_array(texts);
-    json_array_foreach(texts, i, v) if (json_is_string(v)) SAC_TRY(tune_table_add_line(list, json_string_value(v), err));
+    json_array_foreach(texts, i, v) if (json_is_string(v))
+        SAC_TRY(tune_table_add_line(list, json_string_value(v), err));
     return SAC_OK;
 }
 
@@ -121,7 +124,8 @@ sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t pro
     }
     return write_line(log,
                       json_pack("{s:{s:o, s:o, s:I, s:I, s:I, s:I}}", "plan", "settings", counts, "questions",
-                                questions, "refined", (json_int_t)plan->refined, "finalists", (json_int_t)plan->finalists, "test_questions",
+                                questions, "refined", (json_int_t)plan->refined, "finalists",
+                                (json_int_t)plan->finalists, "test_questions",
                                 (json_int_t)plan->test_questions, "prompt_tokens", (json_int_t)prompt_tokens),
                       err);
 }

@@ -164,9 +164,11 @@ tune_plan tune_make_plan(const tune_bounds *b) {
     while (more < first && lay_rungs(&p, n, more + 1, most) <= climb) more++;
     rest -= lay_rungs(&p, n, more, most);
     size_t *asked = &p.questions[p.n_rungs - 1], last = p.settings[p.n_rungs - 1];
-    size_t extra = at_most((rest - 0.25 * climb) / (double)last, most - *asked);
+    bool ends = rest < (double)INFINITY; /* time does */
+    size_t extra = ends ? at_most((rest - 0.25 * climb) / (double)last, most - *asked) : most - *asked;
+    size_t refined = (n + 1) / 2 < MOST_REFINED ? (n + 1) / 2 : MOST_REFINED;
     *asked += extra;
-    p.refined = at_most((rest - (double)(extra * last)) / (double)*asked, MOST_REFINED);
+    p.refined = at_most((rest - (double)(extra * last)) / (double)*asked, refined);
     if (p.finalists > n) p.finalists = n;
     return p;
 }

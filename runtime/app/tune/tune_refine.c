@@ -15,11 +15,11 @@ typedef enum move { TO_ONE, BY_TENTHS, BY_TOKENS, BY_LAYERS } move;
 static const struct {
     const char *key;
     move how;
-} knobs[] = {{"tau", TO_ONE},       {"p", TO_ONE},           {"top_p", TO_ONE},    {"ratio", BY_TENTHS},
-             {"rate", BY_TENTHS},   {"share", BY_TENTHS},    {"heavy", BY_TENTHS}, {"salient", BY_TENTHS},
-             {"cap", BY_TOKENS},    {"k", BY_TOKENS},        {"m", BY_TOKENS},     {"budget", BY_TOKENS},
-             {"s", BY_TOKENS},      {"v", BY_TOKENS},        {"recent", BY_TOKENS}, {"local", BY_TOKENS},
-             {"blocks", BY_TOKENS}, {"skip", BY_LAYERS},     {"layer", BY_LAYERS}, {"dense_layers", BY_LAYERS}};
+} knobs[] = {{"tau", TO_ONE},       {"p", TO_ONE},        {"top_p", TO_ONE},     {"ratio", BY_TENTHS},
+             {"rate", BY_TENTHS},   {"share", BY_TENTHS}, {"heavy", BY_TENTHS},  {"salient", BY_TENTHS},
+             {"cap", BY_TOKENS},    {"k", BY_TOKENS},     {"m", BY_TOKENS},      {"budget", BY_TOKENS},
+             {"s", BY_TOKENS},      {"v", BY_TOKENS},     {"recent", BY_TOKENS}, {"local", BY_TOKENS},
+             {"blocks", BY_TOKENS}, {"skip", BY_LAYERS},  {"layer", BY_LAYERS},  {"dense_layers", BY_LAYERS}};
 
 static double moved(move how, double v, bool up) {
     switch (how) {
@@ -38,12 +38,14 @@ static bool may_be(move how, double v) {
 }
 
 /* "name:a=1,b=2": the next setting from p on; its key, without what stands before a dot, and where its value is. */
-static const char *next_setting(const char *p, const char **key, size_t *n_key, const char **value, size_t *n_value) {
+static const char *next_setting(const char *p, const char **key, size_t *n_key, const char **value,
+                                size_t *n_value) {
     p += strcspn(p, ":,");
     if (!*p) return NULL;
     *key = ++p;
     *n_key = strcspn(p, "=,");
-    for (const char *dot; (dot = memchr(*key, '.', *n_key));) *n_key -= (size_t)(dot + 1 - *key), *key = dot + 1;
+    for (const char *dot; (dot = memchr(*key, '.', *n_key));)
+        *n_key -= (size_t)(dot + 1 - *key), *key = dot + 1;
     if ((*key)[*n_key] != '=') return p;
     *value = *key + *n_key + 1;
     *n_value = strcspn(*value, ",");
@@ -57,13 +59,15 @@ static char *move_setting(const char *part, size_t number, bool up, bool *ended)
     *ended = false;
     while ((p = next_setting(p, &key, &n_key, &value, &n_value))) {
         for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
-            if (strlen(knobs[i].key) != n_key || strncmp(knobs[i].key, key, n_key) || key[n_key] != '=') continue;
+            if (strlen(knobs[i].key) != n_key || strncmp(knobs[i].key, key, n_key) || key[n_key] != '=')
+                continue;
             char *end, *text = NULL;
             double v = strtod(value, &end);
             if (end != value + n_value || number--) continue;
             v = moved(knobs[i].how, v, up);
             if (!may_be(knobs[i].how, v)) return NULL;
-            return asprintf(&text, "%.*s%.4g%s", (int)(value - part), part, v, value + n_value) < 0 ? NULL : text;
+            return asprintf(&text, "%.*s%.4g%s", (int)(value - part), part, v, value + n_value) < 0 ? NULL
+                                                                                                    : text;
         }
     }
     *ended = true;
@@ -93,8 +97,8 @@ static bool may_join(const method_line *a, const method_line *b) {
     return !both;
 }
 
-static sac_status join_pairs(method_list *list, const size_t *best, size_t n_best, size_t most, size_t *n_added,
-                             sac_error *err) {
+static sac_status join_pairs(method_list *list, const size_t *best, size_t n_best, size_t most,
+                             size_t *n_added, sac_error *err) {
     for (size_t j = 1; j < n_best; j++)
         for (size_t i = 0; i < j && *n_added < most; i++) {
             method_line both = {0};
@@ -111,7 +115,8 @@ static sac_status join_pairs(method_list *list, const size_t *best, size_t n_bes
 /* One of a line's settings moved; *any: there is such a one. */
 static sac_status move_one(method_list *list, size_t from, size_t number, bool up, bool *any, size_t *n_added,
                            sac_error *err) {
-    static const int parts[] = {METHOD_PREFILL, METHOD_DECODE, METHOD_REDUCE}; /* a cache's numbers are bits */
+    static const int parts[] = {METHOD_PREFILL, METHOD_DECODE,
+                                METHOD_REDUCE}; /* a cache's numbers are bits */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         bool ended;
         const char *part = list->lines[from].part[parts[i]];

@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
-#include "tune_open.h"
-#include "tune_refine.h"
 #include "clock.h"
 #include "eval_split.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
+#include "tune_open.h"
+#include "tune_refine.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -236,8 +236,8 @@ static sac_status choose(tune_search *t, const bool *questions, sac_error *err) 
 
 /* A rung: all that are alive are asked the first `end` questions, of which they have `from`. In parts, each about as many
  * sources as can be: when time is up, what all were asked is about more than the first few. */
-static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t from, size_t end, size_t n_keep,
-                           bool *questions, bool *rows, sac_error *err) {
+static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t from, size_t end,
+                           size_t n_keep, bool *questions, bool *rows, sac_error *err) {
     comparison *c = &t->tuning;
     memcpy(rows, t->alive, c->n_rows * sizeof *rows);
     rows[0] = true;
@@ -259,7 +259,8 @@ static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t
 }
 
 /* Rows of those that are alive, the cheapest of what loses little first. */
-static sac_status best_rows(tune_search *t, const bool *questions, size_t *best, size_t *n_best, sac_error *err) {
+static sac_status best_rows(tune_search *t, const bool *questions, size_t *best, size_t *n_best,
+                            sac_error *err) {
     ranking k;
     sac_status st = rank_rows(t, questions, &k, err);
     *n_best = 0;
@@ -298,11 +299,13 @@ static sac_status climb(tune_search *t, const size_t *order, bool *questions, bo
     const tune_plan *p = &t->plan;
     for (size_t k = 0; k < p->n_rungs && !t->cut; k++) {
         size_t n_keep = k + 1 < p->n_rungs ? p->settings[k + 1] : p->finalists;
-        SAC_TRY(ask_rung(t, order, k, k ? p->questions[k - 1] : 0, p->questions[k], n_keep, questions, rows, err));
+        SAC_TRY(ask_rung(t, order, k, k ? p->questions[k - 1] : 0, p->questions[k], n_keep, questions, rows,
+                         err));
     }
     if (!t->cut && p->refined) {
         SAC_TRY(add_refined(t, questions, err));
-        SAC_TRY(ask_rung(t, order, p->n_rungs, 0, p->questions[p->n_rungs - 1], p->finalists, questions, rows, err));
+        SAC_TRY(ask_rung(t, order, p->n_rungs, 0, p->questions[p->n_rungs - 1], p->finalists, questions, rows,
+                         err));
     }
     return choose(t, questions, err);
 }
@@ -334,8 +337,7 @@ static sac_status ask_test(tune_search *t, const size_t *order, bool *questions,
     choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
     for (size_t part = 1; part <= PARTS; part++) {
-        choose_first(&c->set, order, (t->plan.test_questions * part + PARTS - 1) / PARTS,
-                     questions);
+        choose_first(&c->set, order, (t->plan.test_questions * part + PARTS - 1) / PARTS, questions);
         SAC_TRY(comparison_ask(c, &choice, err));
     }
     return SAC_OK;

@@ -171,7 +171,8 @@ sac_status tune_table_add(method_list *list, tune_want want, int64_t prompt_toke
             size_t n = tune_family_count(tune_families[f].text);
             if (!(tune_families[f].wants & 1u << want) || k >= n) continue;
             any = true;
-            SAC_TRY(add_text(list, tune_family_line(tune_families[f].text, scattered(k, n), prompt_tokens), err));
+            SAC_TRY(
+                add_text(list, tune_family_line(tune_families[f].text, scattered(k, n), prompt_tokens), err));
         }
     }
     return SAC_OK;
