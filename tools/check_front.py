@@ -4,11 +4,13 @@ prints for each the line of the front that costs no more and loses no more, or t
 
     SACCADE=build/release/saccade tools/check_front.py --want memory --minutes 20 --out runs/front [--frames 24] [-- options of both commands]
 
-Fixed lines: samples/drawn/methods.yaml and methods_steps.yaml, or those of --methods. Costs are tune's own, by work."""
+Fixed lines: samples/drawn/methods.yaml and methods_steps.yaml, or those of --methods. Costs are tune's own, by work;
+lines that cannot make less of what is wanted are left out."""
 import argparse
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -17,6 +19,10 @@ import time
 SACCADE = os.environ.get("SACCADE", "build/release/saccade")
 DRAWN = "samples/drawn"
 DROPPING = ("snapkv", "pyramidkv", "h2o", "adore", "fastv")
+
+
+# of a fixed line's text: what can make this less; all others cost what dense does
+LESS = {"prefill": r"prefill:", "memory": r"kv:|snapkv|pyramidkv|h2o|adore|fastv", "decode": r"kv:|decode:|fastv"}
 
 
 def load(*path):
@@ -65,6 +71,7 @@ def main():
     parser.add_argument("--methods", nargs="*", default=[f"{DRAWN}/methods{name}.yaml" for name in ("", "_steps")])
     parser.add_argument("--fixed", help="where the fixed lines' answers are kept (OUT/fixed): several aims may share them")
     parser.add_argument("--lose", default="0.5")
+    parser.add_argument("--tries", default="0", help="settings that tune begins with (0: as many as there is time for)")
     parser.add_argument("options", nargs="*", help="of both commands, behind --")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -74,7 +81,8 @@ def main():
         json.dump(videos, f)
     common = ["--videos", DRAWN, "--prompt", "open", "--quiet", *args.options]
     began = time.monotonic()
-    subprocess.run([SACCADE, "tune", path("set.json"), *common, "--want", args.want, "--lose", args.lose, "--minutes", args.minutes, "--out", path("tune")],
+    subprocess.run([SACCADE, "tune", path("set.json"), *common, "--want", args.want, "--lose", args.lose, "--minutes", args.minutes,
+                    "--tries", args.tries, "--out", path("tune")],
                    check=True)
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"\ntune took {(time.monotonic() - began) / 60:.1f} minutes, {(cpu.ru_utime + cpu.ru_stime) / 60:.1f} of a processor", flush=True)
@@ -87,7 +95,7 @@ def main():
     with open(path("fixed.yaml"), "w", encoding="utf-8") as f:
         for name in args.methods:
             with open(name, encoding="utf-8") as lines:
-                f.writelines(line for line in lines if not line.startswith("#"))
+                f.writelines(line for line in lines if not line.startswith("#") and re.search(LESS[args.want], line))
     done = subprocess.run([SACCADE, "compare", path("test.json"), *common, "--methods", path("fixed.yaml"), "--out", answers],
                           stdout=subprocess.DEVNULL).returncode
     if done not in (0, 75):  # 75: a line was refused

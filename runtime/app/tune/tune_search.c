@@ -254,6 +254,7 @@ static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t
                         "--minutes %g is too short: no question was asked of all settings; give more, or "
                         "fewer --tries",
                         t->s->minutes);
+    if (t->cut) n_keep = t->plan.finalists; /* the last rung, then */
     if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
     return decided ? SAC_OK : tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err);
 }
