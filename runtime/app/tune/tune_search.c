@@ -125,6 +125,25 @@ static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions
 
 /* ---------------------------------------------------------------- settings */
 
+/* Two lines may say the same in other words: defaults, for one. */
+static bool are_same(const compare_row *a, const compare_row *b) {
+    const sac_session_method_lines *x = &a->did.lines, *y = &b->did.lines;
+    return !strcmp(x->prefill, y->prefill) && !strcmp(x->kv, y->kv) && !strcmp(x->decode, y->decode) &&
+           !strcmp(x->rope, y->rope) && !strcmp(x->reduce, y->reduce);
+}
+
+/* Rows from number `from` on take part unless they were refused or are one before them. */
+static void enter_rows(tune_search *t, size_t from) {
+    const comparison *c = &t->tuning;
+    for (size_t i = from; i < c->n_rows; i++) {
+        t->alive[i] = c->rows[i].refused == SAC_OK;
+        for (size_t k = 0; k < i && t->alive[i]; k++)
+            t->alive[i] = c->rows[k].refused != SAC_OK || !are_same(&c->rows[k], &c->rows[i]);
+        t->n_tried += t->alive[i];
+        t->n_refused += c->rows[i].refused != SAC_OK;
+    }
+}
+
 static sac_status open_settings(tune_search *t, sac_error *err) {
     comparison *c = &t->tuning;
     SAC_TRY(tune_table_add(&c->list, t->aim.want, t->prompt_tokens, err));
@@ -132,11 +151,7 @@ static sac_status open_settings(tune_search *t, sac_error *err) {
     while (c->list.n > most) method_line_free(&c->list.lines[--c->list.n]);
     SAC_TRY(comparison_open_rows(c, err));
     if (!(t->alive = calloc(METHOD_LIST_MAX_LINES + 1, sizeof *t->alive))) return sac_fail_no_memory(err);
-    for (size_t i = 1; i < c->n_rows; i++) {
-        t->alive[i] = c->rows[i].refused == SAC_OK;
-        t->n_tried += t->alive[i];
-        t->n_refused += !t->alive[i];
-    }
+    enter_rows(t, 1);
     return t->n_tried ? SAC_OK
                       : sac_fail(err, SAC_UNSUPPORTED, "%s: takes no method for --want %s", c->r->model_path,
                                  tune_want_names[t->aim.want]);
@@ -289,10 +304,7 @@ static sac_status add_refined(tune_search *t, const bool *questions, sac_error *
     }
     SAC_TRY(comparison_open_rows(c, err));
     SAC_TRY(comparison_open_journals(c, t->s->out, "tuning", err));
-    for (size_t i = n_before; i < c->n_rows; i++) {
-        t->alive[i] = c->rows[i].refused == SAC_OK;
-        t->n_tried += t->alive[i];
-    }
+    enter_rows(t, n_before);
     return SAC_OK;
 }
 
