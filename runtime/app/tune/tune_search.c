@@ -6,8 +6,9 @@
 #include "status.h"
 #include "tune_open.h"
 #include "tune_refine.h"
+#include "tune_search.h"
+#include "tune_time.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,46 +17,6 @@ enum {
     FIRST_QUESTIONS = 8, /* by which dense tells how long prompts are and how long an answer takes */
     PARTS = 4
 };
-
-/* ---------------------------------------------------------------- time */
-
-static double seconds_asked(const comparison *c) {
-    double sum = 0;
-    for (size_t i = 0; i < c->n_rows; i++)
-        for (size_t k = 0; k < c->set.n_questions && c->rows[i].records; k++)
-            sum += json_number_value(
-                json_object_get(json_object_get(c->rows[i].records[k], "seconds"), "total"));
-    return sum;
-}
-
-/* Since the search began; of runs that were killed, the time of their answers. */
-static double seconds_used(const tune_search *t) {
-    return t->asked_seconds + sac_seconds_since(t->start_ns);
-}
-
-static double seconds_allowed(const tune_search *t) {
-    return t->s->minutes > 0 ? 60 * t->s->minutes : (double)INFINITY;
-}
-
-static double answers_of(const tune_plan *p, bool test) {
-    if (test) return (double)p->test_questions * (double)(p->finalists + 1);
-    double n = 0;
-    for (size_t i = 0; i < p->n_rungs; i++)
-        n += (double)(p->settings[i] + 1) * (double)(p->questions[i] - (i ? p->questions[i - 1] : 0));
-    return n + (double)p->refined * (double)p->questions[p->n_rungs - 1];
-}
-
-/* Tuning leaves the test its share. */
-static bool tuning_time_is_up(void *ctx) {
-    const tune_search *t = ctx;
-    double test = answers_of(&t->plan, true), all = test + answers_of(&t->plan, false);
-    return seconds_used(t) > seconds_allowed(t) * (1 - 0.9 * test / all);
-}
-
-static bool time_is_up(void *ctx) {
-    const tune_search *t = ctx;
-    return seconds_used(t) > seconds_allowed(t);
-}
 
 /* ---------------------------------------------------------------- dense first */
 
@@ -162,7 +123,8 @@ static sac_status make_plan(tune_search *t, double seconds, sac_error *err) {
         tune_bounds b = {.settings = t->n_tried,
                          .tuning_questions = t->tuning.set.n_questions,
                          .test_questions = t->test.set.n_questions,
-                         .answers = 0.8 * (seconds_allowed(t) - seconds_used(t)) / fmax(seconds, 1e-3)};
+                         .answers =
+                             0.8 * (tune_seconds_allowed(t) - tune_seconds_used(t)) / fmax(seconds, 1e-3)};
         t->plan = tune_make_plan(&b);
         SAC_TRY(tune_log_write_plan(&t->log, &t->plan, t->prompt_tokens, err));
     }
@@ -256,7 +218,7 @@ static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t
     comparison *c = &t->tuning;
     memcpy(rows, t->alive, c->n_rows * sizeof *rows);
     rows[0] = true;
-    comparison_choice choice = {rows, questions, tuning_time_is_up, t};
+    comparison_choice choice = {rows, questions, tune_tuning_is_over, t};
     bool decided = tune_log_rung(&t->log, k, c, t->alive);
     for (size_t part = 1; part <= PARTS; part++) {
         choose_first(&c->set, order, from + (end - from) * part / PARTS, questions);
@@ -343,10 +305,10 @@ static sac_status ask_test(tune_search *t, const size_t *order, bool *questions,
         if (i == 0 || t->alive[i]) SAC_TRY(copy_line(&c->list, t->tuning.rows[i].line, err));
     SAC_TRY(comparison_open_rows(c, err));
     SAC_TRY(comparison_open_journals(c, t->s->out, "test", err));
-    t->asked_seconds += seconds_asked(c);
+    t->asked_seconds += tune_seconds_asked(c);
     c->line = t->tuning.line;
     c->done = t->tuning.done;
-    comparison_choice choice = {NULL, questions, time_is_up, t};
+    comparison_choice choice = {NULL, questions, tune_time_is_up, t};
     choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
     for (size_t part = 1; part <= PARTS; part++) {
@@ -382,10 +344,10 @@ static sac_status tune(tune_search *t, size_t *order, bool *questions, bool *row
     SAC_TRY(ask_dense(t, order, questions, &seconds, err));
     SAC_TRY(open_settings(t, err));
     SAC_TRY(comparison_open_journals(c, t->s->out, "tuning", err));
-    t->asked_seconds = seconds_asked(c);
+    t->asked_seconds = tune_seconds_asked(c);
     t->start_ns = sac_now_ns();
     SAC_TRY(make_plan(t, seconds, err));
-    c->todo = (int64_t)(answers_of(&t->plan, false) + answers_of(&t->plan, true));
+    c->todo = (int64_t)(tune_answers(&t->plan, false) + tune_answers(&t->plan, true));
     SAC_TRY(climb(t, order, questions, rows, err));
     SAC_TRY(eval_spread(&t->test.set, t->s->seed, order, err));
     SAC_TRY(ask_test(t, order, questions, err));
