@@ -328,6 +328,8 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     assert(a->past == s->n_cached && a->q.rows == own + 1);
     sac_count_step(a, (double)s->n_part);
     a->stats->n_selections++;
+    if (a->observer.read)
+        a->observer.read(a->observer.read_ctx, a->layer, 0, 1, s->part_token.host, s->n_part, a->n_seen);
     sac_kv_view kv = a->kv;
     if (s->compact) SAC_TRY(turn_to_ranks(s, a, &kv));
     if (s->sigma == SIGMA_ATTENTION) SAC_TRY(add_step_weights(s, a, &kv));

@@ -59,12 +59,28 @@ static void count_choice(const sac_layer_attention *a, const sac_choice *choice)
     if (choice->n_chosen > 0) a->stats->decode_budget += choice->n_chosen - n_rows * a->shape->n_heads;
 }
 
+/* Rows are tokens where none was dropped; of a view nobody says which rows it has, and of a device's lists the host does not
+ * know. */
+static void tell_read(const sac_layer_attention *a, const sac_choice *choice) {
+    const sac_choice_lists *l = &choice->lists;
+    const sac_kept_observer *o = &a->observer;
+    if (a->shape->device || a->kv.n_rows != a->n_seen || choice->kind == SAC_CHOICE_VIEW) return;
+    if (!l->rows) {
+        o->read(o->read_ctx, a->layer, 0, 1, NULL, a->n_seen, a->n_seen);
+        return;
+    }
+    const int64_t *start = l->start.device; /* on the CPU the host's, too */
+    for (int i = 0; i < l->n_lists; i++)
+        o->read(o->read_ctx, a->layer, i, l->n_lists, l->rows + start[i], start[i + 1] - start[i], a->n_seen);
+}
+
 sac_status sac_decode_choose(sac_decode *m, const sac_layer_attention *a, sac_choice *choice) {
     int64_t start = sac_now_ns();
-    *choice = (sac_choice){0};
+    *choice = (sac_choice){.wants_rows = a->observer.read != NULL};
     SAC_TRY(m->policy->select(m->state, a, choice));
     count_choice(a, choice);
     a->stats->select_ns += sac_now_ns() - start;
+    if (a->observer.read) tell_read(a, choice);
     return SAC_OK;
 }
 

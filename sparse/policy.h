@@ -69,6 +69,10 @@ typedef sac_row_span sac_visual_span;
 typedef struct sac_kept_observer {
     void (*fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
     void *ctx;
+    /* Of a step on the CPU, list by list: one for all heads, or one for each key-value or query head. tokens NULL: all. NULL =
+     * nobody. */
+    void (*read)(void *ctx, int layer, int list, int n_lists, const int32_t *tokens, int64_t n, int64_t n_tokens);
+    void *read_ctx;
 } sac_kept_observer;
 
 /* Queries that are made when they are asked for. Of the tokens `rows` (counted from the first query,

@@ -872,6 +872,13 @@ SAC_API void sac_session_methods(const sac_session *s, sac_session_method_lines 
 typedef void (*sac_kept_fn)(void *ctx, int layer, const int32_t *kept, int64_t n_kept, int64_t n_tokens);
 SAC_API void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx);
 
+/* Which tokens a layer read in a step, on the CPU: list `list` of n_lists, which is 1 where all heads read the same, else the
+ * number of key-value heads or of query heads. Positions, in any order; tokens NULL: all n. Called in every step for each layer and list, where the
+ * decode method's choice is known as tokens: not where it dropped rows before (but for ADORE, which knows what it kept), nor over packed
+ * caches. n_tokens: of the sequence, the step's own included. NULL fn = nobody. */
+typedef void (*sac_read_fn)(void *ctx, int layer, int list, int n_lists, const int32_t *tokens, int64_t n, int64_t n_tokens);
+SAC_API void sac_session_observe_read(sac_session *s, sac_read_fn fn, void *ctx);
+
 /* Where the tokens of the last prompt come from: a cell of a tile's grid of rows x columns, or tile -1 for text
  * and for embeddings that stand for no pixels. Fills at most capacity places, returns how many tokens the
  * prompt has. Valid until the next call that runs a prompt. */

@@ -424,7 +424,13 @@ void sac_session_methods(const sac_session *s, sac_session_method_lines *lines) 
 }
 
 void sac_session_observe_kept(sac_session *s, sac_kept_fn fn, void *ctx) {
-    s->decoder.observer = (sac_kept_observer){fn, ctx};
+    s->decoder.observer.fn = fn;
+    s->decoder.observer.ctx = ctx;
+}
+
+void sac_session_observe_read(sac_session *s, sac_read_fn fn, void *ctx) {
+    s->decoder.observer.read = fn;
+    s->decoder.observer.read_ctx = ctx;
 }
 
 void sac_session_keep_hidden(sac_session *s, float *out) {

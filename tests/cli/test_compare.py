@@ -81,7 +81,7 @@ class Figures(CompareCase):
         run = self.compare(self.set(videos), "--method", "kv=bf16", "--method", FASTV + " name=half", "--out", out)
         result = load(out, "compare.json")
         self.assertEqual(read(out, "table.md"), run.stdout + "\n")
-        self.assertEqual(sorted(os.listdir(out)), ["compare.json", "journals", "overview.svg", "table.md"])
+        self.assertEqual(sorted(os.listdir(out)), ["compare.json", "front.svg", "journals", "overview.svg", "table.md"])
         dense, bf16, fastv = result["rows"]
         self.assertEqual([r["name"] for r in result["rows"]], ["dense", "kv=bf16", "half"])
         self.assertEqual(fastv["given"], {"prefill": FASTV[8:], "kv": None, "decode": None, "rope": None, "reduce": None})
@@ -197,7 +197,7 @@ class Drawings(CompareCase):
 
     def test_names_that_do_not_exist(self):
         """Refused before the set is read."""
-        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming? See")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
+        for line, needles in [("decode=streamng", ("decode=streamng", "did you mean streaming?")), ("prefill=nosuch:tau=1", ('"nosuch" is not known',)),
                               ("kv=nosuch", ("kv=nosuch",))]:
             self.assert_refused(saccade("compare", "no.json", "--prompt", "open", "--method", line), 64, *needles)
 

@@ -2,6 +2,7 @@
 import glob
 import os
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -74,6 +75,19 @@ class Pictures(Case):
     def test_they_work_on_dark_pages(self):
         for path in glob.glob("docs/images/*.svg"):
             self.assertIn("prefers-color-scheme:dark", text_of(path), path)
+
+    def test_maps_are_real_runs(self):
+        """The commands above them draw them; what is kept may differ by processor in the last place."""
+        commands = re.findall(r"^saccade (inspect --attention (docs/images/\S+) --map .*)$", text_of("docs/methods.md"), flags=re.M)
+        self.assertEqual(len(commands), 4)
+        for command, path in commands:
+            self.assertLess(os.path.getsize(path), 15_000)
+            out = self.path(os.path.basename(path))
+            words = shlex.split(command.replace(path, out))
+            self.assertEqual(saccade(*words).returncode, 0)
+            shown = [[re.sub(r"[\d.]+", "0", "".join(t.itertext())) for t in ET.parse(page).iter(SVG + "text")] for page in (out, path)]
+            self.assertEqual(*shown)
+            self.assertTrue(ET.parse(path).getroot().find(SVG + "desc").text)
 
     def test_readmes_picture_is_a_real_run(self):
         out = self.path("saccade.svg")

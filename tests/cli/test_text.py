@@ -139,8 +139,27 @@ class Attention(Case):
         words = re.compile(r"<text[^<]*</text>")
         self.assertNotEqual(words.sub("", some), words.sub("", few))
 
+    def test_a_map(self):
+        row = sample(video=True)
+        arguments = "--map", "--video", row["file"], "--num-frames", "4", row["question"]
+        pages = {name: xml.etree.ElementTree.fromstring(self.draw(name + ".svg", *options, *arguments)) for name, options in {
+            "zipvl": ("--prefill", "zipvl:min=0,tau=0.8"), "both": ("--prefill", "zipvl:min=0,tau=0.8", "--decode", "twilight:p=0.8"),
+            "quest": ("--decode", "quest:budget=64,page=16"), "all": ("--decode", "twilight:p=0.8,union=0")}.items()}
+        words = {name: [t.text or "" for t in page.iter(SVG + "text")] for name, page in pages.items()}
+        parts = lambda name: [w.split(":")[0] for w in words[name] if "of the prompt's tokens" in w]
+        kept, read = "Kept while the prompt was read", "Read while answering, mean of the steps"
+        self.assertEqual([parts(n) for n in ("zipvl", "both", "quest", "all")], [[kept], [kept, read], [read], [read]])
+        self.assertIn("its 6 query heads", " ".join(words["all"]))
+        self.assertIn("4", words["zipvl"])  # the last frame
+        for page in pages.values():
+            self.assertTrue(page.find(SVG + "title").text and page.find(SVG + "desc").text)
+            self.assertTrue([p for p in page.iter(SVG + "path") if p.get("d")])
+
     def test_refusals(self):
         out = self.path("out.svg")
+        self.assert_refused(saccade("inspect", "--map"), 64, "--map wants --attention")
+        run = saccade("inspect", "--attention", out, "--map", "--image", sample(video=False)["file"], "--decode", "snapkv:cap=64", "What?")
+        self.assert_refused(run, 64, "left out no tokens to show")
         self.assert_refused(saccade("inspect", "--attention", out, "What?"), 64, "--attention wants one question")
         run = saccade("inspect", "--attention", out, "--image", self.path("none.png"), "What?")
         self.assert_refused(run, 66, "none.png")

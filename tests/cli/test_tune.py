@@ -100,6 +100,9 @@ class Search(TuneCase):
             self.assertEqual(rows[name]["questions"], len(judged))
             self.assertAlmostEqual(r["cost"], sum(self.bytes(out, rows[name])) / dense, places=6)
             self.assertEqual(r["lost"], rows["dense"]["correct"] - rows[name]["correct"])
+        # no two lines are the same in other words
+        methods = [tuple(r["methods"][part] for part in ("prefill", "kv", "decode", "rope", "reduce")) for r in found["test"]["rows"]]
+        self.assertEqual(len(set(methods)), len(methods))
         # the front is what no other beats
         for name, r in results.items():
             beaten = any(o["cost"] <= r["cost"] and o["lost"] <= r["lost"] and (o["cost"], o["lost"]) != (r["cost"], r["lost"])

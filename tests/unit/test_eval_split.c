@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "eval_bench.h"
 #include "eval_split.h"
 
 #include <stdio.h>
@@ -88,11 +89,61 @@ static void what_is_kept_is_numbered_anew(void **state) {
     eval_set_free(&set);
 }
 
+static void two_parts_of_one_reading(void **state) {
+    (void)state;
+    eval_set set, other;
+    const bool take[9] = {false, true, false, true, true, true, false, false, false};
+    make(&set, 0, 3);
+    assert_ok(eval_set_part(&set, take, &other, &err), err);
+    assert_int_equal(set.n_questions, 5);
+    assert_int_equal(set.n_videos, 2);
+    assert_int_equal(other.n_questions, 4);
+    assert_int_equal(other.n_videos, 2);
+    assert_int_equal(other.videos[1].first, 1);
+    assert_int_equal(eval_set_find(&set, "v2-2"), 4);
+    assert_int_equal(eval_set_find(&other, "v1-2"), 3);
+    assert_true(eval_set_find(&other, "v2-2") == SIZE_MAX && eval_set_find(&set, "v0-1") == SIZE_MAX);
+    assert_non_null(json_object_get(other.question_index, "v2-2")); /* a journal may have it */
+    assert_true(other.fingerprint == set.fingerprint);
+    eval_set_free(&set); /* texts belong to both */
+    assert_string_equal(other.videos[1].questions[2].id, "v1-2");
+    eval_set_free(&other);
+}
+
+/* Pictures a, b, a, c, b: of a benchmark, whose questions are all of one eval_video. */
+static void parts_share_no_picture(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"question_id\": 1, \"image\": \"a.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 2, \"image\": \"b.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 3, \"image\": \"a.jpg\", \"text\": \"r\", \"label\": \"no\"}\n"
+        "{\"question_id\": 4, \"image\": \"c.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+        "{\"question_id\": 5, \"image\": \"b.jpg\", \"text\": \"r\", \"label\": \"no\"}\n";
+    eval_set set, other;
+    bool a[5];
+    size_t order[5];
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        assert_ok(eval_bench_parse(&set, text, sizeof text - 1, "coco_pope_random.json", NULL, "pope", &err),
+                  err);
+        assert_ok(eval_split(&set, seed, 0.5, a, &err), err);
+        assert_true(a[0] == a[2] && a[1] == a[4] && count(a, 5) > 0 && count(a, 5) < 5);
+        assert_ok(eval_spread(&set, seed, order, &err), err);
+        bool seen[5] = {0};
+        for (int i = 0; i < 3; i++) seen[order[i]] = true; /* each picture once before any comes again */
+        assert_true(seen[0] != seen[2] && seen[1] != seen[4] && seen[3]);
+        assert_ok(eval_set_part(&set, a, &other, &err), err);
+        assert_int_equal(set.n_questions + other.n_questions, 5);
+        assert_true(other.bench == set.bench && other.videos[0].questions[0].item->n_media == 1);
+        eval_set_free(&set);
+        eval_set_free(&other);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_share_no_video),
-        cmocka_unit_test(a_beginning_is_about_many_videos),
-        cmocka_unit_test(what_is_kept_is_numbered_anew),
+        cmocka_unit_test(parts_share_no_video),          cmocka_unit_test(a_beginning_is_about_many_videos),
+        cmocka_unit_test(what_is_kept_is_numbered_anew), cmocka_unit_test(two_parts_of_one_reading),
+        cmocka_unit_test(parts_share_no_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

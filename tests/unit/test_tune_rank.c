@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "tune_rank.h"
+#include "tune_refine.h"
 #include "tune_table.h"
 
 #include <math.h>
@@ -62,7 +63,8 @@ static void as_many_are_kept_as_asked(void **state) {
 }
 
 static double answers(const tune_plan *p) {
-    double n = (double)p->test_questions * (double)(p->finalists + 1);
+    double n = (double)p->test_questions * (double)(p->finalists + 1) +
+               (double)p->refined * (double)p->questions[p->n_rungs - 1];
     for (size_t i = 0; i < p->n_rungs; i++)
         n += (double)p->settings[i] * (double)(p->questions[i] - (i ? p->questions[i - 1] : 0));
     return n;
@@ -80,6 +82,10 @@ static void a_plan_fits_the_time(void **state) {
         for (size_t i = 1; i < p.n_rungs; i++)
             assert_true(p.settings[i] < p.settings[i - 1] && p.questions[i] > p.questions[i - 1]);
     }
+    tune_plan some = tune_make_plan(&(tune_bounds){18, 84, 40, INFINITY});
+    assert_int_equal(some.questions[some.n_rungs - 1], 84); /* nothing is left unasked where there is time */
+    assert_int_equal(some.refined, 9);
+    assert_true(some.questions[0] <= 21);
     tune_plan all = tune_make_plan(&(tune_bounds){100, 30, 40, INFINITY});
     assert_int_equal(all.questions[all.n_rungs - 1], 30);
     assert_int_equal(all.settings[0], 100);
@@ -117,6 +123,48 @@ static void the_table_is_of_method_lines(void **state) {
     }
 }
 
+static size_t find_line(const method_list *list, const char *name) {
+    for (size_t i = 0; i < list->n; i++)
+        if (!strcmp(list->lines[i].name, name)) return i;
+    return SIZE_MAX;
+}
+
+/* Pairs that do not meet, then one setting moved; a cache's bits stay, and nothing is there twice. */
+static void near_the_best_is_more(void **state) {
+    (void)state;
+    static const char *const lines[] = {"prefill=zipvl:tau=0.9,skip=0", "kv=kivi:bits=4", "decode=snapkv:cap=128",
+                                        "decode=twilight:base=quest,base.budget=640,p=0.95"};
+    static const char *const made[] = {
+        "prefill=zipvl:tau=0.9,skip=0 kv=kivi:bits=4", "kv=kivi:bits=4 decode=snapkv:cap=128",
+        "prefill=zipvl:tau=0.94,skip=0", "prefill=zipvl:tau=0.8333,skip=0", "prefill=zipvl:tau=0.9,skip=1",
+        "decode=snapkv:cap=176", "decode=snapkv:cap=96", "decode=twilight:base=quest,base.budget=896,p=0.95",
+        "decode=twilight:base=quest,base.budget=640,p=0.97"};
+    method_list list = {0};
+    sac_error err = {0};
+    size_t best[4], n, again;
+    assert_ok(tune_table_add_line(&list, "kv=f16", &err), err); /* dense */
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(tune_table_add_line(&list, lines[i], &err), err);
+        best[i] = i + 1;
+    }
+    assert_ok(tune_refine(&list, best, 4, 100, &n, &err), err);
+    assert_int_equal(list.n, 5 + n);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (find_line(&list, made[i]) == SIZE_MAX) fail_msg("%s was not made", made[i]);
+    for (size_t i = 0; i < list.n; i++) {
+        assert_null(strstr(list.lines[i].name, "skip=-"));
+        assert_null(strstr(list.lines[i].name, "bits=5"));
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(list.lines[i].name, list.lines[k].name);
+    }
+    assert_ok(tune_refine(&list, best, 4, 100, &again, &err), err);
+    assert_int_equal(again, 0);
+    method_list_free(&list);
+    assert_ok(tune_table_add_line(&list, lines[0], &err), err);
+    assert_ok(tune_refine(&list, (size_t[]){0}, 1, 2, &n, &err), err);
+    assert_int_equal(n, 2); /* no more than asked for */
+    method_list_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_point_beats_what_is_no_better_in_anything),
@@ -127,6 +175,7 @@ int main(void) {
         cmocka_unit_test(a_plan_fits_the_time),
         cmocka_unit_test(a_family_is_all_its_lines),
         cmocka_unit_test(the_table_is_of_method_lines),
+        cmocka_unit_test(near_the_best_is_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,12 @@ static sac_status check(const char *what, const char *line, const char *const *n
                     near.best ? "? Otherwise" : ":", all);
 }
 
+sac_status method_names_check_lines(const char *prefill, const char *decode, const char *kv, sac_error *err) {
+    SAC_TRY(check("prefill policy", prefill, sac_prefill_names(), err));
+    SAC_TRY(check("decode policy", decode, sac_decode_names(), err));
+    return check("KV format", kv, sac_kv_names(), err);
+}
+
 sac_status method_names_check(const settings *s, sac_error *err) {
-    SAC_TRY(check("prefill policy", s->prefill, sac_prefill_names(), err));
-    SAC_TRY(check("decode policy", s->decode, sac_decode_names(), err));
-    return check("KV format", s->kv, sac_kv_names(), err);
+    return method_names_check_lines(s->prefill, s->decode, s->kv, err);
 }

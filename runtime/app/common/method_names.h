@@ -8,4 +8,7 @@
  * beyond names is checked when a session is made. */
 sac_status method_names_check(const settings *s, sac_error *err);
 
+/* The same of method lines, "zipvl:tau=0.9"; NULL: none is asked for. */
+sac_status method_names_check_lines(const char *prefill, const char *decode, const char *kv, sac_error *err);
+
 #endif

@@ -98,6 +98,7 @@ typedef struct settings {
     char *benchmark, *answers, *html;
     bool list; /* of reproduce */
     char *text, *attention;
+    bool map;
     int64_t length, samples, pairs, tail;
     bool measure_mass;
     text_list method;

@@ -103,6 +103,8 @@ const setting settings_table[] = {
      "FILE.svg",
      "draw which visual tokens each layer keeps while the model reads the question about --image, --video or "
      "--frames; --prefill says by which method"},
+    {"map", 0, NULL, true, SETTING_FLAG, offsetof(settings, map), COMMAND_INSPECT, 0, 0, NULL,
+     "with --attention: draw layers and heads against frames, a small page, and what --decode reads too"},
     {"tensors", 0, NULL, true, SETTING_FLAG, offsetof(settings, tensors), COMMAND_INSPECT, 0, 0, NULL,
      "list the tensors"},
     {"keys", 0, NULL, true, SETTING_FLAG, offsetof(settings, keys), COMMAND_INSPECT, 0, 0, NULL,
@@ -177,7 +179,7 @@ const setting settings_table[] = {
      "official (the benchmark's own, the default), lmms-eval (Video-MME's there), bare (question and options), open (the "
      "question alone; the answer's text is looked up among the options, which is no benchmark's protocol), or a text with "
      "{question} and {options} in it"},
-    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL, 0, 0, "NAME",
+    {"benchmark", 0, "eval", false, SETTING_TEXT, offsetof(settings, benchmark), COMMAND_EVAL | COMMAND_COMPARE | COMMAND_TUNE, 0, 0, "NAME",
      "which benchmark the set is of; otherwise its fields tell"},
     {"answers", 0, "eval", true, SETTING_TEXT, offsetof(settings, answers), COMMAND_EVAL, 0, 0, "FILE",
      "score these answers, {question_id, response} a row, and ask nothing"},

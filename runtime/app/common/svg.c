@@ -16,7 +16,7 @@ sac_status svg_open(svg *s, const char *path, double width, double height, sac_e
     s->f = s->file.f;
     fprintf(s->f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-            "height=\"%.0f\" font-family=\"sans-serif\">\n" DARK
+            "height=\"%.0f\" font-family=\"sans-serif\" role=\"img\">\n" DARK
             "<rect class=\"page\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             width, height, width, height);
     return SAC_OK;
@@ -70,6 +70,14 @@ static void put_escaped(FILE *f, const char *text) {
             fputc('?', f);
         p += n ? n : 1;
     }
+}
+
+void svg_describe(const svg *s, const char *name, const char *text) {
+    fputs("<title>", s->f);
+    put_escaped(s->f, name);
+    fputs("</title>\n<desc>", s->f);
+    put_escaped(s->f, text);
+    fputs("</desc>\n", s->f);
 }
 
 void svg_text(const svg *s, double x, double y, int size, svg_anchor anchor, const char *text) {

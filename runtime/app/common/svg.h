@@ -16,6 +16,9 @@ typedef struct svg {
 /* Begins a white page of so many pixels. */
 sac_status svg_open(svg *s, const char *path, double width, double height, sac_error *err);
 
+/* What the page shows, for those who cannot see it: a name and a sentence. Right after svg_open. */
+void svg_describe(const svg *s, const char *name, const char *text);
+
 /* Ends the page and gives the file its name. A page that was never opened (zeroed) is fine. */
 sac_status svg_close(svg *s, sac_error *err);
 

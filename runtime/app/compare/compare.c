@@ -73,7 +73,7 @@ static sac_status compare(comparison *c, sac_error *err) {
     SAC_TRY(method_list_read(&c->list, c->s->methods, &c->s->method, err));
     SAC_TRY(comparison_check_names(&c->list, err));
     if (needle_set_is(c->set_path)) return needle_table_command(c->s, c->set_path, &c->list, err);
-    SAC_TRY(eval_set_read(&c->set, c->set_path, err));
+    SAC_TRY(eval_bench_read(&c->set, c->set_path, c->s->benchmark, err));
     eval_set_cut(&c->set, (size_t)c->s->limit);
     SAC_TRY(eval_task_open(&c->task, c->s, &c->set, c->set_path, err));
     c->task.title = NULL;
@@ -103,10 +103,11 @@ const command command_compare = {
     .name = "compare",
     .mask = COMMAND_COMPARE,
     .brief = "the same set under several attention methods, in one table",
-    .synopsis = "[options] SET.json",
+    .synopsis = "[options] SET",
     .summary = "Asks a question set (see 'saccade eval --help') once with dense attention and once with each "
                "method line,\n"
-               "and prints one table: accuracy with its interval, the difference to dense, what was left out "
+               "and prints one table: the set's own figure with its interval, the difference to dense, what "
+               "was left out "
                "and what it\n"
                "saved. With --out also as JSON and as drawings, and a run that was stopped or killed goes on "
                "there.",

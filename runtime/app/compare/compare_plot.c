@@ -14,7 +14,7 @@
 typedef enum figure { ACCURACY, KEPT, READ, KV_FACTOR, FIGURES } figure;
 
 static const char *const titles[FIGURES] = {
-    "strict accuracy, %, with 95 % intervals", "kept: share of tokens in prefill attention",
+    "%, with 95 % intervals", "kept: share of tokens in prefill attention",
     "rows read in a step, of those stored", "KV factor: how much smaller than f16"};
 
 /* Value, and the interval around it; NAN where there is none. */
@@ -26,11 +26,8 @@ static value get(const compare_row *row, figure what) {
     const double plain[FIGURES] = {0, row->did.kept, row->did.decode_read, row->did.kv_factor};
     if (row->refused != SAC_OK) return (value){(double)NAN, (double)NAN, (double)NAN};
     if (what != ACCURACY) return (value){plain[what], plain[what], plain[what]};
-    value a = {.v = 100 * eval_strict(&row->tally)};
-    eval_wilson(row->tally.correct, row->tally.asked, &a.low, &a.high);
-    a.low *= 100;
-    a.high *= 100;
-    return a;
+    const eval_estimate *f = &row->score.figure;
+    return (value){100 * f->value, 100 * f->low, 100 * f->high};
 }
 
 static void stretch(plot_axis *a, value v) {
@@ -44,7 +41,7 @@ static void finish_axis(plot_axis *a, figure what) {
     double air = fmax(0.05 * (a->high - a->low), what == ACCURACY ? 0.5 : 0.01);
     a->low = fmax(a->low - air, 0);
     a->high += air;
-    if (what == ACCURACY) a->high = fmin(a->high, 100);
+    if (what == ACCURACY && a->high - air <= 100) a->high = fmin(a->high, 100); /* CIDEr goes beyond */
     if (what == KEPT || what == READ) a->low = 0, a->high = 1;
 }
 
@@ -162,7 +159,10 @@ static void draw_sweep(const svg *s, const comparison *c, const method_sweep *sw
         plot_panel p = {s, x_axis(k, LEFT, WIDTH - LEFT - RIGHT), y_axis(c, k, (figure)what)};
         p.y.at = y + height;
         p.y.length = -height;
-        plot_frame(&p, titles[what]);
+        char title[160];
+        snprintf(title, sizeof title, "%s%s%s", what == ACCURACY ? compare_score_name(&c->set) : "",
+                 what == ACCURACY ? ", " : "", titles[what]);
+        plot_frame(&p, title);
         label_points(&p, k);
         if (isfinite(get(&c->rows[0], (figure)what).v)) draw_dense(&p, get(&c->rows[0], (figure)what).v);
         draw_curve(&p, k, (figure)what);
@@ -241,22 +241,58 @@ static void put_label(const plot_panel *p, labels *l, double x, double y, const 
     svg_text(p->s, at_x, at_y, 11, SVG_START, text);
 }
 
-/* Where a row stands in panel 0 (FLOPs saved) or 1 (rows read), in percent; false: it is not shown there. A
- * row that saves neither is shown with the first. */
+/* Two pages of two panels: what is saved and read (overview), time and bytes with their fronts (front). */
+typedef enum axis { SAVED, ROWS, TIME, BYTES } axis;
+static const char *const against[] = {[SAVED] = "attention FLOPs saved in prefill, %",
+                                      [ROWS] = "rows read in a step, %",
+                                      [TIME] = "seconds of prefill and decode a question",
+                                      [BYTES] = "megabytes of keys and values a question"};
+static const double least_high[] = {[SAVED] = 10, [ROWS] = 100, [TIME] = 0, [BYTES] = 0};
+
+/* Where a row stands; false: it is not shown there. A row that saves neither FLOPs nor rows is shown with the first. */
 static bool overview_x(const compare_row *row, int which, bool is_dense, double *x) {
     double saved = 100 * row->did.flops_saved, read = 100 * row->did.decode_read;
     bool reads_less = isfinite(read) && read < 99.95;
-    *x = which ? read : saved;
+    const double values[] = {[SAVED] = saved,
+                             [ROWS] = read,
+                             [TIME] = compare_row_seconds(row),
+                             [BYTES] = row->did.kv_bytes_token * row->prompt_tokens / 1e6};
+    *x = values[which];
     if (row->refused != SAC_OK || !isfinite(*x)) return false;
-    return is_dense || (which ? reads_less : saved > 0.05 || !reads_less);
+    return is_dense || which >= TIME || (which == ROWS ? reads_less : saved > 0.05 || !reads_less);
+}
+
+static int by_first(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A line through the rows that no other beats: none costs as little and is as right. */
+static void draw_front(const plot_panel *p, const comparison *c, int which) {
+    double *xy = calloc(2 * c->n_rows, sizeof *xy), x, other;
+    size_t n = 0;
+    for (size_t i = 0; xy && i < c->n_rows; i++) {
+        bool beaten = !overview_x(&c->rows[i], which, i == 0, &x);
+        double v = get(&c->rows[i], ACCURACY).v;
+        for (size_t k = 0; k < c->n_rows && !beaten; k++) {
+            if (k == i || !overview_x(&c->rows[k], which, k == 0, &other)) continue;
+            double its = get(&c->rows[k], ACCURACY).v;
+            beaten = other <= x && its >= v && (other < x || its > v);
+        }
+        if (beaten) continue;
+        xy[2 * n] = plot_place(&p->x, x);
+        xy[2 * n++ + 1] = plot_place(&p->y, v);
+    }
+    if (n) qsort(xy, n, 2 * sizeof *xy, by_first);
+    if (n) svg_polyline(p->s, xy, n, PLOT_BLUE, 2);
+    free(xy);
 }
 
 static void draw_overview_panel(const svg *s, const comparison *c, int which, labels *l) {
     plot_panel p = {.s = s,
-               .x = {.high = 10, .at = LEFT + which * (PANEL + GAP), .length = PANEL},
+               .x = {.high = least_high[which], .at = LEFT + which % 2 * (PANEL + GAP), .length = PANEL},
                .y = {.low = 1e9, .high = -1e9, .at = TOP + HEIGHT, .length = -HEIGHT}};
     double x;
-    if (which) p.x.high = 100;
     for (size_t i = 0; i < c->n_rows; i++) {
         if (!overview_x(&c->rows[i], which, i == 0, &x)) continue;
         p.x.high = fmax(p.x.high, 1.05 * x);
@@ -264,9 +300,12 @@ static void draw_overview_panel(const svg *s, const comparison *c, int which, la
     }
     if (p.y.low > p.y.high) p.y.low = 0, p.y.high = 100; /* no step was made: nothing was read */
     finish_axis(&p.y, ACCURACY);
-    plot_frame(&p, which ? "strict accuracy, %, against rows read in a step, %"
-                         : "strict accuracy, %, against attention FLOPs saved in prefill, %");
+    char title[160];
+    snprintf(title, sizeof title, "%.60s, %%, against %s", compare_score_name(&c->set), against[which]);
+    if (!(p.x.high > 0)) p.x.high = 1;
+    plot_frame(&p, title);
     plot_x_ticks(&p);
+    if (which >= TIME) draw_front(&p, c, which);
     draw_dense(&p, get(&c->rows[0], ACCURACY).v);
     l->n = l->n_dots = 0;
     for (size_t i = 0; i < c->n_rows; i++) {
@@ -295,13 +334,13 @@ static void draw_legend(const svg *s, const comparison *c) {
         if (row->refused != SAC_OK)
             snprintf(text, sizeof text, "%.120s: refused", row->line->name);
         else
-            snprintf(text, sizeof text, "%.120s: %.2f %%", row->line->name, 100 * eval_strict(&row->tally));
+            snprintf(text, sizeof text, "%.120s: %.2f %%", row->line->name, 100 * row->score.figure.value);
         svg_text(s, LEFT, y, 12, SVG_END, number);
         svg_text(s, LEFT + 10, y, 12, SVG_START, text);
     }
 }
 
-static sac_status write_overview(const comparison *c, const char *path, sac_error *err) {
+static sac_status write_overview(const comparison *c, axis first, const char *path, sac_error *err) {
     svg s;
     labels l = {.xy = calloc(4 * c->n_rows, sizeof(double))};
     if (!l.xy) return sac_fail_no_memory(err);
@@ -310,8 +349,11 @@ static sac_status write_overview(const comparison *c, const char *path, sac_erro
     double height = TOP + HEIGHT + BETWEEN + (double)c->n_rows * LINE;
     sac_status st = svg_open(&s, path, width, height, err);
     if (st == SAC_OK) {
-        svg_text(&s, LEFT, 24, 16, SVG_START, "Attention methods compared");
-        for (int which = 0; which < 2; which++) draw_overview_panel(&s, c, which, &l);
+        svg_describe(&s, first == TIME ? "Accuracy against time and bytes" : "Accuracy against what was saved",
+                     "A dot for each method, with the 95 % interval of its accuracy; the list below has their names and figures.");
+        svg_text(&s, LEFT, 24, 16, SVG_START,
+                 first == TIME ? "Attention methods compared: time and bytes, with the front as a line" : "Attention methods compared");
+        for (int i = 0; i < 2; i++) draw_overview_panel(&s, c, (int)first + i, &l);
         draw_legend(&s, c);
         st = svg_close(&s, err);
     }
@@ -320,9 +362,14 @@ static sac_status write_overview(const comparison *c, const char *path, sac_erro
 }
 
 sac_status compare_plot_write(const comparison *c, const char *folder, sac_error *err) {
-    char *path = run_files_path(folder, "overview.svg");
-    sac_status st = path ? write_overview(c, path, err) : sac_fail_no_memory(err);
-    free(path);
+    static const char *const pages[] = {"overview.svg", "front.svg"};
+    char *path = NULL;
+    sac_status st = SAC_OK;
+    for (int i = 0; i < 2 && st == SAC_OK; i++) {
+        path = run_files_path(folder, pages[i]);
+        st = path ? write_overview(c, i ? TIME : SAVED, path, err) : sac_fail_no_memory(err);
+        free(path);
+    }
     for (size_t i = 0; i < c->list.n_sweeps && st == SAC_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "sweep%zu.svg", i + 1);

@@ -53,16 +53,14 @@ static void put_name(char *cell, const char *name) {
 }
 
 static void put_scores(const compare_row *row, bool is_dense, char cells[][CELL]) {
-    const eval_tally *t = &row->tally;
-    double low, high;
-    eval_wilson(t->correct, t->asked, &low, &high);
-    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * eval_strict(t), 100 * low, 100 * high);
-    double difference = eval_paired(&row->pairs, &low, &high);
+    const eval_estimate *figure = &row->score.figure, *d = &row->to_dense.difference;
+    snprintf(cells[1], CELL, "%.2f (%.1f to %.1f)", 100 * figure->value, 100 * figure->low,
+             100 * figure->high);
     if (is_dense)
         snprintf(cells[2], CELL, "-");
     else
-        snprintf(cells[2], CELL, "%+.2f (%+.1f to %+.1f)", 100 * difference, 100 * low, 100 * high);
-    snprintf(cells[3], CELL, "%.2f", 100 * eval_official(t));
+        snprintf(cells[2], CELL, "%+.2f (%+.1f to %+.1f)", 100 * d->value, 100 * d->low, 100 * d->high);
+    snprintf(cells[3], CELL, "%.2f", 100 * row->score.answered.value);
 }
 
 static double figure(const compare_row *row, size_t i) {
@@ -82,9 +80,10 @@ static void put_row(const compare_row *row, bool is_dense, char cells[][CELL]) {
     put_figure(cells[SECONDS], compare_row_seconds(row), 1, 3, "");
 }
 
-static void put_titles(char cells[][CELL]) {
-    static const char *const first[] = {"method", "strict, %", "to dense, points", "of answered, %"};
+static void put_titles(const eval_set *set, char cells[][CELL]) {
+    static const char *const first[] = {"method", "", "to dense, points", "of answered, %"};
     for (size_t i = 0; i < SAC_COUNT(first); i++) snprintf(cells[i], CELL, "%s", first[i]);
+    snprintf(cells[1], CELL, "%s, %%", set->bench ? compare_score_name(set) : "strict");
     for (size_t i = 0; i < SAC_COUNT(figures); i++) snprintf(cells[4 + i], CELL, "%s", figures[i].title);
     snprintf(cells[TOKENS], CELL, "tokens");
     snprintf(cells[SECONDS], CELL, "s/question");
@@ -139,7 +138,7 @@ static bool print_table(FILE *f, const comparison *c) {
     char(*cells)[CELL] = calloc((c->n_rows + 1) * COLUMNS, CELL);
     int width[COLUMNS] = {0};
     if (!cells) return false;
-    put_titles(cells);
+    put_titles(&c->set, cells);
     for (size_t i = 0; i < c->n_rows; i++) put_row(&c->rows[i], i == 0, cells + (i + 1) * COLUMNS);
     for (size_t i = 0; i < (c->n_rows + 1) * COLUMNS; i++) {
         int n = columns_of(cells[i]);
@@ -155,10 +154,27 @@ static bool print_table(FILE *f, const comparison *c) {
     return true;
 }
 
+/* What the first columns are. */
+static void print_figure_meaning(FILE *f, const comparison *c) {
+    if (!c->set.bench)
+        fputs(
+            "\nstrict: right of all questions, with Wilson's 95 % interval; to dense: the difference of "
+            "that,\n"
+            "with a paired 95 % interval (Agresti and Min); a question without an answer counts as wrong in\n"
+            "both. of answered: right of the questions that were answered (Video-MME's official rule). "
+            "kept:\n",
+            f);
+    else
+        fprintf(f,
+                "\n%s: %s's own figure, with %s 95 %% interval; to dense: the difference of that, with a\n"
+                "paired 95 %% interval (%s); a question without an answer scores nothing in\n"
+                "both. of answered: mean score of the questions that were answered. kept:\n",
+                compare_score_name(&c->set), c->set.bench->title,
+                c->resampled ? "the bootstrap's" : "Wilson's",
+                c->resampled ? "the bootstrap" : "Agresti and Min");
+}
+
 static const char meaning[] =
-    "\nstrict: right of all questions, with Wilson's 95 % interval; to dense: the difference of that,\n"
-    "with a paired 95 % interval (Agresti and Min); a question without an answer counts as wrong in\n"
-    "both. of answered: right of the questions that were answered (Video-MME's official rule). kept:\n"
     "share of tokens in prefill attention, mean over questions and layers; FLOPs saved: of prefill\n"
     "attention, 1 - mean of kept^2; pairs saved: query-key products left out; rows read: of the stored\n"
     "keys and values, in a step; budget: rows chosen a step and query head; mass, where measured: of\n"
@@ -218,8 +234,8 @@ static void print_methods(FILE *f, const comparison *c) {
         else
             fprintf(f, "- %s: prefill %s, kv %s, decode %s, rope %s, reduce %s\n", row->line->name,
                     l->prefill, l->kv, l->decode, l->rope, l->reduce);
-        if (row->outcome.n_errors)
-            fprintf(f, "  (%s could not be asked)\n", report_counted(row->outcome.n_errors, "question"));
+        if (row->score.n_errors)
+            fprintf(f, "  (%s could not be asked)\n", report_counted(row->score.n_errors, "question"));
     }
 }
 
@@ -228,12 +244,14 @@ char *compare_report_table(const comparison *c) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     if (!f) return NULL;
-    fprintf(f, "%s: %s about %s, prompt %s%s; model %s, %s\n\n", c->set_path,
-            report_counted((int64_t)c->set.n_questions, "question"),
-            report_counted((int64_t)c->set.n_videos, "video"), eval_prompt_name(c->task.prompt),
+    fprintf(f, "%s%s%s: %s", c->set.bench ? c->set.bench->title : "", c->set.bench ? ", " : "", c->set_path,
+            report_counted((int64_t)c->set.n_questions, "question"));
+    if (!c->set.bench) fprintf(f, " about %s", report_counted((int64_t)c->set.n_videos, "video"));
+    fprintf(f, ", prompt %s%s; model %s, %s\n\n", eval_prompt_name(c->task.prompt),
             c->task.subtitles ? ", with subtitles" : "", c->r->model_path,
             report_counted(c->r->info.n_threads, "thread"));
     bool ok = print_table(f, c) && print_layers(f, c);
+    print_figure_meaning(f, c);
     fputs(meaning, f);
     print_methods(f, c);
     ok = !ferror(f) && ok;
@@ -244,21 +262,20 @@ char *compare_report_table(const comparison *c) {
 
 /* ---------------------------------------------------------------- JSON */
 
-static json_t *interval(double value, double low, double high) {
-    return json_pack("{s:f, s:f, s:f}", "value", value, "low", low, "high", high);
+static json_t *interval(const eval_estimate *e) {
+    return json_pack("{s:f, s:f, s:f}", "value", e->value, "low", e->low, "high", e->high);
 }
 
-static json_t *accuracy(const eval_tally *t, bool strict) {
-    double low, high;
-    eval_wilson(t->correct, strict ? t->asked : t->answered, &low, &high);
-    return interval(strict ? eval_strict(t) : eval_official(t), low, high);
+static json_t *to_dense(const compare_pairs *p) {
+    const eval_estimate *d = &p->difference;
+    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "questions", (json_int_t)p->n, "gained",
+                     (json_int_t)p->gained, "lost", (json_int_t)p->lost, "value", d->value, "low", d->low,
+                     "high", d->high, "p", p->p);
 }
 
-static json_t *to_dense(const compare_row *row) {
-    double low, high, difference = eval_paired(&row->pairs, &low, &high);
-    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "questions", (json_int_t)row->pairs.n, "gained",
-                     (json_int_t)row->pairs.gained, "lost", (json_int_t)row->pairs.lost, "value", difference,
-                     "low", low, "high", high, "p", eval_mcnemar(&row->pairs));
+/* Right answers; a real number where an answer may be half right. */
+static json_t *sum_of(const comparison *c, const compare_score *s) {
+    return c->resampled ? json_real(s->sum) : json_integer((json_int_t)llround(s->sum));
 }
 
 static json_t *seconds(const compare_row *row) {
@@ -288,18 +305,20 @@ static json_t *describe_row(const comparison *c, const compare_row *row) {
     if (row->refused != SAC_OK) return describe_refused(row);
     char journal[160];
     snprintf(journal, sizeof journal, "journals/%s.jsonl", row->file);
-    json_t *scores = eval_outcome_scores(&row->outcome);
+    const compare_score *s = &row->score;
+    json_t *whole = c->set.bench ? NULL : eval_outcome_scores(&s->outcome);
+    json_t *scores =
+        c->set.bench ? eval_marks_scores(&s->marks) : json_incref(json_object_get(whole, "scores"));
+    json_decref(whole);
     json_t *j = json_pack(
-        "{s:o, s:o, s:n, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:O}", "name",
+        "{s:o, s:o, s:n, s:o, s:o, s:o, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
         report_text(row->line->name), "given", describe_line(row->line), "refused", "journal",
         c->s->out ? json_string(journal) : json_null(), "methods", method_summary_json(&row->did),
         "kept_by_layer", method_record_mean_layers(row->records, c->set.n_questions), "questions",
-        (json_int_t)row->tally.asked, "answered", (json_int_t)row->tally.answered, "correct",
-        (json_int_t)row->tally.correct, "errors", (json_int_t)row->outcome.n_errors, "accuracy",
-        accuracy(&row->tally, false), "strict", accuracy(&row->tally, true), "to_dense",
-        row == c->rows ? json_null() : to_dense(row), "prompt_tokens", report_real(row->prompt_tokens),
-        "seconds", seconds(row), "scores", json_object_get(scores, "scores"));
-    json_decref(scores);
+        (json_int_t)s->n_counted, "answered", (json_int_t)s->n_answered, "correct", sum_of(c, s), "errors",
+        (json_int_t)s->n_errors, "accuracy", interval(&s->answered), "strict", interval(&s->figure),
+        "to_dense", row == c->rows ? json_null() : to_dense(&row->to_dense), "prompt_tokens",
+        report_real(row->prompt_tokens), "seconds", seconds(row), "scores", scores);
     return j;
 }
 
@@ -326,8 +345,9 @@ json_t *compare_report_json(const comparison *c) {
     for (size_t i = 0; ok && i < c->list.n_sweeps; i++)
         ok = !json_array_append_new(sweeps, describe_sweep(c, &c->list.sweeps[i]));
     if (ok)
-        return json_pack("{s:i, s:O, s:o, s:o}", "saccade_compare", 1, "header", c->rows[0].header, "rows",
-                         rows, "sweeps", sweeps);
+        return json_pack("{s:i, s:O, s:s, s:s, s:o, s:o}", "saccade_compare", 1, "header", c->rows[0].header,
+                         "figure", compare_score_name(&c->set), "test",
+                         c->resampled ? "sign-flip" : "mcnemar", "rows", rows, "sweeps", sweeps);
     json_decref(rows);
     json_decref(sweeps);
     return NULL;

@@ -1,6 +1,5 @@
 #include "compare_row.h"
 #include "eval_header.h"
-#include "eval_prompt.h"
 #include "method_record.h"
 #include "report.h"
 #include "run_files.h"
@@ -65,9 +64,7 @@ sac_status compare_row_resume(compare_row *row, const char *folder, const eval_s
 }
 
 void compare_row_free(compare_row *row, size_t n_questions) {
-    eval_scores_free(&row->outcome.scores);
-    if (row->marks) eval_marks_free(row->marks);
-    free(row->marks);
+    compare_score_free(&row->score);
     for (size_t i = 0; row->records && i < n_questions; i++) json_decref(row->records[i]);
     free(row->records);
     free(row->file);
@@ -76,25 +73,6 @@ void compare_row_free(compare_row *row, size_t n_questions) {
 }
 
 /* ---------------------------------------------------------------- afterwards */
-
-bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at) {
-    return eval_prompt_letter(prompt, q, eval_record_response(row->records[at])) == q->answer;
-}
-
-static void count_pairs(compare_row *row, const compare_row *dense, const eval_task *t) {
-    for (size_t i = 0; i < t->set->n_videos; i++) {
-        const eval_video *v = &t->set->videos[i];
-        for (size_t k = 0; k < v->n_questions; k++) {
-            size_t at = v->first + k;
-            if (eval_record_error(row->records[at]) || eval_record_error(dense->records[at])) continue;
-            bool now = compare_row_is_right(row, t->prompt, &v->questions[k], at);
-            bool then = compare_row_is_right(dense, t->prompt, &v->questions[k], at);
-            row->pairs.n++;
-            row->pairs.gained += now && !then;
-            row->pairs.lost += then && !now;
-        }
-    }
-}
 
 static double mean_prompt(const compare_row *row, size_t n_records) {
     double sum = 0, n = 0;
@@ -112,27 +90,13 @@ static double sum_seconds(const compare_row *row, size_t n, const char *part) {
     return sum;
 }
 
-static sac_status count_marks(compare_row *row, const eval_task *t, sac_error *err) {
-    if (!(row->marks = calloc(1, sizeof *row->marks))) return sac_fail_no_memory(err);
-    SAC_TRY(eval_marks_make(row->marks, t->set, row->records, eval_prompt_is_open(t->prompt), err));
-    row->outcome.n_errors = row->marks->n_errors;
-    row->outcome.first_error = row->marks->first_error;
-    row->tally =
-        (eval_tally){.asked = (int64_t)t->set->n_questions, .answered = row->marks->counts[0].answered};
-    return SAC_OK;
-}
-
-sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, sac_error *err) {
+sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, bool resample,
+                             sac_error *err) {
     if (row->refused != SAC_OK) return SAC_OK;
     size_t n = t->set->n_questions;
-    row->outcome = (eval_outcome){.set = t->set, .records = row->records, .prompt = t->prompt};
-    if (t->set->bench) {
-        SAC_TRY(count_marks(row, t, err));
-    } else {
-        SAC_TRY(eval_outcome_count(&row->outcome, err));
-        row->tally = eval_scores_find(&row->outcome.scores, "all", "overall", "")->tally;
-        count_pairs(row, dense, t);
-    }
+    SAC_TRY(compare_score_judge(&row->score, t->set, resample, err));
+    SAC_TRY(compare_score_pairs(&row->score, row->records, &dense->score, dense->records, t->set, resample,
+                                &row->to_dense, err));
     method_record_mean(row->records, n, &row->did);
     row->prompt_tokens = mean_prompt(row, n);
     row->seconds.media = sum_seconds(row, n, "media");
@@ -143,6 +107,6 @@ sac_status compare_row_count(compare_row *row, const compare_row *dense, const e
 }
 
 double compare_row_seconds(const compare_row *row) {
-    double n = (double)(row->tally.asked - row->outcome.n_errors);
+    double n = (double)(row->score.n_asked - row->score.n_errors);
     return n > 0 ? (row->seconds.prefill + row->seconds.decode) / n : (double)NAN;
 }

@@ -2,10 +2,10 @@
 #ifndef APP_COMPARE_ROW_H
 #define APP_COMPARE_ROW_H
 
+#include "compare_score.h"
 #include "eval_journal.h"
 #include "eval_marks.h"
 #include "eval_open.h"
-#include "eval_report.h"
 #include "method_list.h"
 #include "method_summary.h"
 
@@ -19,16 +19,13 @@ typedef struct compare_row {
     json_t **records; /* [questions], of eval_run */
     eval_journal journal;
     /* Of the records, by compare_row_count: */
-    eval_outcome outcome;
-    eval_tally tally;     /* of all questions */
-    eval_pairs pairs;     /* against the first row, over questions that both could be asked */
-    method_summary did;   /* mean over questions; lines as the session runs them */
-    double prompt_tokens; /* mean over questions */
+    compare_score score;
+    compare_pairs to_dense; /* against the first row, over questions that both could be asked */
+    method_summary did;     /* mean over questions; lines as the session runs them */
+    double prompt_tokens;   /* mean over questions */
     struct {
         double media, vision, prefill, decode;
     } seconds; /* of all answered questions */
-    eval_marks *
-        marks; /* of another benchmark than Video-MME: then pairs are none, and `tally` and `outcome` have counts only */
 } compare_row;
 
 /* The session's settings of a line: the command's, with the line's methods, dense where it names none. */
@@ -43,11 +40,10 @@ sac_status compare_row_open(compare_row *row, run *r, const eval_task *t, const 
 sac_status compare_row_resume(compare_row *row, const char *folder, const eval_set *set, bool retry,
                               sac_error *err);
 
-/* Scores and sums; `dense` is the first row, counted before. */
-sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, sac_error *err);
-
-/* Is the record's answer to question `at` of the set right? False without a record. */
-bool compare_row_is_right(const compare_row *row, eval_prompt prompt, const eval_question *q, size_t at);
+/* Figures and sums of a row whose answers are scored (compare_score_make); `dense` is the first row, counted before.
+ * resample: as compare_score_judge. */
+sac_status compare_row_count(compare_row *row, const compare_row *dense, const eval_task *t, bool resample,
+                             sac_error *err);
 
 /* Frees all but the journal, which eval_journal_close ends. */
 void compare_row_free(compare_row *row, size_t n_questions);

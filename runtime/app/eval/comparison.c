@@ -2,10 +2,10 @@
 #include "eval_split.h"
 #include "exit_code.h"
 #include "interrupt.h"
+#include "method_names.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
-#include "suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,35 +26,21 @@ sac_status comparison_check_settings(const settings *s, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status check_name(const char *line, const char *part, const char *const *names, sac_error *err) {
-    size_t n = line ? strcspn(line, ":") : 0;
-    char typed[64];
-    suggestion near = {.typed = typed};
-    if (!line) return SAC_OK;
-    snprintf(typed, sizeof typed, "%.*s", (int)(n < 60 ? n : 60), line);
-    for (size_t i = 0; names[i]; i++) {
-        if (strlen(names[i]) == n && !strncmp(line, names[i], n)) return SAC_OK;
-        suggest_offer(&near, names[i]);
-    }
-    return sac_fail(err, SAC_BAD_ARGUMENT,
-                    "method line with %s=%.80s: \"%s\" is not known%s%s%s 'saccade help ask'", part,
-                    line, typed, near.best ? "; did you mean " : "", near.best ? near.best : "",
-                    near.best ? "? See" : "; see");
-}
-
 sac_status comparison_check_names(const method_list *list, sac_error *err) {
     for (size_t i = 0; i < list->n; i++) {
         char *const *part = list->lines[i].part;
-        SAC_TRY(check_name(part[METHOD_PREFILL], "prefill", sac_prefill_names(), err));
-        SAC_TRY(check_name(part[METHOD_KV], "kv", sac_kv_names(), err));
-        SAC_TRY(check_name(part[METHOD_DECODE], "decode", sac_decode_names(), err));
+        sac_status st = method_names_check_lines(part[METHOD_PREFILL], part[METHOD_DECODE], part[METHOD_KV], err);
+        if (st != SAC_OK) return sac_fail_prefix(err, st, "method line '%.80s'", list->lines[i].name);
     }
     return SAC_OK;
 }
 
 sac_status comparison_open_rows(comparison *c, sac_error *err) {
-    c->rows = calloc(c->list.n, sizeof *c->rows);
-    if (!c->rows) return sac_fail_no_memory(err);
+    compare_row *rows = realloc(c->rows, c->list.n * sizeof *rows);
+    if (!rows) return sac_fail_no_memory(err);
+    c->rows = rows;
+    memset(rows + c->n_rows, 0, (c->list.n - c->n_rows) * sizeof *rows);
+    for (size_t i = 0; i < c->n_rows; i++) rows[i].line = &c->list.lines[i]; /* the list has moved */
     for (; c->n_rows < c->list.n; c->n_rows++) {
         compare_row *row = &c->rows[c->n_rows];
         row->line = &c->list.lines[c->n_rows];
@@ -93,7 +79,7 @@ sac_status comparison_open_journals(comparison *c, const char *out, const char *
     sac_status st = folder ? run_files_make_folder(out, err) : sac_fail_no_memory(err);
     if (st == SAC_OK) st = run_files_make_folder(folder, err);
     for (size_t i = 0; i < c->n_rows && st == SAC_OK; i++)
-        if (c->rows[i].refused == SAC_OK)
+        if (c->rows[i].refused == SAC_OK && !c->rows[i].journal.file.path)
             st = compare_row_resume(&c->rows[i], folder, &c->set, c->s->retry, err);
     if (st == SAC_OK) run_files_sync_folder(folder);
     if (st == SAC_OK) run_files_sync_folder(out);
@@ -121,19 +107,31 @@ static bool takes_question(const comparison_choice *choice, size_t question) {
     return !choice || !choice->questions || choice->questions[question];
 }
 
-static int64_t missing_of_video(const compare_row *row, const eval_video *v,
-                                const comparison_choice *choice) {
+/* Questions that every line is asked before the next ones: those of a video, or that follow one another about the same
+ * picture. */
+typedef struct turn {
+    size_t video, from, end;
+} turn;
+
+static turn turn_at(const eval_set *set, size_t video, size_t from) {
+    const eval_video *v = &set->videos[video];
+    turn t = {video, from, v->first + v->n_questions};
+    for (size_t i = from + 1; set->bench && i < t.end; i++)
+        if (strcmp(eval_set_source(set, v, i), eval_set_source(set, v, from))) t.end = i;
+    return t;
+}
+
+static int64_t missing_in(const compare_row *row, const turn *t, const comparison_choice *choice) {
     int64_t n = 0;
-    for (size_t i = v->first; i < v->first + v->n_questions; i++)
-        n += !row->records[i] && takes_question(choice, i);
+    for (size_t i = t->from; i < t->end; i++) n += !row->records[i] && takes_question(choice, i);
     return n;
 }
 
 int64_t comparison_missing(const comparison *c, const comparison_choice *choice) {
     int64_t n = 0;
     for (size_t i = 0; i < c->n_rows; i++)
-        for (size_t v = 0; v < c->set.n_videos && takes_row(c, choice, i); v++)
-            n += missing_of_video(&c->rows[i], &c->set.videos[v], choice);
+        if (takes_row(c, choice, i))
+            n += missing_in(&c->rows[i], &(turn){.end = c->set.n_questions}, choice);
     return n;
 }
 
@@ -151,15 +149,15 @@ static sac_status keep_record(void *ctx, size_t question, const json_t *record, 
 }
 
 /* eval_run passes over questions that have a record: null stands for one where a question is not to be asked. */
-static void hide(compare_row *row, const eval_video *v, const comparison_choice *choice, bool hidden) {
-    for (size_t i = v->first; i < v->first + v->n_questions; i++) {
+static void hide(compare_row *row, const turn *t, const comparison_choice *choice, bool hidden) {
+    for (size_t i = t->from; i < t->end; i++) {
         if (takes_question(choice, i)) continue;
         if (hidden && !row->records[i]) row->records[i] = json_null();
         if (!hidden && json_is_null(row->records[i])) row->records[i] = NULL;
     }
 }
 
-static sac_status ask_row(comparison *c, size_t at, size_t video, const comparison_choice *choice,
+static sac_status ask_row(comparison *c, size_t at, const turn *t, const comparison_choice *choice,
                           sac_error *err) {
     asking k = {.c = c, .row = &c->rows[at]};
     snprintf(c->line.label, sizeof c->line.label, "method %zu of %zu", at + 1, c->n_rows);
@@ -167,28 +165,39 @@ static sac_status ask_row(comparison *c, size_t at, size_t video, const comparis
     progress_update(&c->line, "questions", c->done, c->todo);
     c->r->session_config = k.row->config;
     sac_status st = run_create_session(c->r, err);
-    hide(k.row, &c->set.videos[video], choice, true);
-    if (st == SAC_OK)
-        st = eval_run(c->r, &c->task, &(eval_part){.first = video, .n = 1}, k.row->records, keep_record, &k,
-                      err);
-    hide(k.row, &c->set.videos[video], choice, false);
+    hide(k.row, t, choice, true);
+    const eval_part part = {.first = t->video, .n = 1, .from = t->from, .end = t->end};
+    if (st == SAC_OK) st = eval_run(c->r, &c->task, &part, k.row->records, keep_record, &k, err);
+    hide(k.row, t, choice, false);
     run_free_session(c->r);
     return st == SAC_OK || st == SAC_CANCELLED
                ? st
                : sac_fail_prefix(err, err->status, "%.60s", k.row->line->name);
 }
 
+static sac_status ask_turn(comparison *c, const turn *t, const comparison_choice *choice, bool *stopped,
+                           sac_error *err) {
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!takes_row(c, choice, i) || !missing_in(&c->rows[i], t, choice)) continue;
+        *stopped = choice && choice->stop && choice->stop(choice->ctx);
+        if (*stopped) return SAC_OK;
+        SAC_TRY(ask_row(c, i, t, choice, err));
+    }
+    return SAC_OK;
+}
+
 sac_status comparison_ask(comparison *c, const comparison_choice *choice, sac_error *err) {
     sac_status st = SAC_OK;
     bool stopped = false;
     progress_update(&c->line, "questions", c->done, c->todo);
-    for (size_t v = 0; v < c->set.n_videos && !stopped; v++)
-        for (size_t i = 0; i < c->n_rows && st == SAC_OK && !stopped; i++) {
-            if (!takes_row(c, choice, i) || !missing_of_video(&c->rows[i], &c->set.videos[v], choice))
-                continue;
-            stopped = choice && choice->stop && choice->stop(choice->ctx);
-            if (!stopped) st = ask_row(c, i, v, choice, err);
+    for (size_t v = 0; v < c->set.n_videos; v++) {
+        const eval_video *video = &c->set.videos[v];
+        for (size_t from = video->first; from < video->first + video->n_questions && st == SAC_OK && !stopped;) {
+            const turn t = turn_at(&c->set, v, from);
+            st = ask_turn(c, &t, choice, &stopped, err);
+            from = t.end;
         }
+    }
     progress_clear(&c->line);
     return st;
 }
@@ -214,8 +223,15 @@ sac_status comparison_keep(comparison *c, const bool *keep, sac_error *err) {
 }
 
 sac_status comparison_count(comparison *c, sac_error *err) {
+    c->resampled = false;
+    for (size_t i = 0; i < c->n_rows; i++) {
+        compare_row *row = &c->rows[i];
+        if (row->refused != SAC_OK) continue;
+        SAC_TRY(compare_score_make(&row->score, &c->task, row->records, err));
+        c->resampled = c->resampled || compare_score_is_fraction(&row->score, &c->set);
+    }
     for (size_t i = 0; i < c->n_rows; i++)
-        SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, err));
+        SAC_TRY(compare_row_count(&c->rows[i], &c->rows[0], &c->task, c->resampled, err));
     return SAC_OK;
 }
 
@@ -225,8 +241,8 @@ void comparison_note_failed(const comparison *c) {
     bool refused = false;
     for (size_t i = 0; i < c->n_rows; i++) {
         const compare_row *row = &c->rows[i];
-        n_errors += row->outcome.n_errors;
-        if (!first) first = row->outcome.first_error;
+        n_errors += row->score.n_errors;
+        if (!first) first = row->score.first_error;
         refused = refused || row->refused != SAC_OK;
     }
     if (first)

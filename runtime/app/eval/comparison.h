@@ -1,6 +1,7 @@
-/* comparison.h - a set asked under several method lines: what `compare` and `tune` have in common.
+/* comparison.h - a set of any benchmark that `eval` reads asked under several method lines: what `compare` and `tune` have in
+ * common.
  *
- * Video by video, every method in turn: so a cache of visual embeddings that holds one video is enough to
+ * Video by video, or picture by picture, every method in turn: so a cache of visual embeddings that holds one is enough to
  * encode each once, and one session is there at a time. Every method line has its own journal. */
 #ifndef APP_COMPARISON_H
 #define APP_COMPARISON_H
@@ -17,6 +18,7 @@ typedef struct comparison {
     method_list list;
     compare_row *rows; /* [n_rows], in the order of the list; dense first */
     size_t n_rows;
+    bool resampled;     /* intervals and p are by draws (compare_score.h) */
     progress line;      /* zeroed: none is shown */
     int64_t done, todo; /* questions, of all methods, as the line shows them */
 } comparison;
@@ -25,7 +27,7 @@ typedef struct comparison {
 typedef struct comparison_choice {
     const bool *rows;      /* [n_rows]; NULL = all that were not refused */
     const bool *questions; /* [set.n_questions]; NULL = all */
-    /* Asked before a method's turn at a video; true ends the asking. NULL = never. */
+    /* Asked before a method's turn at a video or picture; true ends the asking. NULL = never. */
     bool (*stop)(void *ctx);
     void *ctx;
 } comparison_choice;
@@ -36,11 +38,11 @@ sac_status comparison_check_settings(const settings *s, sac_error *err);
 /* A method's name that does not exist is a slip of the pen, not a row of the table: refused before any work. */
 sac_status comparison_check_names(const method_list *list, sac_error *err);
 
-/* Tries every line (compare_row_open). Lines that no session can be had for are rows, too; without dense there is
+/* Tries every line (compare_row_open), of a list that has grown those that are new. Lines that no session can be had for are rows, too; without dense there is
  * nothing to compare with. */
 sac_status comparison_open_rows(comparison *c, sac_error *err);
 
-/* Opens the journals of all rows in out/name, which are made, and takes what was answered before. */
+/* Opens the journals of all rows that have none yet in out/name, which are made, and takes what was answered before. */
 sac_status comparison_open_journals(comparison *c, const char *out, const char *name, sac_error *err);
 
 /* Answers that are missing of what the choice (NULL = everything) names. */

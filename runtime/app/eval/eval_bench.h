@@ -48,8 +48,10 @@ typedef struct eval_bench {
      * M-avg): the dimension. NULL = over questions. */
     const char *mean_over;
     const char *figure; /* what the benchmark calls its main figure */
-    const char *note;   /* what differs from the official scoring, said with the scores; NULL = nothing */
     const char *main;   /* which of the scorer's figures is the main one; NULL = the mean score */
+    int64_t
+        circle; /* of rotations that are scored together: item.group is the same but for multiples of this; 0 = none */
+    const char *note; /* what differs from the official scoring, said with the scores; NULL = nothing */
 } eval_bench;
 
 /* Video-MME's fields, for the same recognition; it has no reader here. */

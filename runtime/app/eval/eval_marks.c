@@ -90,13 +90,20 @@ static sac_status count_one(eval_marks *m, const char *dimension, const char *va
     return SAC_OK;
 }
 
+static bool is_unscored(const eval_item *item) {
+    return !item->answer && !item->answers;
+}
+
+bool eval_marks_counts(const eval_marks *m, size_t i) {
+    return !is_unscored(m->answers.items[i]) && !m->marks[i].apart;
+}
+
 static sac_status count_all(eval_marks *m, sac_error *err) {
     SAC_TRY(count_one(m, "", "", NULL, err)); /* the first, even if none counts */
     for (size_t i = 0; i < m->answers.n; i++) {
         const eval_item *item = m->answers.items[i];
-        bool unscored = !item->answer && !item->answers;
-        m->n_unscored += unscored || (m->marks[i].apart && item->kind != NULL);
-        if (unscored || m->marks[i].apart) continue;
+        m->n_unscored += is_unscored(item) || (m->marks[i].apart && item->kind != NULL);
+        if (!eval_marks_counts(m, i)) continue;
         SAC_TRY(count_one(m, "", "", &m->marks[i], err));
         for (size_t d = 0; d < item->n_dimensions; d++)
             SAC_TRY(count_one(m, item->dimensions[d].name, item->dimensions[d].value, &m->marks[i], err));

@@ -31,6 +31,9 @@ sac_status eval_marks_make(eval_marks *m, const eval_set *set, json_t *const *re
                            sac_error *err);
 void eval_marks_free(eval_marks *m);
 
+/* Is question i in the counts: is its answer known, and is it scored for itself? */
+bool eval_marks_counts(const eval_marks *m, size_t i);
+
 /* What the benchmark itself gives as the result, 0 to 1 (CIDEr 0 to 10, MME points). */
 double eval_marks_main(const eval_marks *m);
 

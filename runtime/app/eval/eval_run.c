@@ -217,10 +217,20 @@ static sac_status make_record(runner *u, const source *v, const eval_question *q
 
 /* ---------------------------------------------------------------- the set */
 
+static size_t first_of(const eval_part *part, const eval_video *v) {
+    return part->end && part->from > v->first ? part->from : v->first;
+}
+
+static size_t end_of(const eval_part *part, const eval_video *v) {
+    size_t end = v->first + v->n_questions;
+    return part->end && part->end < end ? part->end : end;
+}
+
 int64_t eval_run_missing(const eval_set *set, const eval_part *part, json_t *const *records) {
     int64_t n = 0;
     for (size_t i = part->first; i < part->first + part->n; i++)
-        for (size_t j = 0; j < set->videos[i].n_questions; j++) n += !records[set->videos[i].first + j];
+        for (size_t at = first_of(part, &set->videos[i]); at < end_of(part, &set->videos[i]); at++)
+            n += !records[at];
     return n;
 }
 
@@ -234,12 +244,11 @@ static sac_status ask_all(runner *u, const eval_part *part, json_t **records, ev
         const eval_video *video = &set->videos[i];
         bool opened = false;
         source v = {0};
-        for (size_t j = 0; j < video->n_questions && st == SAC_OK; j++) {
-            size_t at = video->first + j;
+        for (size_t at = first_of(part, video); at < end_of(part, video) && st == SAC_OK; at++) {
             if (records[at]) continue;
             if (!opened && !set->bench) open_source(u, &v, video);
             opened = true;
-            st = make_record(u, &v, &video->questions[j], &records[at]);
+            st = make_record(u, &v, &video->questions[at - video->first], &records[at]);
             if (st == SAC_OK && done) st = done(ctx, at, records[at], u->err);
             if (u->t->title) progress_update(line, u->t->title, ++k, n);
         }

@@ -28,9 +28,9 @@ typedef struct eval_task {
     char *own_videos;  /* the set's folder, where no other was given (eval_open.h) */
 } eval_task;
 
-/* Videos [first, first + n) of the set. */
+/* Videos [first, first + n) of the set, and of their questions [from, end), counted over the whole set; end 0: all. */
 typedef struct eval_part {
-    size_t first, n;
+    size_t first, n, from, end;
 } eval_part;
 
 /* After each question, with its record (borrowed). */

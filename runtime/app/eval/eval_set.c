@@ -1,9 +1,9 @@
 #include "eval_set.h"
 #include "eval_place.h"
+#include "eval_table.h"
 #include "hash.h"
 #include "status.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,25 +296,12 @@ sac_status eval_set_parse(eval_set *set, const char *text, size_t n_bytes, const
 }
 
 sac_status eval_set_read(eval_set *set, const char *path, sac_error *err) {
+    char *text;
+    size_t n;
     *set = (eval_set){0};
-    FILE *f = fopen(path, "rb");
-    if (!f) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
-    size_t room = 1 << 16, n = 0;
-    char *text = malloc(room);
-    while (text && !ferror(f) && n <= EVAL_SET_MAX_BYTES) {
-        n += fread(text + n, 1, room - n, f);
-        if (n < room) break;
-        char *more = realloc(text, room *= 2);
-        if (!more) free(text);
-        text = more;
-    }
-    sac_status st = !text       ? sac_fail_no_memory(err)
-                    : ferror(f) ? sac_fail(err, SAC_IO, "%s: %s", path, strerror(errno))
-                    : n > EVAL_SET_MAX_BYTES
-                        ? sac_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes", path, EVAL_SET_MAX_BYTES)
-                        : eval_set_parse(set, text, n, path, err);
+    SAC_TRY(eval_table_bytes(&text, &n, path, EVAL_SET_MAX_BYTES, err));
+    sac_status st = eval_set_parse(set, text, n, path, err);
     free(text); /* the set's texts belong to its JSON values */
-    fclose(f);
     return st;
 }
 

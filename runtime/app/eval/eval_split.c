@@ -1,22 +1,33 @@
 #include "eval_split.h"
+#include "eval_bench.h"
 #include "hash.h"
 #include "status.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct place {
-    uint64_t hash;
-    const char *file;
-    size_t video;
-} place;
+/* ---------------------------------------------------------------- sources */
 
-static int by_hash(const void *a, const void *b) {
-    const place *x = a, *y = b;
-    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-    int order = strcmp(x->file, y->file);
-    return order ? order : (x->video > y->video) - (x->video < y->video);
+static const eval_question *question_of(const eval_set *set, size_t at) {
+    return &set->videos[0].questions[at]; /* of a benchmark: one eval_video has them all */
 }
+
+const char *eval_set_source(const eval_set *set, const eval_video *v, size_t at) {
+    if (!set->bench) return v->file;
+    const eval_question *q = question_of(set, at);
+    if (!q->item->n_media) return q->id;
+    return q->item->media[0].path ? q->item->media[0].path : q->item->media[0].base64;
+}
+
+bool eval_set_is_rotation(const eval_set *set, size_t a, size_t b) {
+    if (!set->bench || !set->bench->circle) return false;
+    return question_of(set, a)->item->group % set->bench->circle ==
+           question_of(set, b)->item->group % set->bench->circle;
+}
+
+/* ---------------------------------------------------------------- two parts */
 
 /* FNV's last letters barely move its high bits: mixed once more (the finaliser of MurmurHash3, public domain). */
 static uint64_t mix(uint64_t h) {
@@ -25,44 +36,68 @@ static uint64_t mix(uint64_t h) {
     return h ^ h >> 33;
 }
 
-static void mark(bool *marks, const eval_video *v, bool value) {
-    for (size_t i = 0; i < v->n_questions; i++) marks[v->first + i] = value;
-}
-
 static uint64_t hash_text(uint64_t seed, const char *text) {
     return mix(sac_hash_quick(sac_hash_quick(0, &seed, sizeof seed), text, strlen(text)));
 }
 
+typedef struct place {
+    uint64_t hash;
+    const char *source;
+    size_t at;
+} place;
+
+static int by_hash(const void *a, const void *b) {
+    const place *x = a, *y = b;
+    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+    int order = strcmp(x->source, y->source);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+/* All questions with their sources, those of one source side by side. */
+static place *sort_places(const eval_set *set, uint64_t seed) {
+    place *order = calloc(set->n_questions + 1, sizeof *order);
+    for (size_t i = 0; order && i < set->n_videos; i++) {
+        const eval_video *v = &set->videos[i];
+        for (size_t at = v->first; at < v->first + v->n_questions; at++) {
+            const char *source = eval_set_source(set, v, at);
+            bool again = at > v->first && !strcmp(source, order[at - 1].source); /* pictures are long texts */
+            order[at] = (place){again ? order[at - 1].hash : hash_text(seed, source), source, at};
+        }
+    }
+    if (order) qsort(order, set->n_questions, sizeof *order, by_hash);
+    return order;
+}
+
+static size_t end_of_source(const place *order, size_t n, size_t from) {
+    size_t end = from + 1;
+    while (end < n && order[end].hash == order[from].hash && !strcmp(order[end].source, order[from].source))
+        end++;
+    return end;
+}
+
 sac_status eval_split(const eval_set *set, uint64_t seed, double test_share, bool *is_test, sac_error *err) {
-    place *order = calloc(set->n_videos, sizeof *order);
+    place *order = sort_places(set, seed);
     if (!order) return sac_fail_no_memory(err);
-    for (size_t i = 0; i < set->n_videos; i++) {
-        const char *file = set->videos[i].file;
-        order[i] = (place){hash_text(seed, file), file, i};
-    }
-    qsort(order, set->n_videos, sizeof *order, by_hash);
     double want = test_share * (double)set->n_questions;
-    size_t n_test = 0;
-    for (size_t i = 0, next; i < set->n_videos; i = next) {
-        size_t n = 0;
-        for (next = i; next < set->n_videos && !strcmp(order[next].file, order[i].file); next++)
-            n += set->videos[order[next].video].n_questions;
-        bool last = next == set->n_videos, first = i == 0; /* each part has one at least */
-        bool takes = first || (!last && (double)n_test + 0.5 * (double)n <= want);
-        for (size_t k = i; k < next; k++) mark(is_test, &set->videos[order[k].video], takes);
-        n_test += takes ? n : 0;
+    size_t n_test = 0, n_all = set->n_questions, first_end = n_all ? end_of_source(order, n_all, 0) : 0;
+    for (size_t i = 0, next; i < n_all; i = next) {
+        next = end_of_source(order, n_all, i);
+        bool last = next == n_all, first = i == 0; /* each part has one at least */
+        bool takes = first || (!last && (double)n_test + 0.5 * (double)(next - i) <= want);
+        for (size_t k = i; k < next; k++) is_test[order[k].at] = takes;
+        n_test += takes ? next - i : 0;
     }
-    bool one_file = set->n_videos && !strcmp(order[0].file, order[set->n_videos - 1].file);
     free(order);
-    return n_test && !one_file ? SAC_OK
-                               : sac_fail(err, SAC_BAD_ARGUMENT,
-                                          "the set asks about one video only; tuning and test need one each");
+    return first_end < n_all
+               ? SAC_OK
+               : sac_fail(err, SAC_BAD_ARGUMENT,
+                          "the set asks about one video only, or one picture; tuning and test need one each");
 }
 
 /* ---------------------------------------------------------------- an order */
 
 typedef struct turn {
-    uint64_t hash, video; /* of the question, of its video's file */
+    uint64_t hash, source; /* of the question, of its source */
     size_t round, at;
 } turn;
 
@@ -71,28 +106,47 @@ static int by_question(const void *a, const void *b) {
     return x->hash != y->hash ? (x->hash < y->hash ? -1 : 1) : (x->at > y->at) - (x->at < y->at);
 }
 
+static int by_source(const void *a, const void *b) {
+    const turn *x = a, *y = b;
+    return x->source != y->source ? (x->source < y->source ? -1 : 1) : by_question(a, b);
+}
+
 static int by_round(const void *a, const void *b) {
     const turn *x = a, *y = b;
     if (x->round != y->round) return x->round < y->round ? -1 : 1;
-    return x->video != y->video ? (x->video < y->video ? -1 : 1) : by_question(a, b);
+    return x->source != y->source ? (x->source < y->source ? -1 : 1) : by_question(a, b);
+}
+
+/* Of rotations the same. */
+static uint64_t hash_question(const eval_set *set, const eval_video *v, size_t at, uint64_t seed) {
+    char circle[32];
+    if (!set->bench || !set->bench->circle) return hash_text(seed, v->questions[at - v->first].id);
+    snprintf(circle, sizeof circle, "%" PRId64, question_of(set, at)->item->group % set->bench->circle);
+    return hash_text(seed, circle);
 }
 
 sac_status eval_spread(const eval_set *set, uint64_t seed, size_t *order, sac_error *err) {
-    turn *turns = calloc(set->n_questions, sizeof *turns);
-    if (!turns) return sac_fail_no_memory(err);
-    for (size_t i = 0; i < set->n_videos; i++) {
+    place *places = sort_places(set, seed);
+    turn *turns = calloc(set->n_questions + 1, sizeof *turns);
+    bool ok = places && turns;
+    for (size_t i = 0; ok && i < set->n_questions; i++)
+        turns[places[i].at] = (turn){.source = places[i].hash, .at = places[i].at};
+    for (size_t i = 0; ok && i < set->n_videos; i++) {
         const eval_video *v = &set->videos[i];
-        for (size_t k = 0; k < v->n_questions; k++)
-            turns[v->first + k] = (turn){.hash = hash_text(seed, v->questions[k].id),
-                                         .video = hash_text(seed, v->file),
-                                         .at = v->first + k};
-        qsort(turns + v->first, v->n_questions, sizeof *turns, by_question);
-        for (size_t k = 0; k < v->n_questions; k++) turns[v->first + k].round = k;
+        for (size_t at = v->first; at < v->first + v->n_questions; at++)
+            turns[at].hash = hash_question(set, v, at, seed);
     }
-    qsort(turns, set->n_questions, sizeof *turns, by_round);
-    for (size_t i = 0; i < set->n_questions; i++) order[i] = turns[i].at;
+    if (ok) qsort(turns, set->n_questions, sizeof *turns, by_source);
+    for (size_t i = 1; ok && i < set->n_questions; i++) {
+        const turn *before = &turns[i - 1];
+        if (turns[i].source == before->source)
+            turns[i].round = before->round + (turns[i].hash != before->hash);
+    }
+    if (ok) qsort(turns, set->n_questions, sizeof *turns, by_round);
+    for (size_t i = 0; ok && i < set->n_questions; i++) order[i] = turns[i].at;
+    free(places);
     free(turns);
-    return SAC_OK;
+    return ok ? SAC_OK : sac_fail_no_memory(err);
 }
 
 /* ---------------------------------------------------------------- a part */
@@ -133,4 +187,72 @@ sac_status eval_set_keep(eval_set *set, const bool *keep, sac_error *err) {
     set->n_videos = n;
     set->n_questions = n_questions;
     return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- both parts */
+
+static sac_status copy_questions(const eval_video *v, const bool *take, eval_video *out, sac_error *err) {
+    out->n_questions = 0;
+    out->questions = calloc(v->n_questions, sizeof *out->questions);
+    if (!out->questions) return sac_fail_no_memory(err);
+    for (size_t k = 0; k < v->n_questions; k++) {
+        if (!take[v->first + k]) continue;
+        eval_question *q = &out->questions[out->n_questions++];
+        *q = v->questions[k];
+        if (!v->questions[k].item) continue;
+        if (!(q->item = malloc(sizeof *q->item))) return sac_fail_no_memory(err);
+        *q->item = *v->questions[k].item;
+    }
+    return SAC_OK;
+}
+
+static sac_status copy_videos(const eval_set *set, const bool *take, eval_set *out, sac_error *err) {
+    for (size_t i = 0; i < set->n_videos; i++) {
+        eval_video *v = &out->videos[out->n_videos];
+        *v = set->videos[i];
+        sac_status st = copy_questions(&set->videos[i], take, v, err);
+        v->first = out->n_questions;
+        out->n_questions += v->n_questions;
+        if (v->n_questions || st != SAC_OK)
+            out->n_videos++;
+        else
+            free(v->questions);
+        if (st != SAC_OK) return st;
+    }
+    return SAC_OK;
+}
+
+/* Places of this part's questions; names of the others stay, for a journal may have them. */
+static sac_status index_part(const eval_set *set, const bool *take, eval_set *out, sac_error *err) {
+    json_int_t n = 0;
+    for (size_t i = 0; i < set->n_videos; i++) {
+        const eval_video *v = &set->videos[i];
+        for (size_t k = 0; k < v->n_questions; k++)
+            if (json_object_set_new(out->question_index, v->questions[k].id,
+                                    json_integer(take[v->first + k] ? n++ : -1)))
+                return sac_fail_no_memory(err);
+    }
+    return SAC_OK;
+}
+
+static sac_status keep_others(eval_set *set, const bool *take, sac_error *err) {
+    bool *keep = malloc(set->n_questions + 1);
+    if (!keep) return sac_fail_no_memory(err);
+    for (size_t i = 0; i < set->n_questions; i++) keep[i] = !take[i];
+    sac_status st = eval_set_keep(set, keep, err);
+    free(keep);
+    return st;
+}
+
+sac_status eval_set_part(eval_set *set, const bool *take, eval_set *out, sac_error *err) {
+    *out = (eval_set){.bench = set->bench,
+                      .videos = calloc(set->n_videos + 1, sizeof *out->videos),
+                      .fingerprint = set->fingerprint,
+                      .json = json_incref(set->json),
+                      .video_index = json_incref(set->video_index),
+                      .question_index = json_copy(set->question_index)};
+    if (!out->videos || !out->question_index) return sac_fail_no_memory(err);
+    SAC_TRY(copy_videos(set, take, out, err));
+    SAC_TRY(index_part(set, take, out, err));
+    return keep_others(set, take, err);
 }

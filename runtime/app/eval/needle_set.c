@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "needle_set.h"
+#include "eval_table.h"
 #include "hash.h"
 #include "status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -200,25 +200,12 @@ sac_status needle_set_parse(needle_set *set, const char *text, size_t n_bytes, c
 }
 
 sac_status needle_set_read(needle_set *set, const char *path, size_t limit, sac_error *err) {
+    char *text;
+    size_t n;
     *set = (needle_set){0};
-    FILE *f = fopen(path, "rbe");
-    if (!f) return sac_fail(err, SAC_NOT_FOUND, "%s: %s", path, strerror(errno));
-    size_t room = 1 << 16, n = 0;
-    char *text = malloc(room);
-    while (text && n <= NEEDLE_SET_MAX_BYTES) {
-        n += fread(text + n, 1, room - n, f);
-        if (n < room) break;
-        char *more = realloc(text, room *= 2);
-        if (!more) free(text);
-        text = more;
-    }
-    sac_status st = !text       ? sac_fail_no_memory(err)
-                    : ferror(f) ? sac_fail(err, SAC_IO, "%s: cannot be read", path)
-                    : n > NEEDLE_SET_MAX_BYTES
-                        ? sac_fail(err, SAC_BAD_FILE, "%s: more than %zu bytes", path, NEEDLE_SET_MAX_BYTES)
-                        : needle_set_parse(set, text, n, path, limit, err);
+    SAC_TRY(eval_table_bytes(&text, &n, path, NEEDLE_SET_MAX_BYTES, err));
+    sac_status st = needle_set_parse(set, text, n, path, limit, err);
     free(text);
-    fclose(f);
     return st;
 }
 

@@ -1,4 +1,5 @@
 /* inspect.c - `saccade inspect`: what a model is and what it takes. */
+#include "attention_map.h"
 #include "commands.h"
 #include "draft.h"
 #include "inspect_tokens.h"
@@ -313,6 +314,34 @@ static sac_status draw_attention(run *r, const char *question, sac_error *err) {
     return st;
 }
 
+static sac_status draw_map(run *r, const char *question, sac_error *err) {
+    attention_map map;
+    conversation c = {0};
+    answer a = {.quiet = true};
+    sac_result result;
+    char title[600], line[900];
+    sac_status st = attention_map_open(&map, r->info.n_layers, err);
+    if (st == SAC_OK) st = conversation_ask(&c, r->s, &r->s->media, question, err);
+    if (st == SAC_OK) st = run_create_session(r, err);
+    if (st == SAC_OK) {
+        sac_session_observe_kept(r->session, attention_map_kept, &map.prompt);
+        sac_session_observe_read(r->session, attention_map_read, &map.steps);
+        st = run_answer(r, &c, &a, &result, err);
+    }
+    if (st == SAC_OK) {
+        snprintf(title, sizeof title, "%.400s %.100s", question, a.text ? a.text : "");
+        snprintf(line, sizeof line, "%s%.400s%s%s%.400s", r->s->prefill ? "--prefill " : "",
+                 r->s->prefill ? r->s->prefill : "", r->s->prefill && r->s->decode ? " " : "",
+                 r->s->decode ? "--decode " : "", r->s->decode ? r->s->decode : "");
+        st = attention_map_write(&map, r->session, result.n_prompt_tokens, r->info.n_heads, title, line,
+                                 r->s->attention, err);
+    }
+    answer_free(&a);
+    conversation_free(&c);
+    attention_map_free(&map);
+    return st;
+}
+
 static sac_status inspect_attention(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words != 1 || s->media.n == 0)
         return sac_fail(err, SAC_BAD_ARGUMENT,
@@ -321,12 +350,13 @@ static sac_status inspect_attention(const settings *s, char **words, int n_words
     sac_status st = media_list_check(&s->media, err);
     if (st == SAC_OK) st = draft_check(s->attention, err);
     if (st == SAC_OK) st = run_open(&r, s, 0, err);
-    if (st == SAC_OK) st = draw_attention(&r, words[0], err);
+    if (st == SAC_OK) st = s->map ? draw_map(&r, words[0], err) : draw_attention(&r, words[0], err);
     run_close(&r);
     return st;
 }
 
 static sac_status inspect(const settings *s, char **words, int n_words, sac_error *err) {
+    if (s->map && !s->attention) return sac_fail(err, SAC_BAD_ARGUMENT, "--map wants --attention FILE.svg");
     if (s->attention) return inspect_attention(s, words, n_words, err);
     if (n_words > 1 || (n_words == 1 && settings_given(s, offsetof(settings, model))))
         return sac_fail(err, SAC_BAD_ARGUMENT, "one model is expected, found also '%.80s'",
@@ -353,6 +383,8 @@ const command command_inspect = {
                 "  saccade inspect model.gguf --tensors\n"
                 "  saccade inspect MODEL --json\n"
                 "  saccade inspect --attention kept.svg --image cat.jpg \\\n"
-                "    --prefill zipvl:min=0 \"What is this?\"\n",
+                "    --prefill zipvl:min=0 \"What is this?\"\n"
+                "  saccade inspect --attention map.svg --map --video clip.mp4 \\\n"
+                "    --decode twilight \"What happens?\"\n",
     .run = inspect,
 };

@@ -136,7 +136,7 @@ static sac_status ask(reproduction *p, sac_error *err) {
 /* ---------------------------------------------------------------- figures */
 
 static double score_of(const compare_row *row, const char *scope) {
-    const eval_score_row *found = eval_scores_find(&row->outcome.scores, scope, "overall", "");
+    const eval_score_row *found = eval_scores_find(&row->score.outcome.scores, scope, "overall", "");
     return found ? 100 * eval_official(&found->tally) : (double)NAN;
 }
 
@@ -144,7 +144,7 @@ static double score_of(const compare_row *row, const char *scope) {
  * compare has it, but that a method which leaves out pairs and no tokens saves FLOPs by these. */
 static double of_set(const reproduction *p, size_t line, const char *figure) {
     const compare_row *row = &p->c.rows[line];
-    double n = (double)(row->tally.asked - row->outcome.n_errors); /* questions */
+    double n = (double)(row->score.n_asked - row->score.n_errors); /* questions */
     const struct {
         const char *name;
         double value;
@@ -160,7 +160,7 @@ static double of_set(const reproduction *p, size_t line, const char *figure) {
     if (row->refused != SAC_OK) return (double)NAN;
     for (size_t i = 0; i < SAC_COUNT(known); i++)
         if (!strcmp(figure, known[i].name)) return known[i].value;
-    if (row->marks) return eval_marks_figure(row->marks, figure);
+    if (row->score.marks.marks) return eval_marks_figure(&row->score.marks, figure);
     return score_of(row, strcmp(figure, "overall") ? figure : "all");
 }
 

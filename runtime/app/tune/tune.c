@@ -97,7 +97,7 @@ const command command_tune = {
     .name = "tune",
     .mask = COMMAND_TUNE,
     .brief = "find the attention methods that suit a model and your questions",
-    .synopsis = "[options] SET.json --out DIR",
+    .synopsis = "[options] SET --out DIR",
     .summary =
         "Tries the settings of all methods that the model takes on one part of a question set (see 'saccade "
         "eval "

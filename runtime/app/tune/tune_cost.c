@@ -49,8 +49,8 @@ tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune
             size_t q = v->first + k;
             if ((questions && !questions[q]) || !row->records[q] || !dense->records[q]) continue;
             if (eval_record_error(row->records[q]) || eval_record_error(dense->records[q])) continue;
-            p.lost += compare_row_is_right(dense, c->task.prompt, &v->questions[k], q);
-            p.lost -= compare_row_is_right(row, c->task.prompt, &v->questions[k], q);
+            if (!isnan(dense->score.of[q]) && !isnan(row->score.of[q]))
+                p.lost += dense->score.of[q] - row->score.of[q];
             double a = cost_of(row->line, row->records[q], aim),
                    b = cost_of(dense->line, dense->records[q], aim);
             if (isnan(a) || isnan(b)) continue;
@@ -58,6 +58,7 @@ tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune
             theirs += b;
         }
     }
+    p.lost = round(1e9 * p.lost) / 1e9;
     p.cost = theirs > 0 ? round(1e9 * mine / theirs) / 1e9 : (double)NAN;
     return p;
 }

@@ -15,7 +15,7 @@ typedef struct tune_aim {
 } tune_aim;
 
 /* Of row `at`, as a share of dense's (row 0) on the same questions; of questions[] (NULL = all) those that both rows have
- * answered. */
+ * answered, and of which both are scored (compare_score_make). */
 tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune_aim aim);
 
 /* Bytes of keys and values at the end of a question, mean; NAN where nothing was answered. */

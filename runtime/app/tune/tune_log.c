@@ -1,6 +1,7 @@
 #include "tune_log.h"
 #include "run_files.h"
 #include "status.h"
+#include "tune_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,10 @@ bool tune_log_plan(const tune_log *log, tune_plan *plan, int64_t *prompt_tokens)
     const json_t *counts = json_object_get(p, "settings"), *questions = json_object_get(p, "questions");
     size_t n = json_array_size(counts);
     if (n == 0 || n > TUNE_MAX_RUNGS || json_array_size(questions) != n) return false;
-    *plan = (tune_plan){
-        .n_rungs = n, .finalists = count_of(p, "finalists"), .test_questions = count_of(p, "test_questions")};
+    *plan = (tune_plan){.n_rungs = n,
+                        .refined = count_of(p, "refined"),
+                        .finalists = count_of(p, "finalists"),
+                        .test_questions = count_of(p, "test_questions")};
     for (size_t i = 0; i < n; i++) {
         plan->settings[i] = (size_t)json_integer_value(json_array_get(counts, i));
         plan->questions[i] = (size_t)json_integer_value(json_array_get(questions, i));
@@ -90,6 +93,15 @@ bool tune_log_was_cut(const tune_log *log, size_t k) {
     return json_is_true(json_object_get(find(log, "rung", (json_int_t)k), "cut"));
 }
 
+sac_status tune_log_refined(const tune_log *log, method_list *list, bool *known, sac_error *err) {
+    const json_t *texts = json_object_get(find(log, "refined", -1), "refined"), *v;
+    size_t i;
+    *known = json_is_array(texts);
+    json_array_foreach(texts, i, v) if (json_is_string(v))
+        SAC_TRY(tune_table_add_line(list, json_string_value(v), err));
+    return SAC_OK;
+}
+
 /* ---------------------------------------------------------------- writing */
 
 static sac_status write_line(tune_log *log, json_t *line, sac_error *err) {
@@ -111,8 +123,9 @@ sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t pro
         return sac_fail_no_memory(err);
     }
     return write_line(log,
-                      json_pack("{s:{s:o, s:o, s:I, s:I, s:I}}", "plan", "settings", counts, "questions",
-                                questions, "finalists", (json_int_t)plan->finalists, "test_questions",
+                      json_pack("{s:{s:o, s:o, s:I, s:I, s:I, s:I}}", "plan", "settings", counts, "questions",
+                                questions, "refined", (json_int_t)plan->refined, "finalists",
+                                (json_int_t)plan->finalists, "test_questions",
                                 (json_int_t)plan->test_questions, "prompt_tokens", (json_int_t)prompt_tokens),
                       err);
 }
@@ -130,4 +143,17 @@ sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, con
                       json_pack("{s:I, s:I, s:b, s:o}", "rung", (json_int_t)k, "questions",
                                 (json_int_t)n_questions, "cut", cut, "kept", names),
                       err);
+}
+
+sac_status tune_log_write_refined(tune_log *log, const method_list *list, size_t from, sac_error *err) {
+    json_t *texts = json_array();
+    for (size_t i = from; texts && i < list->n; i++) {
+        char *text = method_line_text(list->lines[i].part);
+        bool ok = text && !json_array_append_new(texts, json_string(text));
+        free(text);
+        if (ok) continue;
+        json_decref(texts);
+        texts = NULL;
+    }
+    return texts ? write_line(log, json_pack("{s:o}", "refined", texts), err) : sac_fail_no_memory(err);
 }

@@ -28,6 +28,11 @@ sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t pro
 sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept,
                                size_t n_questions, bool cut, sac_error *err);
 
+/* Lines that were made of the best, as they were written down, are added to the list; *known: there were such. */
+sac_status tune_log_refined(const tune_log *log, method_list *list, bool *known, sac_error *err);
+/* Those of the list from number `from` on. */
+sac_status tune_log_write_refined(tune_log *log, const method_list *list, size_t from, sac_error *err);
+
 /* Was rung k cut short? */
 bool tune_log_was_cut(const tune_log *log, size_t k);
 

@@ -7,22 +7,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WIDTH = 760, LEFT = 60, RIGHT = 30, TOP = 60, HEIGHT = 320, LINE = 18, FOOT = 60 };
+enum { WIDTH = 760, LEFT = 60, RIGHT = 30, TOP = 60, HEIGHT = 260, LINE = 18, FOOT = 60, BETWEEN = 70 };
+
+/* What accuracy is drawn against. */
+enum { COST, SECONDS, MEGABYTES, PANELS };
+static const char *const against[PANELS] = {"cost, % of dense's", "seconds of prefill and decode a question",
+                                            "megabytes of keys and values a question"};
+
+static double x_of(const tune_result *r, int what) {
+    const double values[PANELS] = {100 * r->point.cost, compare_row_seconds(r->row), r->cache_bytes / 1e6};
+    return values[what];
+}
 
 static void stretch(plot_axis *a, double low, double high) {
     a->low = fmin(a->low, low);
     a->high = fmax(a->high, high);
 }
 
-static bool is_shown(const tune_result *r) {
-    return r->row->refused == SAC_OK && isfinite(r->point.cost);
+static bool is_shown(const tune_result *r, int what) {
+    return r->row->refused == SAC_OK && isfinite(x_of(r, what));
+}
+
+/* None costs as little and is as right; of the cost as the report says it. */
+static bool is_front(const tune_result *r, size_t n, size_t at, int what) {
+    bool beaten = false;
+    if (what == COST) return r[at].front;
+    for (size_t k = 0; k < n && !beaten; k++) {
+        double x = x_of(&r[k], what), mine = x_of(&r[at], what);
+        double v = r[k].row->score.figure.value, my = r[at].row->score.figure.value;
+        beaten = k != at && is_shown(&r[k], what) && x <= mine && v >= my && (x < mine || v > my);
+    }
+    return !beaten;
 }
 
 static void interval_of(const tune_result *r, double *v, double *low, double *high) {
-    eval_wilson(r->row->tally.correct, r->row->tally.asked, low, high);
-    *v = 100 * eval_strict(&r->row->tally);
-    *low *= 100;
-    *high *= 100;
+    const eval_estimate *figure = &r->row->score.figure;
+    *v = 100 * figure->value;
+    *low = 100 * figure->low;
+    *high = 100 * figure->high;
 }
 
 static int by_x(const void *a, const void *b) {
@@ -30,23 +52,23 @@ static int by_x(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void draw_points(const plot_panel *p, const tune_result *r, size_t n, double *xy) {
+static void draw_points(const plot_panel *p, const tune_result *r, size_t n, int what, double *xy) {
     size_t on_front = 0;
     for (size_t i = 0; i < n; i++) {
-        double v, low, high, x = plot_place(&p->x, 100 * r[i].point.cost);
-        if (!is_shown(&r[i])) continue;
+        double v, low, high, x = plot_place(&p->x, x_of(&r[i], what));
+        if (!is_shown(&r[i], what)) continue;
         interval_of(&r[i], &v, &low, &high);
         plot_bar(p, x, low, high, PLOT_LIGHT_BLUE);
-        if (!r[i].front) continue;
+        if (!is_front(r, n, i, what)) continue;
         xy[2 * on_front] = x;
         xy[2 * on_front++ + 1] = plot_place(&p->y, v);
     }
     qsort(xy, on_front, 2 * sizeof *xy, by_x);
     svg_polyline(p->s, xy, on_front, PLOT_BLUE, 2);
     for (size_t i = 0; i < n; i++) {
-        double v, low, high, x = plot_place(&p->x, 100 * r[i].point.cost);
+        double v, low, high, x = plot_place(&p->x, x_of(&r[i], what));
         char number[16];
-        if (!is_shown(&r[i])) continue;
+        if (!is_shown(&r[i], what)) continue;
         interval_of(&r[i], &v, &low, &high);
         snprintf(number, sizeof number, "%zu", i);
         svg_circle(p->s, x, plot_place(&p->y, v), r[i].chosen ? 6 : 4, i ? PLOT_BLUE : PLOT_RED);
@@ -55,33 +77,36 @@ static void draw_points(const plot_panel *p, const tune_result *r, size_t n, dou
 }
 
 static void draw_legend(const svg *s, const tune_result *r, size_t n) {
-    double y = TOP + HEIGHT + FOOT;
+    double y = TOP + PANELS * HEIGHT + (PANELS - 1) * BETWEEN + FOOT;
     for (size_t i = 0; i < n; i++, y += LINE) {
         char number[16], line[200];
         snprintf(number, sizeof number, "%zu", i);
         snprintf(line, sizeof line, "%.120s: cost %.1f %%, %.2f %% right%s%s", r[i].row->line->name,
-                 100 * r[i].point.cost, 100 * eval_strict(&r[i].row->tally), r[i].front ? ", front" : "",
+                 100 * r[i].point.cost, 100 * r[i].row->score.figure.value, r[i].front ? ", front" : "",
                  r[i].chosen ? ", chosen" : "");
         svg_text(s, LEFT, y, 12, SVG_END, number);
         svg_text(s, LEFT + 10, y, 12, SVG_START, line);
     }
 }
 
-static void draw(const svg *s, const tune_search *t, const tune_result *r, double *xy) {
-    plot_panel p = {.s = s,
-                    .x = {.low = 0, .high = 100, .at = LEFT, .length = WIDTH - LEFT - RIGHT},
-                    .y = {.low = 100, .high = 0, .at = TOP + HEIGHT, .length = -HEIGHT}};
+static void draw(const svg *s, const tune_search *t, const tune_result *r, int what, double *xy) {
+    plot_panel p = {
+        .s = s,
+        .x = {.low = 0, .high = what == COST ? 100 : 1e-6, .at = LEFT, .length = WIDTH - LEFT - RIGHT},
+        .y = {.low = 100, .high = 0, .at = TOP + HEIGHT + what * (HEIGHT + BETWEEN), .length = -HEIGHT}};
     for (size_t i = 0; i < t->test.n_rows; i++) {
         double v, low, high;
-        if (!is_shown(&r[i])) continue;
+        if (!is_shown(&r[i], what)) continue;
         interval_of(&r[i], &v, &low, &high);
-        stretch(&p.x, 0, 105 * r[i].point.cost);
-        stretch(&p.y, fmax(0, low - 0.5), fmin(100, high + 0.5));
+        stretch(&p.x, 0, 1.05 * x_of(&r[i], what));
+        stretch(&p.y, fmax(0, low - 0.5), high > 100 ? high + 0.5 : fmin(100, high + 0.5));
     }
-    plot_frame(&p, "strict accuracy, %, with 95 % intervals, against cost, % of dense's");
+    char title[160];
+    snprintf(title, sizeof title, "%.60s, %%, with 95 %% intervals, against %s",
+             compare_score_name(&t->test.set), against[what]);
+    plot_frame(&p, title);
     plot_x_ticks(&p);
-    draw_points(&p, r, t->test.n_rows, xy);
-    draw_legend(s, r, t->test.n_rows);
+    draw_points(&p, r, t->test.n_rows, what, xy);
 }
 
 sac_status tune_plot_write(const tune_search *t, const tune_result *results, const char *path,
@@ -89,13 +114,19 @@ sac_status tune_plot_write(const tune_search *t, const tune_result *results, con
     double *xy = calloc(2 * t->test.n_rows, sizeof *xy);
     svg s;
     if (!xy) return sac_fail_no_memory(err);
-    sac_status st = svg_open(&s, path, WIDTH, TOP + HEIGHT + FOOT + LINE * (double)t->test.n_rows, err);
+    sac_status st =
+        svg_open(&s, path, WIDTH,
+                 TOP + PANELS * HEIGHT + (PANELS - 1) * BETWEEN + FOOT + LINE * (double)t->test.n_rows, err);
     if (st == SAC_OK) {
         char title[80];
         snprintf(title, sizeof title, "saccade tune --want %s --lose %g", tune_want_names[t->aim.want],
                  t->s->lose);
+        svg_describe(&s, title,
+                     "Accuracy of the settings found against cost, time and bytes; the list below has their "
+                     "names and figures.");
         svg_text(&s, LEFT, 24, 16, SVG_START, title);
-        draw(&s, t, results, xy);
+        for (int what = 0; what < PANELS; what++) draw(&s, t, results, what, xy);
+        draw_legend(&s, results, t->test.n_rows);
         st = svg_close(&s, err);
     }
     free(xy);

@@ -15,7 +15,8 @@ bool tune_beats(const tune_point *a, const tune_point *b) {
 }
 
 static bool equal(const tune_point *a, const tune_point *b) {
-    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && a->lost == b->lost;
+    return !(cost_of(a) < cost_of(b)) && !(cost_of(a) > cost_of(b)) && !(a->lost < b->lost) &&
+           !(a->lost > b->lost);
 }
 
 void tune_front(const tune_point *points, size_t n, bool *front) {
@@ -30,7 +31,7 @@ size_t tune_choose(const tune_point *points, size_t n, double tolerated) {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
         const tune_point *p = &points[i], *b = best < n ? &points[best] : NULL;
-        if (isnan(p->cost) || (double)p->lost > tolerated) continue;
+        if (isnan(p->cost) || p->lost > tolerated) continue;
         if (!b || p->cost < b->cost || (!(p->cost > b->cost) && p->lost < b->lost)) best = i;
     }
     return best;
@@ -43,7 +44,7 @@ typedef struct entry {
     size_t at, layer; /* layer 0: the front; 1: the front without these; ... */
     double excess;    /* answers lost beyond what is tolerated */
     double cost;
-    int64_t lost;
+    double lost;
 } entry;
 
 static int sign(double a, double b) {
@@ -55,7 +56,7 @@ static int by_excess(const void *a, const void *b) {
     int order = sign(x->excess, y->excess);
     if (!order) order = (x->layer > y->layer) - (x->layer < y->layer);
     if (!order) order = sign(x->cost, y->cost);
-    if (!order) order = sign((double)x->lost, (double)y->lost);
+    if (!order) order = sign(x->lost, y->lost);
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
@@ -102,7 +103,7 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
     if (!e) return false;
     for (size_t i = 0; i < n; i++)
         e[i] = (entry){.at = i,
-                       .excess = fmax(0, (double)points[i].lost - tolerated),
+                       .excess = fmax(0, points[i].lost - tolerated),
                        .cost = cost_of(&points[i]),
                        .lost = points[i].lost};
     find_layers(points, e, n);
@@ -124,7 +125,7 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
 
 /* ---------------------------------------------------------------- the plan */
 
-enum { FINALISTS = 8, FEWEST_QUESTIONS = 4 };
+enum { FINALISTS = 8, FEWEST_QUESTIONS = 4, MOST_REFINED = 16 };
 
 static size_t at_most(double v, size_t limit) {
     return v >= (double)limit ? limit : v > 0 ? (size_t)v : 0;
@@ -157,10 +158,17 @@ tune_plan tune_make_plan(const tune_bounds *b) {
     double rest = b->answers - per_question * (double)p.test_questions;
     size_t n = b->settings, most = b->tuning_questions;
     size_t q = FEWEST_QUESTIONS < most ? FEWEST_QUESTIONS : most;
-    while (n > 1 && lay_rungs(&p, n, q, most) > rest) n--;
-    size_t more = q;
-    while (more < most && lay_rungs(&p, n, more + 1, most) <= rest) more++;
-    lay_rungs(&p, n, more, most);
+    double climb = 0.75 * rest;
+    while (n > 1 && lay_rungs(&p, n, q, most) > climb) n--;
+    size_t more = q, first = n > 2 * p.finalists && most / 4 > q ? most / 4 : most;
+    while (more < first && lay_rungs(&p, n, more + 1, most) <= climb) more++;
+    rest -= lay_rungs(&p, n, more, most);
+    size_t *asked = &p.questions[p.n_rungs - 1], last = p.settings[p.n_rungs - 1];
+    bool ends = rest < (double)INFINITY; /* time does */
+    size_t extra = ends ? at_most((rest - 0.25 * climb) / (double)last, most - *asked) : most - *asked;
+    size_t refined = (n + 1) / 2 < MOST_REFINED ? (n + 1) / 2 : MOST_REFINED;
+    *asked += extra;
+    p.refined = at_most((rest - (double)(extra * last)) / (double)*asked, refined);
     if (p.finalists > n) p.finalists = n;
     return p;
 }

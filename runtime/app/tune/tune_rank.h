@@ -9,8 +9,8 @@
 
 /* What a setting did on some questions. */
 typedef struct tune_point {
-    double cost;  /* of dense's; NAN: nothing is known, which is worse than anything */
-    int64_t lost; /* right answers, of dense's, less those gained */
+    double cost; /* of dense's; NAN: nothing is known, which is worse than anything */
+    double lost; /* of dense's scores, less what was gained: right answers, where each is right or wrong */
 } tune_point;
 
 /* Neither cost nor answers of b are better, and one is worse. Points that are equal do not beat each other. */
@@ -33,6 +33,7 @@ typedef struct tune_plan {
     size_t n_rungs;
     size_t settings[TUNE_MAX_RUNGS],
         questions[TUNE_MAX_RUNGS]; /* questions: in all, those of the rungs before counted */
+    size_t refined;                /* made of the best at most, and asked what the last rung was */
     size_t finalists;              /* that are asked the test questions */
     size_t test_questions;
 } tune_plan;
@@ -43,7 +44,9 @@ typedef struct tune_bounds {
     double answers; /* of all settings that there is time for; INFINITY = any number */
 } tune_bounds;
 
-/* As many test questions as half of the time allows, all if it can be; the rest of the time for tuning. */
+/* As many test questions as half of the time allows, all if it can be; the rest of the time for tuning, a quarter of it for
+ * settings near the best. Where there are many settings the first rung asks no more than a quarter of the questions: what is
+ * hopeless shows early, and a machine that turns out slower still gets to the end. */
 tune_plan tune_make_plan(const tune_bounds *b);
 
 #endif

@@ -56,19 +56,20 @@ static char *text_close(text *t) {
 }
 
 static double answered(const compare_row *row) {
-    return fmax(1, (double)(row->tally.asked - row->outcome.n_errors));
+    return fmax(1, (double)(row->score.n_asked - row->score.n_errors));
 }
 
 static void print_row(FILE *f, const tune_result *r, bool is_dense) {
     const compare_row *row = r->row;
-    double low, high, difference = eval_paired(&row->pairs, &low, &high), from, to;
-    eval_wilson(row->tally.correct, row->tally.asked, &from, &to);
+    const eval_estimate *right = &row->score.figure, *difference = &row->to_dense.difference;
     fprintf(f, "| %s%s%s | %.1f %% | %.2f (%.1f to %.1f) | ", r->chosen ? "**" : "", row->line->name,
-            r->chosen ? "**" : "", 100 * r->point.cost, 100 * eval_strict(&row->tally), 100 * from, 100 * to);
+            r->chosen ? "**" : "", 100 * r->point.cost, 100 * right->value, 100 * right->low,
+            100 * right->high);
     if (is_dense)
         fprintf(f, "- | ");
     else
-        fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference, 100 * low, 100 * high);
+        fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference->value, 100 * difference->low,
+                100 * difference->high);
     fprintf(f, "%.4f | %.4f | %.2f | %s |\n", row->seconds.prefill / answered(row),
             row->seconds.decode / answered(row), r->cache_bytes / 1e6, r->front ? "yes" : "");
 }
@@ -81,7 +82,8 @@ static const tune_result *chosen_of(const tune_search *t, const tune_result *res
 
 static void print_verdict(FILE *f, const tune_search *t, const tune_result *results) {
     const tune_result *r = chosen_of(t, results);
-    double low, high, difference = eval_paired(&r->row->pairs, &low, &high);
+    const double low = r->row->to_dense.difference.low, high = r->row->to_dense.difference.high,
+                 difference = r->row->to_dense.difference.value;
     if (!t->chosen) {
         fprintf(f,
                 "No setting cost less and lost at most %g points on the tuning questions: dense attention "
@@ -121,23 +123,27 @@ char *tune_report_text(const tune_search *t, const tune_result *results) {
             (unsigned long long)t->s->seed);
     fprintf(out.f, "Tried %s on up to %s; ", report_counted((int64_t)t->n_tried, "setting"),
             report_counted((int64_t)t->n_tuned, "question"));
-    fprintf(out.f, "judged on %s about %s that were not among them.%s\n\n",
-            report_counted((int64_t)t->test.set.n_questions, "other question"),
-            report_counted((int64_t)t->test.set.n_videos, "other video"),
-            t->cut ? " Time was up before all were asked." : "");
+    fprintf(out.f, "judged on %s", report_counted((int64_t)t->test.set.n_questions, "other question"));
+    if (t->test.set.bench)
+        fprintf(out.f, " about other media.");
+    else
+        fprintf(out.f, " about %s that were not among them.",
+                report_counted((int64_t)t->test.set.n_videos, "other video"));
+    fprintf(out.f, "%s\n\n", t->cut ? " Time was up before all were asked." : "");
     print_verdict(out.f, t, results);
-    fprintf(
-        out.f,
-        "\n| method | cost | strict, %% | to dense, points | prefill, s | decode, s | cache, MB | front |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---|\n");
+    fprintf(out.f,
+            "\n| method | cost | %s, %% | to dense, points | prefill, s | decode, s | cache, MB | front |\n"
+            "|---|---:|---:|---:|---:|---:|---:|---|\n",
+            t->test.set.bench ? compare_score_name(&t->test.set) : "strict");
     for (size_t i = 0; i < t->test.n_rows; i++) print_row(out.f, &results[i], i == 0);
     fprintf(out.f,
-            "\ncost: %s, of dense's; strict: right of all questions, with Wilson's 95 %% interval; to dense: "
-            "the\n"
-            "difference on the same questions, with a paired 95 %% interval (Agresti and Min); seconds and "
-            "cache: of a\n"
+            "\ncost: %s, of dense's; %s, with %s 95 %% interval; to dense: the\n"
+            "difference on the same questions, with a paired 95 %% interval (%s); seconds and cache: of a\n"
             "question, mean; front: nothing here that costs as little loses less.\n\n",
-            costs[t->aim.want][t->aim.by_time]);
+            costs[t->aim.want][t->aim.by_time],
+            t->test.set.bench ? "then the set's own figure" : "strict: right of all questions",
+            t->test.resampled ? "the bootstrap's" : "Wilson's",
+            t->test.resampled ? "bootstrap" : "Agresti and Min");
     print_lines(out.f, t, results);
     return text_close(&out);
 }
@@ -164,9 +170,10 @@ static void print_parts(FILE *f, const method_line *line, const char *between) {
 
 static void print_line(FILE *f, const tune_result *r) {
     const char *between = "";
-    double low, high, difference = eval_paired(&r->row->pairs, &low, &high);
+    const eval_estimate *difference = &r->row->to_dense.difference;
     fprintf(f, "# %.1f %% of dense's cost, %+.2f points (%+.1f to %+.1f)%s\n- {", 100 * r->point.cost,
-            100 * difference, 100 * low, 100 * high, r->chosen ? ", chosen" : "");
+            100 * difference->value, 100 * difference->low, 100 * difference->high,
+            r->chosen ? ", chosen" : "");
     print_quoted(f, "name", r->row->line->name, &between);
     print_parts(f, r->row->line, between);
     fputs("}\n", f);
@@ -202,10 +209,10 @@ char *tune_report_config(const tune_search *t, const tune_result *results) {
 
 static json_t *describe(const tune_result *r) {
     const compare_row *row = r->row;
-    return json_pack("{s:o, s:o, s:I, s:o, s:b, s:b, s:{s:f, s:f}}", "name", report_text(row->line->name),
-                     "cost", report_real(r->point.cost), "lost", (json_int_t)r->point.lost, "cache_bytes",
-                     report_nine_digits(r->cache_bytes), "front", r->front, "chosen", r->chosen, "seconds",
-                     "prefill", row->seconds.prefill / answered(row), "decode",
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:{s:f, s:f}}", "name", report_text(row->line->name),
+                     "cost", report_real(r->point.cost), "lost", report_nine_digits(r->point.lost),
+                     "cache_bytes", report_nine_digits(r->cache_bytes), "front", r->front, "chosen",
+                     r->chosen, "seconds", "prefill", row->seconds.prefill / answered(row), "decode",
                      row->seconds.decode / answered(row));
 }
 

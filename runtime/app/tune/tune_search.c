@@ -1,117 +1,22 @@
 #define _GNU_SOURCE
-#include "tune_search.h"
 #include "clock.h"
 #include "eval_split.h"
-#include "hash.h"
-#include "method_list_read.h"
 #include "report.h"
 #include "run_files.h"
 #include "status.h"
+#include "tune_open.h"
+#include "tune_refine.h"
+#include "tune_search.h"
+#include "tune_time.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     FIRST_QUESTIONS = 8, /* by which dense tells how long prompts are and how long an answer takes */
-    TEST_PARTS = 4
+    PARTS = 4
 };
-
-/* ---------------------------------------------------------------- the two parts */
-
-static sac_status keep_part(eval_set *set, const bool *is_test, bool test, sac_error *err) {
-    size_t n = set->n_questions;
-    bool *keep = malloc(n * sizeof *keep);
-    if (!keep) return sac_fail_no_memory(err);
-    for (size_t i = 0; i < n; i++) keep[i] = is_test[i] == test;
-    sac_status st = eval_set_keep(set, keep, err);
-    free(keep);
-    return st;
-}
-
-static sac_status read_parts(tune_search *t, sac_error *err) {
-    comparison *parts[] = {&t->tuning, &t->test};
-    bool *is_test = NULL;
-    sac_status st = SAC_OK;
-    for (int i = 0; i < 2 && st == SAC_OK; i++) {
-        comparison *c = parts[i];
-        st = eval_set_read(&c->set, c->set_path, err);
-        if (st == SAC_OK) eval_set_cut(&c->set, (size_t)t->s->limit);
-        if (st == SAC_OK && !is_test && !(is_test = calloc(c->set.n_questions, sizeof *is_test)))
-            st = sac_fail_no_memory(err);
-        if (st == SAC_OK && i == 0) st = eval_split(&c->set, t->s->seed, t->s->test_share, is_test, err);
-        if (st == SAC_OK) st = keep_part(&c->set, is_test, i == 1, err);
-        if (st == SAC_OK) st = eval_task_open(&c->task, t->s, &c->set, c->set_path, err);
-        c->task.title = NULL;
-    }
-    free(is_test);
-    return st;
-}
-
-/* ---------------------------------------------------------------- the header */
-
-static uint64_t hash_lines(const method_list *list) {
-    uint64_t h = 0;
-    for (size_t i = 0; i < list->n; i++) {
-        char *text = method_line_text(list->lines[i].part);
-        if (text) h = sac_hash_quick(h, text, strlen(text) + 1);
-        free(text);
-    }
-    return h;
-}
-
-static json_t *make_header(const tune_search *t) {
-    char lines[17], set[17], seed[24];
-    snprintf(lines, sizeof lines, "%016" PRIx64, hash_lines(&t->tuning.list));
-    snprintf(set, sizeof set, "%016" PRIx64, t->tuning.set.fingerprint);
-    snprintf(seed, sizeof seed, "%" PRIu64, t->s->seed);
-    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 1, "set", set,
-                     "want", tune_want_names[t->aim.want], "lose", t->s->lose, "by",
-                     t->aim.by_time ? "time" : "work", "minutes", t->s->minutes, "tries",
-                     (json_int_t)t->s->tries, "limit", (json_int_t)t->s->limit, "test_share",
-                     t->s->test_share, "seed", seed, "own_lines", lines);
-}
-
-/* ---------------------------------------------------------------- time */
-
-static double seconds_asked(const comparison *c) {
-    double sum = 0;
-    for (size_t i = 0; i < c->n_rows; i++)
-        for (size_t k = 0; k < c->set.n_questions && c->rows[i].records; k++)
-            sum += json_number_value(
-                json_object_get(json_object_get(c->rows[i].records[k], "seconds"), "total"));
-    return sum;
-}
-
-/* Since the search began; of runs that were killed, the time of their answers. */
-static double seconds_used(const tune_search *t) {
-    return t->asked_seconds + sac_seconds_since(t->start_ns);
-}
-
-static double seconds_allowed(const tune_search *t) {
-    return t->s->minutes > 0 ? 60 * t->s->minutes : (double)INFINITY;
-}
-
-static double answers_of(const tune_plan *p, bool test) {
-    if (test) return (double)p->test_questions * (double)(p->finalists + 1);
-    double n = 0;
-    for (size_t i = 0; i < p->n_rungs; i++)
-        n += (double)(p->settings[i] + 1) * (double)(p->questions[i] - (i ? p->questions[i - 1] : 0));
-    return n;
-}
-
-/* Tuning leaves the test its share. */
-static bool tuning_time_is_up(void *ctx) {
-    const tune_search *t = ctx;
-    double test = answers_of(&t->plan, true), all = test + answers_of(&t->plan, false);
-    return seconds_used(t) > seconds_allowed(t) * (1 - 0.9 * test / all);
-}
-
-static bool time_is_up(void *ctx) {
-    const tune_search *t = ctx;
-    return seconds_used(t) > seconds_allowed(t);
-}
 
 /* ---------------------------------------------------------------- dense first */
 
@@ -146,9 +51,14 @@ static sac_status measure(const comparison *c, const bool *questions, double *pr
     return st;
 }
 
-static void choose_first(const size_t *order, size_t n, size_t n_all, bool *questions) {
+/* The first n; rotations of one question all or none. */
+static void choose_first(const eval_set *set, const size_t *order, size_t n, bool *questions) {
+    size_t n_all = set->n_questions;
     memset(questions, 0, n_all * sizeof *questions);
-    for (size_t i = 0; i < n && i < n_all; i++) questions[order[i]] = true;
+    for (size_t i = 0; i < n_all; i++) {
+        if (i >= n && !(i > 0 && eval_set_is_rotation(set, order[i], order[i - 1]))) break;
+        questions[order[i]] = true;
+    }
 }
 
 /* Dense is asked the first questions before any setting is made up, for budgets are shares of a prompt. */
@@ -159,7 +69,7 @@ static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions
     dense.rows = NULL;
     dense.n_rows = 0;
     double prompt = 0;
-    choose_first(order, FIRST_QUESTIONS, t->tuning.set.n_questions, questions);
+    choose_first(&t->tuning.set, order, FIRST_QUESTIONS, questions);
     comparison_choice choice = {.questions = questions};
     sac_status st = comparison_open_rows(&dense, err);
     if (st == SAC_OK) st = comparison_open_journals(&dense, t->s->out, "tuning", err);
@@ -176,18 +86,33 @@ static sac_status ask_dense(tune_search *t, const size_t *order, bool *questions
 
 /* ---------------------------------------------------------------- settings */
 
+/* Two lines may say the same in other words: defaults, for one. */
+static bool are_same(const compare_row *a, const compare_row *b) {
+    const sac_session_method_lines *x = &a->did.lines, *y = &b->did.lines;
+    return !strcmp(x->prefill, y->prefill) && !strcmp(x->kv, y->kv) && !strcmp(x->decode, y->decode) &&
+           !strcmp(x->rope, y->rope) && !strcmp(x->reduce, y->reduce);
+}
+
+/* Rows from number `from` on take part unless they were refused or are one before them. */
+static void enter_rows(tune_search *t, size_t from) {
+    const comparison *c = &t->tuning;
+    for (size_t i = from; i < c->n_rows; i++) {
+        t->alive[i] = c->rows[i].refused == SAC_OK;
+        for (size_t k = 0; k < i && t->alive[i]; k++)
+            t->alive[i] = c->rows[k].refused != SAC_OK || !are_same(&c->rows[k], &c->rows[i]);
+        t->n_tried += t->alive[i];
+        t->n_refused += c->rows[i].refused != SAC_OK;
+    }
+}
+
 static sac_status open_settings(tune_search *t, sac_error *err) {
     comparison *c = &t->tuning;
     SAC_TRY(tune_table_add(&c->list, t->aim.want, t->prompt_tokens, err));
     size_t most = t->s->tries ? (size_t)t->s->tries + 1 : c->list.n;
     while (c->list.n > most) method_line_free(&c->list.lines[--c->list.n]);
     SAC_TRY(comparison_open_rows(c, err));
-    if (!(t->alive = calloc(c->n_rows, sizeof *t->alive))) return sac_fail_no_memory(err);
-    for (size_t i = 1; i < c->n_rows; i++) {
-        t->alive[i] = c->rows[i].refused == SAC_OK;
-        t->n_tried += t->alive[i];
-        t->n_refused += !t->alive[i];
-    }
+    if (!(t->alive = calloc(METHOD_LIST_MAX_LINES + 1, sizeof *t->alive))) return sac_fail_no_memory(err);
+    enter_rows(t, 1);
     return t->n_tried ? SAC_OK
                       : sac_fail(err, SAC_UNSUPPORTED, "%s: takes no method for --want %s", c->r->model_path,
                                  tune_want_names[t->aim.want]);
@@ -198,7 +123,8 @@ static sac_status make_plan(tune_search *t, double seconds, sac_error *err) {
         tune_bounds b = {.settings = t->n_tried,
                          .tuning_questions = t->tuning.set.n_questions,
                          .test_questions = t->test.set.n_questions,
-                         .answers = 0.8 * (seconds_allowed(t) - seconds_used(t)) / fmax(seconds, 1e-3)};
+                         .answers =
+                             0.8 * (tune_seconds_allowed(t) - tune_seconds_used(t)) / fmax(seconds, 1e-3)};
         t->plan = tune_make_plan(&b);
         SAC_TRY(tune_log_write_plan(&t->log, &t->plan, t->prompt_tokens, err));
     }
@@ -225,20 +151,32 @@ typedef struct ranking {
     tune_point *points;
     size_t *row; /* of each point */
     bool *keep;
-    size_t n;
+    size_t n, n_counted; /* n_counted: questions that are in the set's figure */
 } ranking;
 
-static bool rank_rows(const tune_search *t, const bool *questions, ranking *k) {
+/* What has been asked by now. */
+static sac_status score_rows(tune_search *t, sac_error *err) {
+    comparison *c = &t->tuning;
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (i == 0 || t->alive[i])
+            SAC_TRY(compare_score_make(&c->rows[i].score, &c->task, c->rows[i].records, err));
+    return SAC_OK;
+}
+
+static sac_status rank_rows(tune_search *t, const bool *questions, ranking *k, sac_error *err) {
     const comparison *c = &t->tuning;
     *k = (ranking){calloc(c->n_rows, sizeof *k->points), calloc(c->n_rows, sizeof *k->row),
-                   calloc(c->n_rows, sizeof *k->keep), 0};
-    if (!k->points || !k->row || !k->keep) return false;
+                   calloc(c->n_rows, sizeof *k->keep), 0, 0};
+    if (!k->points || !k->row || !k->keep) return sac_fail_no_memory(err);
+    SAC_TRY(score_rows(t, err));
+    for (size_t i = 0; i < c->set.n_questions; i++)
+        k->n_counted += questions[i] && !isnan(c->rows[0].score.of[i]);
     for (size_t i = 1; i < c->n_rows; i++) {
         if (!t->alive[i]) continue;
         k->points[k->n] = tune_cost(c, i, questions, t->aim);
         k->row[k->n++] = i;
     }
-    return true;
+    return SAC_OK;
 }
 
 static void free_ranking(ranking *k) {
@@ -252,48 +190,99 @@ static double tolerated(const tune_search *t, size_t n_questions, bool last) {
     return t->s->lose / 100 * (double)n_questions + (last ? 0 : 1);
 }
 
-static sac_status keep_best(tune_search *t, const bool *questions, size_t n_questions, size_t n_keep,
-                            sac_error *err) {
+static sac_status keep_best(tune_search *t, const bool *questions, size_t n_keep, sac_error *err) {
     ranking k;
-    bool ok = rank_rows(t, questions, &k) &&
-              tune_keep(k.points, k.n, n_keep, tolerated(t, n_questions, false), k.keep);
-    for (size_t i = 0; i < k.n && ok; i++) t->alive[k.row[i]] = k.keep[i];
+    sac_status st = rank_rows(t, questions, &k, err);
+    if (st == SAC_OK && !tune_keep(k.points, k.n, n_keep, tolerated(t, k.n_counted, false), k.keep))
+        st = sac_fail_no_memory(err);
+    for (size_t i = 0; i < k.n && st == SAC_OK; i++) t->alive[k.row[i]] = k.keep[i];
     free_ranking(&k);
-    return ok ? SAC_OK : sac_fail_no_memory(err);
+    return st;
 }
 
-static sac_status choose(tune_search *t, const bool *questions, size_t n_questions, sac_error *err) {
+static sac_status choose(tune_search *t, const bool *questions, sac_error *err) {
     ranking k;
-    bool ok = rank_rows(t, questions, &k);
-    size_t best = ok ? tune_choose(k.points, k.n, tolerated(t, n_questions, true)) : SIZE_MAX;
-    if (best < k.n && k.points[best].cost < 1)
-        ok = (t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)) != NULL;
+    sac_status st = rank_rows(t, questions, &k, err);
+    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, tolerated(t, k.n_counted, true)) : SIZE_MAX;
+    if (best < k.n && k.points[best].cost < 1 &&
+        !(t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)))
+        st = sac_fail_no_memory(err);
     free_ranking(&k);
-    return ok ? SAC_OK : sac_fail_no_memory(err);
+    return st;
+}
+
+/* A rung: all that are alive are asked the first `end` questions, of which they have `from`. In parts, each about as many
+ * sources as can be: when time is up, what all were asked is about more than the first few. */
+static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t from, size_t end,
+                           size_t n_keep, bool *questions, bool *rows, sac_error *err) {
+    comparison *c = &t->tuning;
+    memcpy(rows, t->alive, c->n_rows * sizeof *rows);
+    rows[0] = true;
+    comparison_choice choice = {rows, questions, tune_tuning_is_over, t};
+    bool decided = tune_log_rung(&t->log, k, c, t->alive);
+    for (size_t part = 1; part <= PARTS; part++) {
+        choose_first(&c->set, order, from + (end - from) * part / PARTS, questions);
+        if (!decided) SAC_TRY(comparison_ask(c, &choice, err));
+    }
+    t->cut = decided ? tune_log_was_cut(&t->log, k) : comparison_missing(c, &choice) > 0;
+    t->n_tuned = answered_by_all(c, rows, questions);
+    if (!t->n_tuned)
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "--minutes %g is too short: no question was asked of all settings; give more, or "
+                        "fewer --tries",
+                        t->s->minutes);
+    if (t->cut) n_keep = t->plan.finalists; /* the last rung, then */
+    if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
+    return decided ? SAC_OK : tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err);
+}
+
+/* Rows of those that are alive, the cheapest of what loses little first. */
+static sac_status best_rows(tune_search *t, const bool *questions, size_t *best, size_t *n_best,
+                            sac_error *err) {
+    ranking k;
+    sac_status st = rank_rows(t, questions, &k, err);
+    *n_best = 0;
+    while (st == SAC_OK && k.n) {
+        size_t at = tune_choose(k.points, k.n, tolerated(t, k.n_counted, false));
+        if (at >= k.n) at = 0; /* of those that lose more the order is the table's */
+        best[(*n_best)++] = k.row[at];
+        k.points[at] = k.points[--k.n];
+        k.row[at] = k.row[k.n];
+    }
+    free_ranking(&k);
+    return st;
+}
+
+/* Lines near the best, those that an earlier run wrote down where there was one. */
+static sac_status add_refined(tune_search *t, const bool *questions, sac_error *err) {
+    comparison *c = &t->tuning;
+    size_t best[METHOD_LIST_MAX_LINES], n_best, n_added, n_before = c->n_rows;
+    bool known = false;
+    SAC_TRY(tune_log_refined(&t->log, &c->list, &known, err));
+    if (!known) {
+        SAC_TRY(best_rows(t, questions, best, &n_best, err));
+        SAC_TRY(tune_refine(&c->list, best, n_best, t->plan.refined, &n_added, err));
+        SAC_TRY(tune_log_write_refined(&t->log, &c->list, n_before, err));
+    }
+    SAC_TRY(comparison_open_rows(c, err));
+    SAC_TRY(comparison_open_journals(c, t->s->out, "tuning", err));
+    enter_rows(t, n_before);
+    return SAC_OK;
 }
 
 static sac_status climb(tune_search *t, const size_t *order, bool *questions, bool *rows, sac_error *err) {
-    comparison *c = &t->tuning;
     const tune_plan *p = &t->plan;
     for (size_t k = 0; k < p->n_rungs && !t->cut; k++) {
-        choose_first(order, p->questions[k], c->set.n_questions, questions);
-        memcpy(rows, t->alive, c->n_rows * sizeof *rows);
-        rows[0] = true;
-        comparison_choice choice = {rows, questions, tuning_time_is_up, t};
-        bool decided = tune_log_rung(&t->log, k, c, t->alive);
-        if (!decided) SAC_TRY(comparison_ask(c, &choice, err));
-        t->cut = decided ? tune_log_was_cut(&t->log, k) : comparison_missing(c, &choice) > 0;
-        t->n_tuned = answered_by_all(c, rows, questions);
-        if (!t->n_tuned)
-            return sac_fail(err, SAC_BAD_ARGUMENT,
-                            "--minutes %g is too short: no question was asked of all settings; give more, or "
-                            "fewer --tries",
-                            t->s->minutes);
-        size_t n_keep = k + 1 < p->n_rungs && !t->cut ? p->settings[k + 1] : p->finalists;
-        if (!decided) SAC_TRY(keep_best(t, questions, t->n_tuned, n_keep, err));
-        if (!decided) SAC_TRY(tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err));
+        size_t n_keep = k + 1 < p->n_rungs ? p->settings[k + 1] : p->finalists;
+        SAC_TRY(ask_rung(t, order, k, k ? p->questions[k - 1] : 0, p->questions[k], n_keep, questions, rows,
+                         err));
     }
-    return choose(t, questions, t->n_tuned, err);
+    if (!t->cut && p->refined) {
+        SAC_TRY(add_refined(t, questions, err));
+        SAC_TRY(ask_rung(t, order, p->n_rungs, 0, p->questions[p->n_rungs - 1], p->finalists, questions, rows,
+                         err));
+    }
+    return choose(t, questions, err);
 }
 
 /* ---------------------------------------------------------------- the test */
@@ -309,22 +298,21 @@ static sac_status copy_line(method_list *list, const method_line *line, sac_erro
     return sac_fail_no_memory(err);
 }
 
-/* In parts, each about as many videos as can be: when time is up, what all were asked is about more than the first few. */
+/* In parts, as a rung is asked. */
 static sac_status ask_test(tune_search *t, const size_t *order, bool *questions, sac_error *err) {
     comparison *c = &t->test;
     for (size_t i = 0; i < t->tuning.n_rows; i++)
         if (i == 0 || t->alive[i]) SAC_TRY(copy_line(&c->list, t->tuning.rows[i].line, err));
     SAC_TRY(comparison_open_rows(c, err));
     SAC_TRY(comparison_open_journals(c, t->s->out, "test", err));
-    t->asked_seconds += seconds_asked(c);
+    t->asked_seconds += tune_seconds_asked(c);
     c->line = t->tuning.line;
     c->done = t->tuning.done;
-    comparison_choice choice = {NULL, questions, time_is_up, t};
-    choose_first(order, t->plan.test_questions, c->set.n_questions, questions);
+    comparison_choice choice = {NULL, questions, tune_time_is_up, t};
+    choose_first(&c->set, order, t->plan.test_questions, questions);
     c->todo = c->done + comparison_missing(c, &choice);
-    for (size_t part = 1; part <= TEST_PARTS; part++) {
-        choose_first(order, (t->plan.test_questions * part + TEST_PARTS - 1) / TEST_PARTS, c->set.n_questions,
-                     questions);
+    for (size_t part = 1; part <= PARTS; part++) {
+        choose_first(&c->set, order, (t->plan.test_questions * part + PARTS - 1) / PARTS, questions);
         SAC_TRY(comparison_ask(c, &choice, err));
     }
     return SAC_OK;
@@ -356,10 +344,10 @@ static sac_status tune(tune_search *t, size_t *order, bool *questions, bool *row
     SAC_TRY(ask_dense(t, order, questions, &seconds, err));
     SAC_TRY(open_settings(t, err));
     SAC_TRY(comparison_open_journals(c, t->s->out, "tuning", err));
-    t->asked_seconds = seconds_asked(c);
+    t->asked_seconds = tune_seconds_asked(c);
     t->start_ns = sac_now_ns();
     SAC_TRY(make_plan(t, seconds, err));
-    c->todo = (int64_t)(answers_of(&t->plan, false) + answers_of(&t->plan, true));
+    c->todo = (int64_t)(tune_answers(&t->plan, false) + tune_answers(&t->plan, true));
     SAC_TRY(climb(t, order, questions, rows, err));
     SAC_TRY(eval_spread(&t->test.set, t->s->seed, order, err));
     SAC_TRY(ask_test(t, order, questions, err));
@@ -370,9 +358,9 @@ sac_status tune_search_run(tune_search *t, sac_error *err) {
     t->start_ns = sac_now_ns();
     t->tuning.r = t->test.r = &t->r;
     t->tuning.s = t->test.s = t->s;
-    SAC_TRY(read_parts(t, err));
+    SAC_TRY(tune_open_parts(t, err));
     SAC_TRY(eval_open_model(&t->r, t->s, &t->tuning.task, err));
-    t->header = make_header(t);
+    t->header = tune_make_header(t);
     SAC_TRY(tune_log_open(&t->log, t->s->out, t->header, err));
     size_t n = t->tuning.set.n_questions + t->test.set.n_questions;
     size_t *order = calloc(n, sizeof *order);

@@ -11,9 +11,32 @@ const char *const tune_want_names[TUNE_WANTS] = {"prefill", "memory", "decode"};
 
 enum { P = 1 << TUNE_PREFILL, M = 1 << TUNE_MEMORY, D = 1 << TUNE_DECODE };
 
-/* Ranges hold each method's default, what docs/scoreboard.md measures and what lies around it; skip, dense_layers and layer
+/* The lines of docs/scoreboard.md first, as they stand there: whatever is found is no worse than these. Then a line a method.
+ * Ranges hold each method's default, what docs/scoreboard.md measures and what lies around it; skip, dense_layers and layer
  * are the settings that differ between layers. */
 const tune_family tune_families[] = {
+    {"prefill=zipvl:min=0", P},
+    {"prefill=zipvl:min=0,side=one", P},
+    {"prefill=zipvl:min=0,side=band", P},
+    {"prefill=zipvl:min=0,side=band,tau=0.9", P},
+    {"prefill=tokenselect:init=64,local=256,chunk=256,k=512,pos=orig,vote=true,scale=rsqrt_d,means=8", P},
+    {"prefill=streaming:start=64,recent=768", P},
+    {"prefill=minference:v=256,s=512", P},
+    {"prefill=minference:pattern=block_sparse,blocks=12", P},
+    {"prefill=minference:pattern=a_shape,v=64,s=704", P},
+    {"prefill=fastv", P | M | D},
+    {"prefill=zipvl:min=0 kv=mixed:low=0", M | D},
+    {"prefill=zipcache kv=zipcache", M | D},
+    {"decode=snapkv:cap=512", M | D},
+    {"decode=pyramidkv:cap=512", M | D},
+    {"decode=h2o", M | D},
+    {"decode=adore", M | D},
+    {"decode=adore:recent=32", M | D},
+    {"decode=quest:budget=512", D},
+    {"decode=doublesparse:k=512", D},
+    {"decode=tokenselect:init=64,local=256,k=512,pos=orig", D},
+    {"decode=twilight:base=quest,p=0.95", D},
+    {"decode=duo:start=64,recent=448", D},
     {"prefill=zipvl:min=0,tau={0.8|0.9|0.95|0.975|0.99},side={two|one|band},skip={0|2}", P},
     {"prefill=minference:v={@/16|@/8},s={@/8|@/4|@/2},dense_layers={0|2}", P},
     {"prefill=minference:pattern=block_sparse,blocks={4|8|12|16},dense_layers={0|2}", P},
@@ -113,9 +136,8 @@ static sac_status split_line(char *text, method_line *out, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status add_line(method_list *list, const char *family, size_t i, int64_t prompt_tokens,
-                           sac_error *err) {
-    char *text = tune_family_line(family, i, prompt_tokens);
+/* Takes the text over, which may be NULL. */
+static sac_status add_text(method_list *list, char *text, sac_error *err) {
     method_line line;
     size_t at;
     if (!text) return sac_fail_no_memory(err);
@@ -124,6 +146,10 @@ static sac_status add_line(method_list *list, const char *family, size_t i, int6
     if (st == SAC_OK) return method_list_add(list, &line, true, &at, err);
     method_line_free(&line);
     return st;
+}
+
+sac_status tune_table_add_line(method_list *list, const char *line, sac_error *err) {
+    return add_text(list, strdup(line), err);
 }
 
 static size_t divisor(size_t a, size_t b) {
@@ -145,7 +171,8 @@ sac_status tune_table_add(method_list *list, tune_want want, int64_t prompt_toke
             size_t n = tune_family_count(tune_families[f].text);
             if (!(tune_families[f].wants & 1u << want) || k >= n) continue;
             any = true;
-            SAC_TRY(add_line(list, tune_families[f].text, scattered(k, n), prompt_tokens, err));
+            SAC_TRY(
+                add_text(list, tune_family_line(tune_families[f].text, scattered(k, n), prompt_tokens), err));
         }
     }
     return SAC_OK;

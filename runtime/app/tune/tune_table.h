@@ -24,6 +24,9 @@ extern const size_t tune_n_families;
  * that a list that is cut short has some of every method. A line that is there already is not added again. */
 sac_status tune_table_add(method_list *list, tune_want want, int64_t prompt_tokens, sac_error *err);
 
+/* Adds "prefill=... kv=...", unless it is there. */
+sac_status tune_table_add_line(method_list *list, const char *line, sac_error *err);
+
 /* How many lines a family's text stands for, and line i of them ("prefill=zipvl:tau=0.9"); to free, NULL = out of memory. */
 size_t tune_family_count(const char *text);
 char *tune_family_line(const char *text, size_t i, int64_t prompt_tokens);

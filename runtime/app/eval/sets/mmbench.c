@@ -68,6 +68,7 @@ const eval_bench eval_bench_mmbench = {
     .title = "MMBench",
     .fields = "index,question,A,B,category,image",
     .scorer = &eval_scorer_mmbench,
+    .circle = 1000000,
     .max_tokens = 32,
     .figure = "circular accuracy",
     .read = read_row,
