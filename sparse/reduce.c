@@ -22,9 +22,13 @@ static int by_cell(const void *a, const void *b) {
     return (i > j) - (i < j);
 }
 
+void sac_reduce_sort(uint64_t *keys, int64_t n) {
+    qsort(keys, (size_t)n, sizeof *keys, by_key);
+}
+
 void sac_reduce_take_best(uint64_t *keys, int64_t n, int32_t *kept, int64_t n_kept) {
     assert(n_kept <= n);
-    qsort(keys, (size_t)n, sizeof *keys, by_key);
+    sac_reduce_sort(keys, n);
     for (int64_t i = 0; i < n_kept; i++) kept[i] = (int32_t)(uint32_t)keys[i];
     qsort(kept, (size_t)n_kept, sizeof *kept, by_cell);
 }
@@ -45,14 +49,26 @@ void sac_reduce_split(int64_t total, const double *want, int64_t n, int64_t most
     }
 }
 
+static void *place_of(sac_mat rows, int64_t i) {
+    return (uint8_t *)rows.data + (size_t)i * sac_dtype_row_bytes(rows.dtype, rows.stride);
+}
+
 void sac_reduce_row(sac_mat rows, int64_t i, float *out) {
-    const uint8_t *row =
-        (const uint8_t *)rows.data + (size_t)i * sac_dtype_row_bytes(rows.dtype, rows.stride);
+    const uint16_t *half = place_of(rows, i);
     if (rows.dtype == SAC_DTYPE_F32) {
-        memcpy(out, row, (size_t)rows.cols * sizeof *out);
+        memcpy(out, half, (size_t)rows.cols * sizeof *out);
         return;
     }
-    const uint16_t *half = (const uint16_t *)(const void *)row;
     for (int64_t c = 0; c < rows.cols; c++)
         out[c] = rows.dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(half[c]) : sac_bf16_to_f32(half[c]);
+}
+
+void sac_reduce_put_row(sac_mat rows, int64_t i, const float *from) {
+    uint16_t *half = place_of(rows, i);
+    if (rows.dtype == SAC_DTYPE_F32) {
+        memcpy(half, from, (size_t)rows.cols * sizeof *from);
+        return;
+    }
+    for (int64_t c = 0; c < rows.cols; c++)
+        half[c] = rows.dtype == SAC_DTYPE_F16 ? sac_f32_to_f16(from[c]) : sac_f32_to_bf16(from[c]);
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define SAC_REDUCERS(X)      X(hired) X(evs) X(vidcom2) X(uniform)
+#define SAC_REDUCERS(X)      X(hired) X(evs) X(vidcom2) X(flashvid) X(uniform)
 
 #define SAC_REDUCE_MAX_TILES 256
 
@@ -47,11 +47,10 @@ struct sac_reducer {
 
     /* Of videos; NULL: they are left alone. Cells that stay: at least one. */
     int64_t (*count_video)(const double *p, const sac_reduce_video *v);
-    bool
-        needs_all; /* chooses once, with the rows of all cells at hand; otherwise by what it has seen of each tile */
-    size_t (*state_bytes)(
-        const double *p,
-        const sac_reduce_video *v); /* its memory for a video, zeroed before the first tile */
+    bool needs_all;    /* chooses once, with the rows of all cells at hand, else by what it has seen of each tile */
+    bool changes_rows; /* of those that stay: it is asked again where they are wanted again and kept nowhere */
+    /* Of its memory for a video, which is zeroed before the first tile. */
+    size_t (*state_bytes)(const double *p, const sac_reduce_video *v);
     /* Tiles come one by one: rows [cells][cols]. NULL: it wants none of them. */
     void (*see)(const double *p, const sac_reduce_video *v, void *state, int64_t tile, const float *rows);
     /* kept [n_kept], ascending: of the cells of the first n_seen tiles those that stay; n_kept is what count_video says or, of
@@ -93,6 +92,7 @@ void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const f
 
 /* Orders cells by score, the highest first, equal ones by their number: keys ascend. */
 uint64_t sac_reduce_key(float score, int32_t cell);
+void sac_reduce_sort(uint64_t *keys, int64_t n);
 /* The cells of the first n_kept of n keys once they are sorted, ascending. */
 void sac_reduce_take_best(uint64_t *keys, int64_t n, int32_t *kept, int64_t n_kept);
 
@@ -102,5 +102,7 @@ void sac_reduce_split(int64_t total, const double *want, int64_t n, int64_t most
 
 /* Row i of a matrix of the host's, in any type, as floats. */
 void sac_reduce_row(sac_mat rows, int64_t i, float *out);
+/* The same the other way, rounded. */
+void sac_reduce_put_row(sac_mat rows, int64_t i, const float *from);
 
 #endif

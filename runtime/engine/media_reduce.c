@@ -15,7 +15,8 @@ struct sac_reduction {
     uint8_t *rows, *deep;         /* [capacity] of them */
     int32_t *kept;                /* [n_kept] the reducer's answer */
     float *tile;                  /* [cells][cols] of the tile at hand, or NULL */
-    void *state;                  /* the reducer's, or NULL where the answer is known */
+    void *state;                  /* the reducer's */
+    bool is_known;                /* which stay, and that is all there is to know: no reducer is asked */
 };
 
 void sac_reduction_free(struct sac_reduction *r) {
@@ -106,7 +107,7 @@ void sac_media_lay_out_spans(const sac_session *s, sac_media *m) {
 /* As many as the reducer needs at once. */
 static int64_t capacity_of(const sac_session *s, const sac_media *m, const sac_reduce_video *v) {
     enum { TILES = 4, A_PART = 4 };
-    if (m->kept) return m->n_kept;
+    if (m->reduction->is_known) return m->n_kept;
     const int64_t some = m->n_kept / A_PART > TILES * v->cells ? m->n_kept / A_PART : TILES * v->cells;
     return s->reduce.reducer->needs_all || m->n_kept + some > m->n_cells ? m->n_cells : m->n_kept + some;
 }
@@ -118,7 +119,7 @@ static bool take(struct sac_reduction *r, const sac_session *s, const sac_media 
     r->rows = malloc(n * r->row_bytes);
     r->deep = r->deep_bytes ? malloc(n * r->deep_bytes) : NULL;
     if (!r->cell || !r->rows || (r->deep_bytes && !r->deep)) return false;
-    if (m->kept) return true;
+    if (r->is_known) return true;
     r->kept = malloc((size_t)m->n_kept * sizeof *r->kept);
     r->tile = reducer->see ? malloc(tile * sizeof *r->tile) : NULL;
     r->state = calloc(1, reducer->state_bytes(s->reduce.p, &r->video));
@@ -130,6 +131,7 @@ sac_status sac_reduction_begin(const sac_session *s, sac_media *m, sac_error *er
     sac_reduction_free(m->reduction);
     struct sac_reduction *r = m->reduction = calloc(1, sizeof *r);
     if (!r) return sac_fail(err, SAC_NO_MEMORY, "no memory for a video's reducer");
+    r->is_known = m->kept && !s->reduce.reducer->changes_rows;
     r->video = video_of(s, m);
     r->dtype = s->device_vision.is_open ? s->decoder.dtype : SAC_DTYPE_F32;
     r->row_bytes = sac_dtype_row_bytes(r->dtype, merger->out);
@@ -172,7 +174,7 @@ static void make_room(const sac_session *s, const sac_media *m, struct sac_reduc
 }
 
 static bool wants(const struct sac_reduction *r, const sac_media *m, int32_t cell) {
-    return !m->kept || (r->n_held < m->n_kept && m->kept[r->n_held] == cell);
+    return !r->is_known || (r->n_held < m->n_kept && m->kept[r->n_held] == cell);
 }
 
 /* The rows of a tile's tokens, of which those that are no cells are left out. */
@@ -182,7 +184,7 @@ static void add_tile(const sac_session *s, const sac_media *m, const uint8_t *ro
     const int64_t n_class = m->plan.tokens_per_tile - n_cells - sac_visual_newlines(&m->plan);
     const sac_mat all = {(void *)(uintptr_t)rows, m->plan.tokens_per_tile, r->video.cols, r->video.cols,
                          r->dtype};
-    if (!m->kept) make_room(s, m, r);
+    if (!r->is_known) make_room(s, m, r);
     for (int64_t t = n_class; t < m->plan.tokens_per_tile; t++) {
         const int64_t cell = sac_visual_cell(&m->plan, t - n_class);
         if (cell < 0) continue;
@@ -240,19 +242,19 @@ sac_status sac_reduction_add(const sac_session *s, sac_media *m, int64_t n, sac_
 
 sac_status sac_reduction_end(sac_session *s, sac_media *m, sac_error *err) {
     struct sac_reduction *r = m->reduction;
-    if (m->kept) {
+    if (r->is_known) {
         if (r->n_held == m->n_kept) return SAC_OK;
         return sac_fail(err, SAC_INTERNAL, "a video had fewer frames than were measured");
     }
-    s->reduce.reducer->choose_video(s->reduce.p, &r->video, r->state, r->n_seen,
-                                    s->reduce.reducer->needs_all ? held_rows(r) : (sac_mat){0}, r->kept,
-                                    m->n_kept);
-    keep_only(r, r->kept, m->n_kept);
-    m->kept = r->kept;
-    r->kept = NULL;
+    const sac_mat all = s->reduce.reducer->needs_all ? held_rows(r) : (sac_mat){0};
+    s->reduce.reducer->choose_video(s->reduce.p, &r->video, r->state, r->n_seen, all, r->kept, m->n_kept);
+    keep_only(r, m->kept ? m->kept : r->kept, m->n_kept);
     free(r->state);
     free(r->tile);
     r->state = r->tile = NULL;
+    if (m->kept) return SAC_OK; /* the prompt is placed by it */
+    m->kept = r->kept;
+    r->kept = NULL;
     remember_kept(s, m);
     sac_media_lay_out_spans(s, m);
     return SAC_OK;
