@@ -292,6 +292,46 @@ static void beginnings_are_shared(void **state) {
     sac_model_free(m);
 }
 
+/* What one reducer left of a video is not taken for what another with the same numbers leaves. */
+static void equal_numbers_are_not_equal_reducers(void **state) {
+    (void)state;
+    static seen first, second, alone;
+    sac_model *m = open_model("models/demo"), *other = open_model("models/demo");
+    sac_session *s = session(m, "evs:prune=0.5"), *t = session(m, "uniform:rate=0.5"), *u = session(other, "uniform:rate=0.5");
+    look(s, A_VIDEO, 4, "What happens?", &first);
+    look(t, A_VIDEO, 4, "What happens?", &second);
+    look(u, A_VIDEO, 4, "What happens?", &alone);
+    assert_memory_equal(s->reduce.p, t->reduce.p, sizeof s->reduce.p);
+    assert_true(first.n_visual == second.n_visual && !second.from_cache);
+    assert_memory_equal(second.logits, alone.logits, sizeof alone.logits);
+    sac_session_free(s), sac_session_free(t), sac_session_free(u);
+    sac_model_free(m), sac_model_free(other);
+}
+
+/* Which rows stay is remembered where the rows are not: they are made again, and merged ones merged again. */
+static void rows_that_nobody_keeps(void **state) {
+    (void)state;
+    static seen kept, again;
+    static const char *const some[] = {"models/demo", FOLDER "qwen3_vl"};
+    for (size_t k = 0; k < 2 * SAC_COUNT(lines); k++) {
+        sac_model_options o;
+        sac_error err;
+        sac_model *m;
+        sac_model_options_default(&o);
+        o.vision_cache_bytes = 0;
+        if (k % 2) o.chat_format = "plain";
+        assert_ok(sac_model_open(&m, some[k % 2], &o, &err), err);
+        for (int run = 0; run < 2; run++) {
+            sac_session *s = session(m, lines[k / 2]);
+            look(s, A_LIST, 0, "What happens?", run ? &again : &kept);
+            assert_true(!(run ? again : kept).from_cache && (run ? again : kept).n_reused == 0);
+            sac_session_free(s);
+        }
+        assert_memory_equal(kept.logits, again.logits, sizeof kept.logits);
+        sac_model_free(m);
+    }
+}
+
 /* More frames go into the same room, and as many tokens as are counted. */
 static void more_frames_have_room(void **state) {
     (void)state;
@@ -340,6 +380,8 @@ int main(void) {
         cmocka_unit_test(videos_of_any_length),
         cmocka_unit_test(frames_without_tokens),
         cmocka_unit_test(beginnings_are_shared),
+        cmocka_unit_test(equal_numbers_are_not_equal_reducers),
+        cmocka_unit_test(rows_that_nobody_keeps),
         cmocka_unit_test(more_frames_have_room),
         cmocka_unit_test(refused_where_nothing_is_seen),
     };
