@@ -191,7 +191,7 @@ static sac_status flush_frames(sac_media_work *w, sac_error *err) {
     batch_rows rows = w->m->n_kept ? buffer_rows(w, 0, n * w->m->plan.n_tokens) : frame_rows(w, first, n);
     SAC_TRY(submit(w, slot, slot_patches(w, slot), n, rows, err));
     if (w->m->n_kept)
-        SAC_TRY(sac_reduction_add(w->s, w->m, n, rows.y, rows.on_host, err));
+        SAC_TRY(sac_tower_explain(w->s, sac_reduction_add(w->s, w->m, n, rows.y, rows.on_host, err), err));
     else
         SAC_TRY(sac_tower_explain(w->s, spread_frames(w, first, n, rows), err));
     SAC_TRY(collect_frames(w, !slot, err));
