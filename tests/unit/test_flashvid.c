@@ -57,7 +57,8 @@ static void pick_of_frame(oracle *s, int first) {
         for (int i = first; i < first + cells; i++) {
             double nearest = 9;
             for (int k = first; k < first + cells; k++)
-                if (k != i && (t == 0 || s->picked[k])) nearest = fmin(nearest, 1 - cos_of(s->raw[i], s->raw[k], s->v->cols));
+                if (k != i && (t == 0 || s->picked[k]))
+                    nearest = fmin(nearest, 1 - cos_of(s->raw[i], s->raw[k], s->v->cols));
             if (!s->picked[i] && nearest > far) far = nearest, best = i;
         }
         s->picked[best] = s->kept[best] = true;
@@ -78,7 +79,8 @@ static void merge_part(oracle *s, int from, int to) {
     for (;;) { /* the nearest first */
         int best = -1;
         for (int i = (from + 1) * cells; i < to * cells; i++)
-            if (!s->merged[i] && s->like[i] > s->o.merge && (best < 0 || s->like[i] > s->like[best])) best = i;
+            if (!s->merged[i] && s->like[i] > s->o.merge && (best < 0 || s->like[i] > s->like[best]))
+                best = i;
         if (best < 0 || left == (to - from) * s->budget) break;
         s->merged[best] = true;
         left--;
@@ -120,7 +122,8 @@ static void cluster_of(oracle *s, const int *list, int n, int n_centres) {
     for (int i = 0; i < n; i++) {
         double nearest = widest;
         for (int c = 0; c < n; c++)
-            if (density[c] > density[i] || (density[c] == density[i] && c < i)) nearest = fmin(nearest, distance(s, list[i], list[c]));
+            if (density[c] > density[i] || (density[c] == density[i] && c < i))
+                nearest = fmin(nearest, distance(s, list[i], list[c]));
         score[i] = nearest * density[i];
     }
     for (int t = 0; t < n_centres; t++) {
@@ -133,7 +136,9 @@ static void cluster_of(oracle *s, const int *list, int n, int n_centres) {
     for (int i = 0; i < n; i++) {
         int to = s->kept[list[i]] ? i : -1;
         for (int c = 0; c < n && !s->kept[list[i]]; c++)
-            if (s->kept[list[c]] && (to < 0 || distance(s, list[i], list[c]) < distance(s, list[i], list[to]))) to = c;
+            if (s->kept[list[c]] &&
+                (to < 0 || distance(s, list[i], list[c]) < distance(s, list[i], list[to])))
+                to = c;
         size[to]++;
         for (int c = 0; c < s->v->cols; c++) sum[to][c] += s->x[list[i]][c];
     }
@@ -151,7 +156,8 @@ static void cluster_part(oracle *s, int from, int to) {
     while (given < rest) { /* largest remainders, the first of equals */
         int best = -1;
         for (int f = from; f < to; f++)
-            if (share[f] == n[f] * rest / left && (best < 0 || n[f] * rest % left > n[best] * rest % left)) best = f;
+            if (share[f] == n[f] * rest / left && (best < 0 || n[f] * rest % left > n[best] * rest % left))
+                best = f;
         share[best]++, given++;
     }
     for (int f = from; f < to; f++)
@@ -163,7 +169,8 @@ static void define(oracle *s, const sac_reduce_video *v, const settings *o, cons
     s->v = v, s->o = *o;
     s->budget = (int)ceil((double)v->cells * o->rate * o->expansion);
     s->n_picked = (int)ceil(s->budget * o->alpha);
-    for (int64_t i = 0; i < v->n_tiles * v->cells * v->cols; i++) s->raw[i / v->cols][i % v->cols] = (double)x[i];
+    for (int64_t i = 0; i < v->n_tiles * v->cells * v->cols; i++)
+        s->raw[i / v->cols][i % v->cols] = (double)x[i];
     cut_parts(s);
     for (int f = 0; f < v->n_tiles; f++) pick_of_frame(s, f * (int)v->cells);
     for (int from = 0, to; from < v->n_tiles; from = to) {
@@ -177,8 +184,8 @@ static void expect_definition(const sac_reduce_video *v, const settings *o, uint
     static oracle want;
     char line[160];
     int32_t kept[MOST];
-    snprintf(line, sizeof line, "flashvid:rate=%g,expansion=%g,alpha=%g,cut=%g,segments=%d,merge=%g,k=%d", o->rate, o->expansion,
-             o->alpha, o->cut, o->segments, o->merge, o->k);
+    snprintf(line, sizeof line, "flashvid:rate=%g,expansion=%g,alpha=%g,cut=%g,segments=%d,merge=%g,k=%d",
+             o->rate, o->expansion, o->alpha, o->cut, o->segments, o->merge, o->k);
     const sac_reduce r = reducer(line);
     float *x = draw(v, random);
     define(&want, v, o, x);
@@ -187,11 +194,13 @@ static void expect_definition(const sac_reduce_video *v, const settings *o, uint
     int64_t at = 0, n_means = 0;
     for (int i = 0; i < v->n_tiles * v->cells && n < v->n_tiles * v->cells; i++) {
         if (!want.kept[i]) continue;
-        if (kept[at++] != i) fail_msg("%s, %d frames: token %d stays, not %d", line, (int)v->n_tiles, kept[at - 1], i);
+        if (kept[at++] != i)
+            fail_msg("%s, %d frames: token %d stays, not %d", line, (int)v->n_tiles, kept[at - 1], i);
         for (int c = 0; c < v->cols; c++) {
             const double got = (double)x[i * v->cols + c], y = want.picked[i] ? want.raw[i][c] : want.x[i][c];
             n_means += y != want.raw[i][c];
-            if (!(fabs(got - y) < 1e-5 * (1 + fabs(y)))) fail_msg("%s: number %d of token %d is %g, not %g", line, c, i, got, y);
+            if (!(fabs(got - y) < 1e-5 * (1 + fabs(y))))
+                fail_msg("%s: number %d of token %d is %g, not %g", line, c, i, got, y);
         }
     }
     if (n < v->n_tiles * v->cells) assert_int_equal(at, n);
@@ -201,7 +210,8 @@ static void expect_definition(const sac_reduce_video *v, const settings *o, uint
 
 static void stages_are_as_defined(void **state) {
     (void)state;
-    static const sac_reduce_video videos[] = {{1, 16, 12}, {2, 9, 8}, {6, 16, 16}, {12, 12, 24}, {24, 16, 20}, {30, 9, 47}};
+    static const sac_reduce_video videos[] = {{1, 16, 12},  {2, 9, 8},    {6, 16, 16},
+                                              {12, 12, 24}, {24, 16, 20}, {30, 9, 47}};
     static const settings all[] = {{0.25, 1.25, 0.7, 0.9, 1, 0.8, 7}, {0.2, 1.25, 0.7, 0.9, 8, 0.8, 7},
                                    {0.5, 1, 0.5, -1, 1, 0.2, 3},      {0.3, 1.25, 0, 0.5, 2, 0.8, 7},
                                    {0.4, 1, 1, 0.9, 1, 0.8, 7},       {0.15, 2, 0.3, -1, 1, 0.999, 2},

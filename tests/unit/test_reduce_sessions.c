@@ -87,8 +87,8 @@ static const sac_vision_entry *rows_of(const sac_session *s, const sac_media *m)
 }
 
 /* Row i is `want`, and what is added to it later that of row k of the whole. */
-static void expect_row(const sac_session *s, const sac_media *m, const sac_vision_entry *e, int64_t i, const float *want,
-                       const sac_media *whole, const sac_vision_entry *f, int64_t k) {
+static void expect_row(const sac_session *s, const sac_media *m, const sac_vision_entry *e, int64_t i,
+                       const float *want, const sac_media *whole, const sac_vision_entry *f, int64_t k) {
     const int64_t cols = s->decoder.shape.hidden, deep = cols * s->decoder.n_deep;
     const float *a = e->rows, *b = f->rows;
     assert_memory_equal(a + i * cols, want, (size_t)cols * sizeof *a);
@@ -108,6 +108,25 @@ static int64_t token_of(const sac_media *whole, int64_t cell) {
 
 static int32_t number_of(const sac_session *s, int64_t n, int axis, int64_t row) {
     return s->positions[axis * n + row];
+}
+
+/* Where they stand in their frames is told. */
+static void expect_places(sac_session *s) {
+    static sac_token_place places[CTX];
+    const int64_t n = sac_session_token_places(s, places, CTX);
+    for (size_t i = 0; i < s->n_media; i++) {
+        const sac_media *m = &s->media[i];
+        const sac_grid g = m->plan.tokens;
+        int64_t k = 0;
+        for (int64_t row = 0; row < n && m->n_kept; row++) {
+            if (places[row].media != (int32_t)i) continue;
+            const int64_t cell =
+                (places[row].tile * (int64_t)g.h + places[row].row) * g.w + places[row].column;
+            assert_true(k < m->n_kept && places[row].rows == g.h && places[row].columns == g.w);
+            assert_int_equal(cell, m->kept[k++]);
+        }
+        assert_int_equal(k, m->n_kept);
+    }
 }
 
 /* Every row that stays is the whole video's; where a family numbers grids, with the number that it has there. */
@@ -141,8 +160,8 @@ static void expect_parts_of(const sac_session *s, const seen *a, const sac_sessi
                                  by_grid ? number_of(dense, b->n_prompt, axis, there) : row);
         }
         if (s->model->loaded.video_newline)
-            expect_row(s, m, e, m->n_kept, (const float *)f->rows + (whole->report.n_tokens - 1) * v.cols, whole, f,
-                       whole->report.n_tokens - 1);
+            expect_row(s, m, e, m->n_kept, (const float *)f->rows + (whole->report.n_tokens - 1) * v.cols,
+                       whole, f, whole->report.n_tokens - 1);
         sac_vision_cache_release(s->model->vision_cache, (sac_vision_entry *)(uintptr_t)e);
         sac_vision_cache_release(s->model->vision_cache, (sac_vision_entry *)(uintptr_t)f);
         free(x), free(want);
@@ -172,9 +191,12 @@ static const char *const folders[] = {"models/demo",
                                       FOLDER "glm46v",
                                       FOLDER "pixtral",
                                       FOLDER "mistral3"};
-static const char *const lines[] = {"evs:prune=0.5", "evs:prune=0.75", "vidcom2:rate=0.5,temperature=0.01",
+static const char *const lines[] = {"evs:prune=0.5",
+                                    "evs:prune=0.75",
+                                    "vidcom2:rate=0.5,temperature=0.01",
                                     "vidcom2:rate=0.25,temperature=0.01",
-                                    "flashvid:rate=0.2", "uniform:rate=0.3"};
+                                    "flashvid:rate=0.2",
+                                    "uniform:rate=0.3"};
 
 /* Of a model: what it makes of a video, a list and both, whole and reduced. */
 static void try_model(const char *folder, shows what) {
@@ -191,6 +213,7 @@ static void try_model(const char *folder, shows what) {
         look(s, what, N_FRAMES, "What happens?", &part);
         assert_true(part.n_visual < whole.n_visual && !part.from_cache);
         expect_parts_of(s, &part, dense, &whole, lines[i]);
+        expect_places(s);
         assert_true(memcmp(part.logits, whole.logits, sizeof whole.logits) != 0);
         look(s, what, N_FRAMES, "Is it an owl?", &other); /* the video's rows are used again */
         assert_true(other.n_reused >= s->media[s->n_media - 1].spans[0].first ||
@@ -297,7 +320,8 @@ static void equal_numbers_are_not_equal_reducers(void **state) {
     (void)state;
     static seen first, second, alone;
     sac_model *m = open_model("models/demo"), *other = open_model("models/demo");
-    sac_session *s = session(m, "evs:prune=0.5"), *t = session(m, "uniform:rate=0.5"), *u = session(other, "uniform:rate=0.5");
+    sac_session *s = session(m, "evs:prune=0.5"), *t = session(m, "uniform:rate=0.5"),
+                *u = session(other, "uniform:rate=0.5");
     look(s, A_VIDEO, 4, "What happens?", &first);
     look(t, A_VIDEO, 4, "What happens?", &second);
     look(u, A_VIDEO, 4, "What happens?", &alone);
