@@ -19,14 +19,20 @@ void sac_row_numbers_cut(sac_row_numbers *r, int64_t n) {
             if (r->ids[axis * r->stride + i] >= r->next) r->next = r->ids[axis * r->stride + i] + 1;
 }
 
-/* The cells of a grid from number `start` on; the largest number of them. */
+/* The number of time of a grid's last step, whether or not it has rows. */
+static int32_t last_time(const sac_prompt_span *s, int32_t start) {
+    return start + (int32_t)((s->grid.t - 1) * s->time_step);
+}
+
+/* The cells of a grid from number `start` on; the largest number of the whole grid. */
 static int32_t number_grid(const sac_prompt_span *s, int32_t start, int64_t n, int32_t *out) {
-    int32_t *time = out + s->first, *row = time + n, *column = row + n, largest = start;
+    int32_t *time = out + s->first, *row = time + n, *column = row + n, largest = s->cells ? last_time(s, start) : start;
     for (int64_t i = 0; i < s->n; i++) {
-        int32_t step = (int32_t)(i / ((int64_t)s->grid.h * s->grid.w));
+        const int64_t cell = s->cells ? s->cells[i] % sac_grid_cells(s->grid) : i;
+        int32_t step = (int32_t)(cell / ((int64_t)s->grid.h * s->grid.w));
         time[i] = start + (int32_t)(step * s->time_step);
-        row[i] = start + (int32_t)(i / s->grid.w % s->grid.h);
-        column[i] = start + (int32_t)(i % s->grid.w);
+        row[i] = start + (int32_t)(cell / s->grid.w % s->grid.h);
+        column[i] = start + (int32_t)(cell % s->grid.w);
         if (time[i] > largest) largest = time[i];
     }
     int32_t side = s->grid.h > s->grid.w ? s->grid.h : s->grid.w;
@@ -35,7 +41,7 @@ static int32_t number_grid(const sac_prompt_span *s, int32_t start, int64_t n, i
 
 static int64_t number_rows(const sac_prompt_span *spans, int n_spans, int64_t n, bool by_time, int32_t *out) {
     int32_t next = 0, largest = -1;
-    for (int64_t row = 0, k = 0; row < n;) {
+    for (int64_t row = 0, k = 0; row < n || (k < n_spans && spans[k].first == row);) { /* a span may have lost all its rows */
         if (k < n_spans && spans[k].first == row) {
             const sac_prompt_span *s = &spans[k++];
             int32_t of_grid = number_grid(s, next, n, out);

@@ -21,6 +21,9 @@ typedef struct sac_prompt_span {
     double step_s;       /* seconds from one step of the grid to the next; 0 in pictures and lone frames */
     sac_grid grid; /* n == t * h * w rows in this order; all 0 where the rows form no grid, because newlines
                             stand between them or cells are left out */
+    /* [n] cells of a video that the rows are, where a reducer leaves others out; of the grid it is these by their numbers in
+     * it, and what comes after the span has the numbers that it has behind the whole grid. NULL: all of the grid. */
+    const int32_t *cells;
 } sac_prompt_span;
 
 /* Numbers the rows of a prompt: out[SAC_POSITION_AXES][n]. The spans are in order and do not overlap. Returns

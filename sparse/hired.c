@@ -13,8 +13,6 @@
 #include "reduce.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { RATE, ALPHA, COMPAT };
 enum { COMPAT_GRID, COMPAT_STRIP };
@@ -27,27 +25,12 @@ static const sac_method_param params[] = {
                 compats},
     {0}};
 
-sac_status sac_reduce_parse(sac_reduce *r, const char *line, sac_error *err) {
-    *r = (sac_reduce){0};
-    size_t n = sac_method_name_bytes(line);
-    bool is_none = n == 4 && memcmp(line, "none", 4) == 0 && line[4] == 0;
-    if (is_none) return SAC_OK;
-    if (n != 5 || memcmp(line, "hired", 5) != 0)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "reducer \"%s\" is not known: there are none, hired", line);
-    SAC_TRY(sac_method_parse("reducer", line, params, NULL, false, r->p, err));
-    r->is_on = r->p[RATE] < 1;
-    return SAC_OK;
+static bool is_off(const double *p) {
+    return p[RATE] >= 1;
 }
 
-void sac_reduce_print(const sac_reduce *r, char *text, size_t capacity) {
-    if (r->is_on)
-        sac_method_print("hired", params, r->p, text, capacity);
-    else
-        snprintf(text, capacity, "none");
-}
-
-int64_t sac_reduce_count(const sac_reduce *r, const sac_reduce_picture *p) {
-    int64_t n = (int64_t)((double)p->n_tiles * p->rows * p->columns * r->p[RATE]);
+static int64_t count(const double *set, const sac_reduce_picture *p) {
+    int64_t n = (int64_t)((double)p->n_tiles * p->rows * p->columns * set[RATE]);
     return n > 0 ? n : 1;
 }
 
@@ -59,57 +42,55 @@ static int64_t rank_of(const float *score, int64_t n, int64_t i) {
 }
 
 /* The part that a token of the whole picture lies in. */
-static int part_of(const sac_reduce *r, const sac_reduce_picture *p, int64_t token) {
+static int part_of(const double *set, const sac_reduce_picture *p, int64_t token) {
     int64_t per = (int64_t)p->rows * p->columns;
-    if ((int)r->p[COMPAT] == COMPAT_STRIP) return (int)(token * (p->n_tiles - 1) / per);
+    if ((int)set[COMPAT] == COMPAT_STRIP) return (int)(token * (p->n_tiles - 1) / per);
     int64_t x = token % p->columns * p->tiles_w / p->columns;
     int64_t y = token / p->columns * p->tiles_h / p->rows;
     return (int)(y * p->tiles_w + x);
 }
 
-/* Splits `rest` tokens over the parts by weight, none more than per: whole shares first, then one at a time
- * where the most is missing. */
+/* Splits `rest` tokens over the parts by weight, none more than per. */
 static void split(int64_t rest, const int64_t *weight, int n_parts, int64_t per, int64_t *budget) {
     double sum = 0, want[SAC_REDUCE_MAX_TILES];
     for (int k = 0; k < n_parts; k++) sum += (double)weight[k];
-    for (int k = 0; k < n_parts; k++) {
+    for (int k = 0; k < n_parts; k++)
         want[k] = sum > 0 ? (double)rest * (double)weight[k] / sum : (double)rest / n_parts;
-        budget[k] = want[k] < (double)per ? (int64_t)want[k] : per;
-    }
-    for (int k = 0; k < n_parts; k++) rest -= budget[k];
-    for (; rest > 0; rest--) {
-        int most = -1;
-        for (int k = 0; k < n_parts; k++)
-            if (budget[k] < per &&
-                (most < 0 || want[k] - (double)budget[k] > want[most] - (double)budget[most]))
-                most = k;
-        budget[most]++;
-    }
+    sac_reduce_split(rest, want, n_parts, per, budget);
 }
 
-static void set_budgets(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
+static void set_budgets(const double *set, const sac_reduce_picture *p, const float *first,
                         int64_t *budget) {
-    int64_t per = (int64_t)p->rows * p->columns, total = sac_reduce_count(r, p);
+    int64_t per = (int64_t)p->rows * p->columns, total = count(set, p);
     int64_t weight[SAC_REDUCE_MAX_TILES] = {0}, room = per * (p->n_tiles - 1);
     budget[0] = total;
     if (p->n_tiles == 1) return;
-    budget[0] = (int64_t)((double)total * r->p[ALPHA]);
+    budget[0] = (int64_t)((double)total * set[ALPHA]);
     if (budget[0] > per) budget[0] = per;
     if (total - budget[0] > room) budget[0] = total - room;
-    int64_t n_best = (int64_t)((double)per * (1 - r->p[ALPHA]));
+    int64_t n_best = (int64_t)((double)per * (1 - set[ALPHA]));
     for (int64_t i = 0; i < per; i++)
-        if (rank_of(first, per, i) < n_best) weight[part_of(r, p, i)]++;
+        if (rank_of(first, per, i) < n_best) weight[part_of(set, p, i)]++;
     split(total - budget[0], weight, p->n_tiles - 1, per, budget + 1);
 }
 
-void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const float *first,
-                       const float *last, int64_t stride, int32_t *source) {
+static void choose(const double *set, const sac_reduce_picture *p, const float *first, const float *last,
+                   int64_t stride, int32_t *source) {
     int64_t per = (int64_t)p->rows * p->columns, budget[SAC_REDUCE_MAX_TILES], n = 0;
     assert(p->n_tiles >= 1 && p->n_tiles <= SAC_REDUCE_MAX_TILES && stride >= per);
     assert(p->n_tiles == 1 || p->tiles_w * p->tiles_h == p->n_tiles - 1);
-    set_budgets(r, p, first, budget);
+    set_budgets(set, p, first, budget);
     for (int t = 0; t < p->n_tiles; t++)
         for (int64_t i = 0; i < per; i++)
             if (rank_of(last + t * stride, per, i) < budget[t]) source[n++] = (int32_t)(t * per + i);
-    assert(n == sac_reduce_count(r, p));
+    assert(n == count(set, p));
 }
+
+const sac_reducer sac_reducer_hired = {
+    .name = "hired",
+    .source = "Arif et al., AAAI 2025, arXiv:2408.10945",
+    .params = params,
+    .is_off = is_off,
+    .count = count,
+    .choose = choose,
+};

@@ -239,7 +239,7 @@ typedef struct sac_session_config {
     const char *prefill; /* which queries meet which keys in a prompt, "dense" (default) */
     const char *decode;  /* which stored rows a step reads, "dense" (default) */
     const char *rope;    /* positions: "model" (default), "ntk:factor=4" */
-    const char *reduce;  /* visual tokens of pictures left out: "none" (default), "hired:rate=0.2" */
+    const char *reduce;  /* visual tokens left out: "none" (default), of pictures "hired:rate=0.2", of videos "evs:prune=0.5", ... */
     /* Keys and values of a second sequence beside the first, which "guidance_scale" needs: the memory twice. So too
      * without it where the checkpoint's generation_config.json asks for guidance. */
     bool guidance;

@@ -104,9 +104,8 @@ void sac_beginnings_withdraw(sac_session *s) {
 /* ---------------------------------------------------------------- what another session has */
 
 static bool may_take(const sac_session *s, const sac_session *from) {
-    const sac_reduce *a = &s->reduce, *b = &from->reduce;
     return from != s && from->n_shared > 0 && sac_decoder_same_rows(&s->decoder, &from->decoder) &&
-           a->is_on == b->is_on && (!a->is_on || !memcmp(a->p, b->p, sizeof a->p));
+           sac_reduce_same(&s->reduce, &from->reduce);
 }
 
 static bool same_row(const sac_session *s, const sac_session *from, int64_t row) {

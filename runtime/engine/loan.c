@@ -24,9 +24,9 @@ static size_t scratch_bytes(const sac_model *m, int64_t rows, bool vision) {
     return m->ops.linear_scratch_bytes(rows, widest_row(&m->loaded)) + 64;
 }
 
-/* Reducers look into the tower, on the host. */
+/* Reducers of pictures look into the tower, on the host. */
 static bool tower_on_device(const sac_model *m, const sac_reduce *reduce) {
-    return m->device_tower.block && !reduce->is_on;
+    return m->device_tower.block && !sac_reduce_sees_pictures(reduce);
 }
 
 sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state *d, const sac_reduce *reduce,
@@ -56,7 +56,7 @@ static void set_vision(sac_session *s, sac_vision_state v) {
  * are never touched. */
 static void lend_vision(sac_session *s, const sac_workspace *w) {
     set_vision(s, w->vision);
-    if (!w->device_vision.is_open || s->reduce.is_on) return;
+    if (!w->device_vision.is_open || sac_reduce_sees_pictures(&s->reduce)) return;
     s->device_vision = w->device_vision;
     s->vision.patches = w->device_vision.slot[0].patches;
 }

@@ -2,6 +2,7 @@
  * does not fit is refused before the tower runs; encoded after that, straight into the rows of hidden states
  * where the prompt wants them (media_encode.c). */
 #include "media_open.h"
+#include "media_reduce.h"
 #include "picture.h"
 #include "room.h"
 
@@ -16,6 +17,12 @@ sac_identity sac_media_identity(const sac_session *s, size_t i, int64_t index) {
     return h;
 }
 
+int64_t sac_media_index(const sac_media *m, const sac_prompt_span *span, int64_t t) {
+    if (!m->n_kept) return (span - m->spans) * m->block_tokens + t;
+    const int64_t i = span->cells - m->kept + t;
+    return i < m->n_kept ? m->kept[i] : m->n_cells;
+}
+
 static bool is_picture(const sac_media *m) {
     return m->content == SAC_PART_IMAGE;
 }
@@ -28,7 +35,8 @@ int32_t sac_media_token(const sac_session *s, const sac_media *m) {
 static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
     const sac_visual_plan *p = &m->plan;
     sac_grid g = {n_tiles * p->tokens.t, p->tokens.h, p->tokens.w};
-    bool is_reduced = s->reduce.is_on && is_picture(m);
+    bool is_reduced = sac_reduce_sees_pictures(&s->reduce) && is_picture(m);
+    if (m->n_kept) return sac_grid_cells(g) * m->n_blocks == m->n_cells ? g : (sac_grid){0};
     return (p->n_tiles == 1 || p->n_tiles == m->n_blocks) && !is_reduced &&
                    sac_grid_cells(g) == m->block_tokens
                ? g
@@ -71,6 +79,7 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
                                                        .step_s = seconds_a_step(m, each),
                                                        .time_step = time_step(s, m, each),
                                                        .grid = grid_of(s, m, is_picture(m) ? 1 : tiles)};
+        sac_media_lay_out_spans(s, m);
     }
     return SAC_OK;
 }
@@ -122,6 +131,8 @@ void sac_media_release(sac_session *s) {
     for (size_t i = 0; i < s->n_media; i++) {
         sac_media_close_source(&s->media[i]);
         sac_frame_plan_free(&s->media[i].frames);
+        sac_reduction_free(s->media[i].reduction);
+        free(s->media[i].kept);
     }
     free(s->media);
     free(s->reports);
@@ -138,10 +149,27 @@ void sac_media_release(sac_session *s) {
 /* Visual token t of an item: its tile, and its place among the tile's tokens; -1 for a newline. */
 static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, int64_t *tile) {
     int64_t each = m->plan.tokens_per_tile;
-    int64_t row = m->content == SAC_PART_IMAGE && !s->reduce.is_on ? s->vision.layout[t] : t;
+    int64_t row = m->content == SAC_PART_IMAGE && !sac_reduce_sees_pictures(&s->reduce) ? s->vision.layout[t] : t;
     if (row >= m->report.n_tiles * each) row = -1; /* behind the frames of a video */
     *tile = row < 0 ? -1 : row / each;
     return row < 0 ? -1 : row % each;
+}
+
+/* Of a video that a reducer leaves cells out of. */
+static void kept_places(const sac_media *m, int32_t medium, sac_token_place *places, int64_t capacity) {
+    const sac_grid g = m->plan.tokens;
+    const int64_t each = sac_grid_cells(g);
+    for (int64_t b = 0; m->kept && b < m->n_blocks; b++)
+        for (int64_t t = 0; t < m->spans[b].n; t++) {
+            const int64_t at = m->spans[b].first + t, cell = sac_media_index(m, &m->spans[b], t);
+            if (at >= capacity || cell == m->n_cells) continue;
+            places[at] = (sac_token_place){.media = medium,
+                                           .tile = (int32_t)(cell / each),
+                                           .row = (int32_t)(cell % each / g.w),
+                                           .column = (int32_t)(cell % g.w),
+                                           .rows = g.h,
+                                           .columns = g.w};
+        }
 }
 
 void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t capacity) {
@@ -149,7 +177,11 @@ void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t
     int rows = m->plan.tokens.h, columns = m->plan.tokens.w;
     int n_class =
         m->plan.tokens_per_tile - (int)sac_grid_cells(m->plan.tokens) - sac_visual_newlines(&m->plan);
-    if (m->content == SAC_PART_IMAGE && !s->reduce.is_on)
+    if (m->n_kept) {
+        kept_places(m, (int32_t)i, places, capacity);
+        return;
+    }
+    if (m->content == SAC_PART_IMAGE && !sac_reduce_sees_pictures(&s->reduce))
         sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
     for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
         int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;

@@ -23,6 +23,12 @@ struct sac_media {
     bool has_digest;
     sac_vision_key key; /* of the embeddings */
     sac_media_report report;
+    /* Of a video that a reducer leaves cells out of. Which is known once the tower has seen it all, or remembered; then a span has
+     * those of its cells that stay, and until then an even share. block_tokens is what the spans had with all of them. */
+    int64_t n_kept;  /* cells that stay; 0: it is left whole */
+    int64_t n_cells; /* of all its tiles */
+    int32_t *kept;   /* [n_kept] ascending; NULL: not known */
+    struct sac_reduction *reduction; /* its rows between the tower and the prompt (media_reduce.h), or NULL */
 };
 
 /* Opens, samples and measures every picture and video of the conversation: after this all token counts are
@@ -38,6 +44,15 @@ static inline sac_token_blend sac_media_frame_blend(const sac_media *m, sac_toke
     tables.n = m->plan.is_video_frame && m->plan.blends ? (int)m->plan.n_tokens : 0;
     return tables;
 }
+
+/* Visual tokens of the item in the prompt. */
+static inline int64_t sac_media_n_tokens(const sac_media *m) {
+    return m->report.n_tokens;
+}
+
+/* Token t of a span of the item, counted from where all of its tokens are counted: a video's cells by their own number, with what
+ * stands behind them after the last. */
+int64_t sac_media_index(const sac_media *m, const sac_prompt_span *span, int64_t t);
 
 /* The id that stands for the item's rows. */
 int32_t sac_media_token(const sac_session *s, const sac_media *m);

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "device_tower.h"
 #include "media_open.h"
+#include "media_reduce.h"
 #include "patches.h"
 #include "picture.h"
 #include "prepared.h"
@@ -187,9 +188,12 @@ static sac_status flush_frames(sac_media_work *w, sac_error *err) {
     if (n == 0) return SAC_OK;
     SAC_TRY(sac_session_check_cancel(w->s, err));
     int64_t first = w->n_done + w->in_flight[!slot];
-    batch_rows rows = frame_rows(w, first, n);
+    batch_rows rows = w->m->n_kept ? buffer_rows(w, 0, n * w->m->plan.n_tokens) : frame_rows(w, first, n);
     SAC_TRY(submit(w, slot, slot_patches(w, slot), n, rows, err));
-    SAC_TRY(sac_tower_explain(w->s, spread_frames(w, first, n, rows), err));
+    if (w->m->n_kept)
+        SAC_TRY(sac_tower_explain(w->s, sac_reduction_add(w->s, w->m, n, rows.y, rows.on_host, err), err));
+    else
+        SAC_TRY(sac_tower_explain(w->s, spread_frames(w, first, n, rows), err));
     SAC_TRY(collect_frames(w, !slot, err));
     w->n_tiles = 0;
     if (w->in_flight[slot])
@@ -268,7 +272,15 @@ static sac_status end_frames(const sac_media_work *w, sac_error *err) {
     /* Nothing uses `raw` any more. */
     const sac_visual_mat newline = {.rows = sac_mat_f32(s->vision.raw, 1, m->merger.out)};
     memcpy(newline.rows.data, m->image_newline, (size_t)m->merger.out * sizeof(float));
-    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, w->m->block_tokens - 1, newline), err);
+    return sac_tower_explain(s, sac_visual_write_tokens(s, w->m, sac_media_n_tokens(w->m) - 1, newline), err);
+}
+
+/* What a reducer left of a video. */
+static sac_status write_reduced(const sac_media_work *w, sac_error *err) {
+    SAC_TRY(sac_reduction_write(w->s, w->m, err));
+    sac_reduction_free(w->m->reduction);
+    w->m->reduction = NULL;
+    return end_frames(w, err);
 }
 
 static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
@@ -278,6 +290,9 @@ static sac_status next_frames(sac_media_work *w, bool *done, sac_error *err) {
     *done = w->n_read == n_frames;
     if (!*done) return SAC_OK;
     SAC_TRY(collect_frames(w, !w->slot, err));
+    if (w->m->n_kept) SAC_TRY(sac_reduction_end(w->s, w->m, err));
+    if (w->only_chooses) return SAC_OK;
+    if (w->m->n_kept) return write_reduced(w, err);
     return end_frames(w, err);
 }
 
@@ -289,7 +304,7 @@ static void choose_layout(sac_session *s, const sac_media *m) {
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
     int64_t stride = m->plan.tokens_per_tile + 1; /* the class token's own share comes first */
     const float *first = s->vision.class_attention + 1, *last = first + s->vision.max_tiles * stride;
-    if (s->reduce.is_on)
+    if (sac_reduce_sees_pictures(&s->reduce))
         sac_reduce_choose(&s->reduce, &picture, first, last, stride, s->vision.layout);
     else if (m->plan.blends)
         sac_processor_blend(&model->processor, &m->plan, s->vision.blend.source, s->vision.blend.weight);
@@ -301,8 +316,9 @@ static void choose_layout(sac_session *s, const sac_media *m) {
 static void watch_class(sac_session *s, const sac_media *m, int64_t first) {
     sac_tower_state *v = &s->vision.tower;
     int64_t stride = m->plan.tokens_per_tile + 1;
-    v->class_first = s->reduce.is_on ? s->vision.class_attention + first * stride : NULL;
-    v->class_last = s->reduce.is_on ? v->class_first + s->vision.max_tiles * stride : NULL;
+    const bool is_watched = sac_reduce_sees_pictures(&s->reduce);
+    v->class_first = is_watched ? s->vision.class_attention + first * stride : NULL;
+    v->class_last = is_watched ? v->class_first + s->vision.max_tiles * stride : NULL;
 }
 
 /* Tokens y of the picture, from token `first` on, out of its tiles' rows x. */
@@ -392,11 +408,20 @@ static sac_status begin_frames(const sac_media_work *w, sac_error *err) {
     return sac_tower_send_blend(s, p->n_tokens, err);
 }
 
+/* Which rows of the video stay was found out before the prompt was placed, and they wait. */
+static sac_status end_chosen(sac_media_work *w, sac_error *err) {
+    SAC_TRY(write_reduced(w, err));
+    if (sac_source_is_unchanged(w->m)) SAC_TRY(sac_visual_keep(w->s, w->m, err));
+    finish(w);
+    return SAC_OK;
+}
+
 static sac_status begin(sac_media_work *w, sac_error *err) {
     sac_session *s = w->s;
     sac_media *m = w->m;
     s->vision.tower.class_first = s->vision.tower.class_last = NULL;
-    SAC_TRY(sac_visual_recall(s, m, &m->report.from_cache, err));
+    if (m->reduction) return end_chosen(w, err);
+    if (!w->only_chooses) SAC_TRY(sac_visual_recall(s, m, &m->report.from_cache, err));
     s->reports[m - s->media] = m->report;
     if (m->report.from_cache) {
         finish(w);
@@ -405,6 +430,7 @@ static sac_status begin(sac_media_work *w, sac_error *err) {
     report_progress(w, 0);
     SAC_TRY(sac_media_reopen(s, m, err));
     SAC_TRY(begin_frames(w, err));
+    if (m->n_kept) SAC_TRY(sac_reduction_begin(s, m, err));
     if (m->content != SAC_PART_VIDEO) return SAC_OK;
     sac_rotate rotate = m->part->video.no_rotate ? SAC_ROTATE_NONE : SAC_ROTATE_AUTO;
     return sac_video_begin(m->video, &m->frames, rotate, err);
@@ -414,7 +440,7 @@ static sac_status next(sac_media_work *w, sac_error *err) {
     bool done;
     SAC_TRY(w->m->content == SAC_PART_IMAGE ? next_tiles(w, &done, err) : next_frames(w, &done, err));
     if (!done) return SAC_OK;
-    if (sac_source_is_unchanged(w->m)) SAC_TRY(sac_visual_keep(w->s, w->m, err));
+    if (!w->only_chooses && sac_source_is_unchanged(w->m)) SAC_TRY(sac_visual_keep(w->s, w->m, err));
     finish(w);
     return SAC_OK;
 }
@@ -426,10 +452,18 @@ static sac_status count(sac_media_work *w, sac_status st, int64_t start_ns, doub
     return st;
 }
 
-sac_status sac_media_work_begin(sac_media_work *w, sac_session *s, size_t i, sac_error *err) {
+static sac_status begin_item(sac_media_work *w, sac_session *s, size_t i, bool only_chooses, sac_error *err) {
     int64_t start_ns = sac_now_ns();
-    *w = (sac_media_work){.s = s, .m = &s->media[i]};
+    *w = (sac_media_work){.s = s, .m = &s->media[i], .only_chooses = only_chooses};
     return count(w, begin(w, err), start_ns, 0);
+}
+
+sac_status sac_media_work_begin(sac_media_work *w, sac_session *s, size_t i, sac_error *err) {
+    return begin_item(w, s, i, false, err);
+}
+
+sac_status sac_media_work_begin_choice(sac_media_work *w, sac_session *s, size_t i, sac_error *err) {
+    return begin_item(w, s, i, true, err);
 }
 
 sac_status sac_media_work_next(sac_media_work *w, sac_error *err) {

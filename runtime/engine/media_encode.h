@@ -17,11 +17,16 @@ typedef struct sac_media_work {
     int in_flight[SAC_TOWER_SLOTS];       /* tiles of each slot that the device has */
     double most_patches; /* the caller's: of the next batch, where the tower runs on the host; 0 = any */
     double media_seconds, vision_seconds; /* so far: all but the tower, and the tower */
+    bool only_chooses;                    /* see sac_media_work_begin_choice */
 } sac_media_work;
 
 /* Item i of the session's media, of which nothing is done yet. Afterwards its report says whether the cache had
  * it. */
 sac_status sac_media_work_begin(sac_media_work *w, sac_session *s, size_t i, sac_error *err);
+
+/* The same before the prompt is placed, of a video of which it is not known what a reducer keeps (media_reduce.h): its rows are
+ * made, chosen among and held until sac_media_work_begin, which only moves them. */
+sac_status sac_media_work_begin_choice(sac_media_work *w, sac_session *s, size_t i, sac_error *err);
 
 /* The next batch. On failure the work is dropped. */
 sac_status sac_media_work_next(sac_media_work *w, sac_error *err);

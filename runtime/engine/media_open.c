@@ -3,6 +3,7 @@
  * model has measured before is known without opening it (source.h), and then it is opened only if its
  * embeddings are in no cache. */
 #include "media_open.h"
+#include "media_reduce.h"
 #include "picture.h"
 #include "prepared.h"
 #include "room.h"
@@ -31,7 +32,7 @@ static sac_status plan_picture(sac_session *s, sac_media *m, int width, int heig
                                err));
     SAC_TRY(plan_tower(s, m, err));
     sac_reduce_picture picture = sac_media_tiling(&m->plan);
-    if (s->reduce.is_on) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
+    if (sac_reduce_sees_pictures(&s->reduce)) m->plan.n_tokens = sac_reduce_count(&s->reduce, &picture);
     if (m->plan.n_tiles > s->vision.max_tiles || m->plan.n_tokens > s->vision.max_tokens)
         return sac_fail(err, SAC_INTERNAL,
                         "a picture of %d tiles and %lld tokens is more than was planned for", m->plan.n_tiles,
@@ -106,7 +107,7 @@ static sac_status frame_request(const sac_session *s, const sac_media *m, const 
         return sac_fail(err, SAC_BAD_ARGUMENT, "max_frames %d: give 1 or more", o->max_frames);
     if (o->max_pixels < 0)
         return sac_fail(err, SAC_BAD_ARGUMENT, "max_pixels %lld: give 1 or more", (long long)o->max_pixels);
-    const int64_t fit = sac_room_frames_in(s->model, room, frame), most = o->max_frames;
+    const int64_t fit = sac_room_frames_in(s->model, &s->reduce, room, frame), most = o->max_frames;
     const bool is_asked = m->part->video.max_frames != 0; /* what nobody asked for may become less */
     *r = (sac_frame_request){.has_fps = o->fps != 0,
                              .fps = o->fps,
@@ -144,6 +145,7 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
                                    .source_frames = m->frames.total_frames,
                                    .rule = m->frames.text,
                                    .time_s = m->frames.time_s};
+    SAC_TRY(sac_media_reduce_plan(s, m, err));
     return plan_tower(s, m, err);
 }
 
@@ -326,8 +328,10 @@ sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_err
     case SAC_PART_TEXT:
     case SAC_PART_PIXELS: break; /* no content is either */
     }
-    m->report.n_tokens = m->n_blocks * m->block_tokens;
-    return sac_source_key(s, m, err);
+    m->report.n_tokens = m->n_kept ? m->n_kept + s->model->loaded.video_newline : m->n_blocks * m->block_tokens;
+    SAC_TRY(sac_source_key(s, m, err));
+    sac_media_recall_kept(s, m);
+    return SAC_OK;
 }
 sac_status sac_media_reopen(sac_session *s, sac_media *m, sac_error *err) {
     int width = m->report.width, height = m->report.height;

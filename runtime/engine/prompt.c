@@ -1,6 +1,7 @@
 #include "prompt.h"
 #include "beginnings.h"
 #include "call.h"
+#include "media_reduce.h"
 #include "prompt_chat.h"
 #include "prompt_counts.h"
 #include "prompt_instruction.h"
@@ -143,11 +144,15 @@ static void place(placer *p, int32_t id, sac_identity identity) {
 
 static void place_span(placer *p, sac_prompt_span *span) {
     const sac_media *m = &p->s->media[span->media];
-    int64_t before = (span - m->spans) * m->block_tokens; /* visual tokens of the item's earlier spans */
     span->first = p->n;
+    if (sac_media_is_undecided(m)) { /* compared only: no row of it is held, as far as is known */
+        p->n_held = p->n;
+        p->n += span->n;
+        return;
+    }
     for (int64_t t = 0; t < span->n; t++)
         place(p, sac_media_token(p->s, m),
-              sac_row_identity(p->s, sac_media_identity(p->s, (size_t)span->media, before + t)));
+              sac_row_identity(p->s, sac_media_identity(p->s, (size_t)span->media, sac_media_index(m, span, t))));
 }
 
 /* What the session itself may keep: where steps of an answer have made some of the rows, the bits are others anyway. */
@@ -193,7 +198,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
 
 int64_t sac_prompt_media_end(const sac_session *s, size_t i) {
     const sac_media *m = &s->media[i];
-    return m->spans[m->n_blocks - 1].first + m->block_tokens;
+    return m->spans[m->n_blocks - 1].first + m->spans[m->n_blocks - 1].n;
 }
 
 /* ---------------------------------------------------------------- the public calls */

@@ -54,7 +54,25 @@ void sac_room_take_video(sac_room *room, int64_t n_tokens) {
     room->n_videos--;
 }
 
-int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visual_plan *frame) {
+int64_t sac_room_video_tokens(const sac_reduce *reduce, const sac_visual_plan *frame, int64_t n_frames) {
+    const sac_reduce_video v = {.n_tiles = sac_visual_tiles(frame, n_frames), .cells = sac_grid_cells(frame->tokens)};
+    const int64_t whole = v.n_tiles * frame->n_tokens;
+    if (!sac_reduce_sees_videos(reduce)) return whole;
+    const int64_t n = reduce->reducer->count_video(reduce->p, &v);
+    return n < v.n_tiles * v.cells ? n : whole;
+}
+
+/* The same where a reducer makes a video's tokens fewer: tiles by the share that stays of a long video, then as many fewer as it
+ * takes for the room, because of a short one more may stay. */
+static int64_t reduced_frames_in(const sac_reduce *reduce, int64_t n_tokens, const sac_visual_plan *frame, int between) {
+    enum { MANY = 1 << 12 };
+    const double each = (double)sac_room_video_tokens(reduce, frame, (int64_t)MANY * frame->frames) / MANY + between;
+    int64_t n = n_tokens > 0 ? (int64_t)((double)n_tokens / each) + 1 : 1;
+    while (n > 1 && sac_room_video_tokens(reduce, frame, n * frame->frames) + n * between > n_tokens) n--;
+    return n * frame->frames;
+}
+
+int64_t sac_room_frames_in(const sac_model *m, const sac_reduce *reduce, int64_t n_tokens, const sac_visual_plan *frame) {
     const sac_frame_layout layout = m->loaded.frame_layout;
     const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED ||
                             m->loaded.time_instruction;
@@ -63,19 +81,24 @@ int64_t sac_room_frames_in(const sac_model *m, int64_t n_tokens, const sac_visua
                         : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
                                                                                    : 1;
     if (m->loaded.time_instruction) n_tokens -= n_tokens > INSTRUCTION ? INSTRUCTION : 0;
+    if (sac_reduce_sees_videos(reduce)) return reduced_frames_in(reduce, n_tokens, frame, between);
     int64_t n = n_tokens / (frame->n_tokens + between) * frame->frames;
     return n > 0 ? n : 1;
 }
 
 /* ---------------------------------------------------------------- the public calls */
 
+static sac_status read_reduce(const sac_room *room, sac_reduce *reduce, sac_error *err) {
+    return sac_reduce_parse(reduce, room->reduce ? room->reduce : "none", err);
+}
+
 sac_status sac_room_picture(sac_room *room, int width, int height, sac_error *err) {
     sac_visual_plan plan;
     sac_reduce reduce;
-    SAC_TRY(sac_reduce_parse(&reduce, room->reduce ? room->reduce : "none", err));
+    SAC_TRY(read_reduce(room, &reduce, err));
     SAC_TRY(sac_processor_plan(&room->model->loaded.processor, width, height, false, &plan, err));
     sac_reduce_picture picture = {plan.n_tiles, plan.tokens.h, plan.tokens.w, plan.tiles_w, plan.tiles_h};
-    sac_room_take_picture(room, reduce.is_on ? sac_reduce_count(&reduce, &picture) : plan.n_tokens,
+    sac_room_take_picture(room, sac_reduce_sees_pictures(&reduce) ? sac_reduce_count(&reduce, &picture) : plan.n_tokens,
                           &plan);
     return SAC_OK;
 }
@@ -88,13 +111,15 @@ static bool plan_frame(const sac_room *room, sac_visual_plan *frame) {
 
 int64_t sac_room_frames(const sac_room *room) {
     sac_visual_plan frame;
-    if (room->n_videos < 1 || !plan_frame(room, &frame)) return 1;
-    return sac_room_frames_in(room->model, sac_room_share(room), &frame);
+    sac_reduce reduce;
+    if (room->n_videos < 1 || !plan_frame(room, &frame) || read_reduce(room, &reduce, NULL) != SAC_OK) return 1;
+    return sac_room_frames_in(room->model, &reduce, sac_room_share(room), &frame);
 }
 
 void sac_room_video(sac_room *room, int64_t n_frames) {
     sac_visual_plan frame;
-    if (room->n_videos < 1 || !plan_frame(room, &frame)) return;
-    int64_t most = sac_room_frames_in(room->model, sac_room_share(room), &frame);
-    sac_room_take_video(room, sac_visual_tiles(&frame, n_frames < most ? n_frames : most) * frame.n_tokens);
+    sac_reduce reduce;
+    if (room->n_videos < 1 || !plan_frame(room, &frame) || read_reduce(room, &reduce, NULL) != SAC_OK) return;
+    int64_t most = sac_room_frames_in(room->model, &reduce, sac_room_share(room), &frame);
+    sac_room_take_video(room, sac_room_video_tokens(&reduce, &frame, n_frames < most ? n_frames : most));
 }

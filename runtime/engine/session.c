@@ -55,7 +55,7 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
 }
 
 /* The reducer, where this model's pictures can be reduced: by the attention of a class token to tokens that
- * reach the language model one by one. */
+ * reach the language model one by one. Those of videos look at rows that reach it, which any model has. */
 static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduce *r, sac_error *err) {
     const sac_processor_config *p = &m->loaded.processor;
     const sac_tower_config *v = &m->loaded.tower.config;
@@ -63,6 +63,7 @@ static sac_status resolve_reduce(const sac_model *m, const char *line, sac_reduc
     if (!r->is_on) return SAC_OK;
     if (!m->loaded.has_vision)
         return sac_fail(err, SAC_UNSUPPORTED, "reducer \"%s\": this model reads text only", line);
+    if (!sac_reduce_sees_pictures(r)) return SAC_OK;
     bool one_by_one = !p->dialect->pools && !v->keep_class && v->kind->has_class &&
                       sac_merger_joins(&m->loaded.merger) == 1;
     if (one_by_one && (v->n_feature_layers > 1 || v->feature_layer[0] > 0)) return SAC_OK;

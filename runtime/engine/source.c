@@ -197,6 +197,7 @@ sac_status sac_source_key(sac_session *s, sac_media *m, sac_error *err) {
     sac_sha256_update(h, how, sizeof how);
     if (m->plan.is_among) hash_bytes(h, "among", 5);
     if (s->reduce.is_on) hash_bytes(h, s->reduce.p, sizeof s->reduce.p);
+    if (sac_reduce_sees_videos(&s->reduce)) hash_bytes(h, s->reduce.reducer->name, strlen(s->reduce.reducer->name));
     if (m->frames.index) hash_bytes(h, m->frames.index, (size_t)m->frames.n_frames * sizeof *m->frames.index);
     sac_sha256_update(h, m->digest.hash, sizeof m->digest.hash);
     sac_sha256_finish(h, m->key.hash);

@@ -2,9 +2,18 @@
 
 #include <string.h>
 
+/* The span that a token of a video stands in whose spans differ in length; *inside: its place there. */
+static const sac_prompt_span *find_span(const sac_media *m, int64_t token, int64_t *inside) {
+    const sac_prompt_span *span = m->spans;
+    while (token >= span->n) token -= span++->n;
+    *inside = token;
+    return span;
+}
+
 sac_visual_mat sac_visual_run(const sac_session *s, const sac_media *m, int64_t token, int64_t n) {
-    int64_t each = m->block_tokens, inside = token % each, left = each - inside;
-    int64_t first = m->spans[token / each].first + inside, n_run = left < n ? left : n;
+    int64_t each = m->block_tokens, inside = token % each;
+    const sac_prompt_span *span = m->n_kept ? find_span(m, token, &inside) : &m->spans[token / each];
+    int64_t left = span->n - inside, first = span->first + inside, n_run = left < n ? left : n;
     return (sac_visual_mat){sac_decoder_hidden(&s->decoder, first, n_run),
                             sac_decoder_deep(&s->decoder, first, n_run)};
 }
@@ -36,7 +45,7 @@ static sac_visual_mat in_block(const sac_session *s, void *block, int64_t n) {
 }
 
 static int64_t n_tokens(const sac_media *m) {
-    return m->n_blocks * m->block_tokens;
+    return sac_media_n_tokens(m);
 }
 
 /* ---------------------------------------------------------------- from the host */

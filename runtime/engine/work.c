@@ -4,6 +4,7 @@
 #include "beginnings.h"
 #include "call.h"
 #include "clock.h"
+#include "media_reduce.h"
 #include "workspace.h"
 
 #include <string.h>
@@ -42,15 +43,53 @@ static void find_visual(sac_session *s) {
     s->decoder.n_visual = 0;
     s->decoder.visual = s->visual;
     for (int k = 0; k < s->n_spans; k++)
-        s->visual[s->decoder.n_visual++] = (sac_visual_span){s->spans[k].first, s->spans[k].n};
+        if (s->spans[k].n) s->visual[s->decoder.n_visual++] = (sac_visual_span){s->spans[k].first, s->spans[k].n};
 }
 
 static sac_status place(sac_work *w, sac_error *err) {
-    SAC_TRY(build(w, err));
     SAC_TRY(sac_prompt_place(w->s, &w->prompt, err));
     find_visual(w->s);
     w->stage = sac_store_walk_begin(&w->walk, w->s, &w->prompt) ? SAC_WORK_FIND : SAC_WORK_TEXT;
     return SAC_OK;
+}
+
+static sac_status encode_batch(sac_work *w, sac_error *err) {
+    sac_media_work *e = &w->encoding;
+    const int64_t start_ns = sac_now_ns(), before = e->n_done;
+    SAC_TRY(sac_media_work_next(e, err));
+    sac_pace_measure(&w->pace, SAC_PACE_TOWER, (double)((e->n_done - before) * e->m->tower.n_patches),
+                     sac_seconds_since(start_ns));
+    return SAC_OK;
+}
+
+static void count_encoding(sac_work *w) {
+    w->result.seconds.media += w->encoding.media_seconds;
+    w->result.seconds.vision += w->encoding.vision_seconds;
+}
+
+/* The next video of which it is not known what stays is for the tower; when there is none, all rows have their places. */
+static sac_status go_on_to_choices(sac_work *w, sac_error *err) {
+    const sac_session *s = w->s;
+    w->stage = SAC_WORK_CHOOSE;
+    while (w->medium < s->n_media && !sac_media_is_undecided(&s->media[w->medium])) w->medium++;
+    if (w->medium < s->n_media) return SAC_OK;
+    w->medium = 0;
+    return place(w, err);
+}
+
+static sac_status measure(sac_work *w, sac_error *err) {
+    SAC_TRY(build(w, err));
+    return go_on_to_choices(w, err);
+}
+
+static sac_status choose(sac_work *w, sac_error *err) {
+    sac_media_work *e = &w->encoding;
+    if (!w->s->workspace) SAC_TRY(sac_session_borrow(w->s, SAC_FOR_PROMPT, err));
+    SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin_choice(e, w->s, w->medium, err) : encode_batch(w, err));
+    if (!sac_media_work_is_done(e)) return SAC_OK;
+    count_encoding(w);
+    w->medium++;
+    return go_on_to_choices(w, err);
 }
 
 static sac_status find(sac_work *w, sac_error *err) {
@@ -85,7 +124,7 @@ static sac_status go_on_to_media(sac_work *w, sac_error *err) {
 static sac_status embed_text(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
     int64_t at = w->prompt.n_reused, n = w->prompt.n_tokens;
-    SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
+    if (!s->workspace) SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
     for (int k = 0; k <= s->n_spans; k++) {
         int64_t end = k < s->n_spans ? s->spans[k].first : n;
         if (end > at)
@@ -97,22 +136,12 @@ static sac_status embed_text(sac_work *w, sac_error *err) {
     return go_on_to_media(w, err);
 }
 
-static sac_status encode_batch(sac_work *w, sac_error *err) {
-    sac_media_work *e = &w->encoding;
-    const int64_t start_ns = sac_now_ns(), before = e->n_done;
-    SAC_TRY(sac_media_work_next(e, err));
-    sac_pace_measure(&w->pace, SAC_PACE_TOWER, (double)((e->n_done - before) * e->m->tower.n_patches),
-                     sac_seconds_since(start_ns));
-    return SAC_OK;
-}
-
 /* A batch of it, or what the cache has of it. */
 static sac_status encode_medium(sac_work *w, sac_error *err) {
     sac_media_work *e = &w->encoding;
     SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin(e, w->s, w->medium, err) : encode_batch(w, err));
     if (!sac_media_work_is_done(e)) return SAC_OK;
-    w->result.seconds.media += e->media_seconds;
-    w->result.seconds.vision += e->vision_seconds;
+    count_encoding(w);
     w->medium++;
     return go_on_to_media(w, err);
 }
@@ -241,7 +270,8 @@ static sac_status make_logits(sac_work *w, sac_error *err) {
 
 static sac_status next(sac_work *w, sac_error *err) {
     switch (w->stage) {
-    case SAC_WORK_PLACE: return place(w, err);
+    case SAC_WORK_PLACE: return measure(w, err);
+    case SAC_WORK_CHOOSE: return choose(w, err);
     case SAC_WORK_FIND: return find(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
@@ -266,9 +296,10 @@ static sac_status run_one(sac_work *w, sac_error *err) {
 
 /* How much the next piece may be. */
 static void limit(sac_work *w, double seconds) {
-    const sac_pace_kind kind = w->stage == SAC_WORK_MEDIA ? SAC_PACE_TOWER : prefill_kind(&w->prefill);
+    const bool encodes = w->stage == SAC_WORK_MEDIA || w->stage == SAC_WORK_CHOOSE;
+    const sac_pace_kind kind = encodes ? SAC_PACE_TOWER : prefill_kind(&w->prefill);
     const double most = seconds > 0 ? sac_pace_most(&w->pace, kind, seconds) : 0;
-    w->encoding.most_patches = w->stage == SAC_WORK_MEDIA ? most : 0;
+    w->encoding.most_patches = encodes ? most : 0;
     w->prefill.most = w->stage == SAC_WORK_PREFILL ? most : 0;
     w->most_head = seconds > 0 ? sac_pace_most(&w->pace, SAC_PACE_HEAD, seconds) : 0;
 }
@@ -301,6 +332,7 @@ double sac_work_cost(const sac_work *w) {
 double sac_work_left(const sac_work *w) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return -1;
+    case SAC_WORK_CHOOSE:
     case SAC_WORK_FIND:
     case SAC_WORK_TEXT:
     case SAC_WORK_APPEND:

@@ -1,5 +1,6 @@
 /* work.h - a prompt from what is asked to the logits of its last token, a piece at a time, so that a scheduler
- * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens; some of the
+ * can be a loop over the work of many sessions. Pieces are: opening the media and placing the tokens, with a batch of a
+ * video through the tower at a time in between where a reducer has to see it first; some of the
  * rows that the store of beginnings has; looking up the text; opening a picture or video, or finding its rows in the cache; a batch of it through the tower; a
  * piece of the prefill (prefill.h); the logits. From the
  * second of these on it has one of the model's workspaces (workspace.h). Tokens that are appended to a sequence (append.h) are such
@@ -16,6 +17,7 @@
 typedef enum sac_work_stage {
     SAC_WORK_DONE, /* or nothing has begun */
     SAC_WORK_PLACE,
+    SAC_WORK_CHOOSE, /* videos of which a reducer must see all before the prompt can be placed */
     SAC_WORK_FIND, /* rows in the store of beginnings */
     SAC_WORK_TEXT,
     SAC_WORK_MEDIA,

@@ -272,6 +272,18 @@ class Methods(Case):
         with Server() as server:
             self.assertEqual(server.chat("x", saccade={"kv": "f32"}).status, 403)
 
+    def test_videos_have_fewer_tokens(self):
+        """The server's reducer and a request's own; 16 frames of 64 tokens, of which so many stay. Asked again, the prompt is in a cache."""
+        row = next(r for r in questions() if r["n_frames"] == 16)
+        with Server("--slots", "1", "--request-methods", "--reduce", "vidcom2:rate=0.5") as server:
+            said = [server.chat(ask(row), saccade=own).json
+                    for own in ({"reduce": "none"}, {}, {}, {"reduce": "evs:prune=0.75"}, {"reduce": "flashvid:rate=0.1"})]
+            n = [r["usage"]["prompt_tokens"] for r in said]
+            self.assertEqual([n[0] - k for k in n], [0, 512, 512, 768, 1024 - 16 * 8])
+            self.assertEqual(said[1]["choices"][0]["message"], said[2]["choices"][0]["message"])
+            self.assertGreater(said[2]["usage"]["prompt_tokens_details"]["cached_tokens"], 512)
+            self.assertEqual(server.chat(ask(row), saccade={"reduce": "evs:prune=2"}).status, 400)
+
 
 class Prepared(Case):
     """Media are decoded, resized and hashed once, for all who ask about them."""

@@ -122,10 +122,13 @@ static void close_card(card *c) {
     for (int i = 0; i < LATE_BLOCKS; i++) assert_true(!late_closed[i].at && !late_pinned[i].at);
 }
 
+static const char *reducer; /* of all sessions; NULL: none */
+
 static sac_session *open_session(const sac_model *m, int batch) {
     sac_error err;
     sac_session *s;
-    assert_ok(sac_session_create(&s, m, &(sac_session_config){.n_ctx = N_CTX, .kv = "f32"}, &err), err);
+    sac_session_config config = {.n_ctx = N_CTX, .kv = "f32", .reduce = reducer};
+    assert_ok(sac_session_create(&s, m, &config, &err), err);
     s->vision.batch_tiles = batch;
     return s;
 }
@@ -172,7 +175,7 @@ static sac_status pieces(sac_session *s, seen *t, int n_prompt, int stop_at, sac
     sac_status st = SAC_OK;
     late_prompt = LATE_STREAMS;
     for (bool done = false; st == SAC_OK && !done;) {
-        bool at_tower = s->work->stage == SAC_WORK_MEDIA;
+        bool at_tower = s->work->stage == SAC_WORK_MEDIA || s->work->stage == SAC_WORK_CHOOSE;
         if (at_tower && stop_at && t->n_pieces == stop_at) return SAC_OK;
         t->n_pieces += at_tower;
         size_t before = late_n_downloaded;
@@ -248,7 +251,8 @@ static void expect_like_the_cpu(const char *model, const char *path, const seen 
     asking q;
     seen here;
     assert_ok(sac_model_open(&m, model, NULL, &err), err);
-    assert_ok(sac_session_create(&s, m, &(sac_session_config){.n_ctx = N_CTX, .kv = "f32"}, &err), err);
+    sac_session_config config = {.n_ctx = N_CTX, .kv = "f32", .reduce = reducer};
+    assert_ok(sac_session_create(&s, m, &config, &err), err);
     begin(&q, s, &here, path);
     for (bool done = false; !done;) assert_ok(sac_session_work_next(s, &done, &err), err);
     const float *want = sac_session_logits(s);
@@ -298,6 +302,29 @@ static void videos_and_pictures_are_the_same_late(void **state) {
             assert_int_equal(late_n_copies, n_copies);
             expect_like_the_cpu(models[k].path, paths[i], &late);
             close_card(&c);
+        }
+}
+
+/* Where a reducer chooses among a video's rows these visit the host, all that the tower made and nothing else, whatever is late. */
+static void reduced_videos_are_the_same_late(void **state) {
+    (void)state;
+    static seen now, late;
+    static const char *const some[] = {GOLDEN "llava", GOLDEN "llava_onevision", GOLDEN "qwen2_5_vl", GOLDEN "qwen3_vl"};
+    static const char *const lines[] = {"evs:prune=0.6", "vidcom2:rate=0.4", "flashvid:rate=0.3"};
+    for (size_t k = 0; k < SAC_COUNT(some); k++)
+        for (size_t i = 0; i < SAC_COUNT(lines); i++) {
+            card c;
+            reducer = lines[i];
+            open_card(&c, some[k], 0);
+            see(&c, &now, a_video, BATCH, LATE_STREAMS);
+            sac_memo_free(c.m->memo); /* chosen anew */
+            sac_memo_init(c.m->memo);
+            see(&c, &late, a_video, BATCH, 0);
+            expect_same(&now, &late);
+            assert_true(late.n_downloaded > 0 && late.n_downloaded == now.n_downloaded);
+            expect_like_the_cpu(some[k], a_video, &late);
+            close_card(&c);
+            reducer = NULL;
         }
 }
 
@@ -661,7 +688,8 @@ static void a_reducer_keeps_the_tower_on_the_host(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(videos_and_pictures_are_the_same_late),
-                                       cmocka_unit_test(batches_are_pieces),
+                                       cmocka_unit_test(reduced_videos_are_the_same_late),
+        cmocka_unit_test(batches_are_pieces),
                                        cmocka_unit_test(rows_of_another_type_are_converted),
                                        cmocka_unit_test(refused_batches_run_on_the_host),
                                        cmocka_unit_test(rows_of_the_cache_stay_on_the_device),

@@ -156,7 +156,7 @@ const setting settings_table[] = {
     {"rope", 0, "session", false, SETTING_TEXT, offsetof(settings, rope), TAKE_ONE_METHOD, 0, 0, "SCHEME",
      "positions: model, or ntk:factor=F to reach further than trained (model)"},
     {"reduce", 0, "session", false, SETTING_TEXT, offsetof(settings, reduce), TAKE_ONE_METHOD, 0, 0,
-     "REDUCER", "visual tokens of pictures left out: none, or hired:rate=R (none)"},
+     "REDUCER", "visual tokens left out: none; of pictures hired:rate=R; of videos evs:prune=Q, vidcom2:rate=R, flashvid:rate=R, uniform:rate=R (none)"},
     {"draft", 0, "session", false, SETTING_TEXT, offsetof(settings, draft), DRAFT, 0, 0, "METHOD",
      "guess tokens and run several in a pass, for the same answer: none, or lookup:n=N,most=K (none)"},
     {"measure-mass", 0, "session", false, SETTING_FLAG, offsetof(settings, measure_mass), MEASURE, 0, 0, NULL,
