@@ -1,22 +1,32 @@
 /* decoder_ahead.c - several rows of one sequence in a step. Linear layers run once over all of them, as over a batch;
- * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. */
+ * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. Keys and values are
+ * read once for all of them. */
 #include "decoder_ahead.h"
 
-#include "decoder_run.h"
+#include "attend.h"
+#include "causal.h"
+#include "clock.h"
+#include "draft.h"
+
+#include "decoder_ahead_run.h"
 
 #include <assert.h>
 #include <string.h>
 
-static sac_status attend(const decoder_run *r, int layer, int64_t first, int64_t n, sac_mat q, sac_kv_view kv,
-                         int64_t past) {
-    sac_decoder_state *s = r->s;
+sac_status sac_decoder_attend_ahead(const decoder_run *r, int layer, int64_t first, int64_t n, sac_mat q, sac_kv_view kv,
+                                    int64_t past) {
+    const int64_t start = sac_now_ns();
+    sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, q, kv, past, first + n);
+    sac_attention_args each[1 + SAC_DRAFT_MOST];
+    assert(n <= 1 + SAC_DRAFT_MOST);
+    for (int64_t i = 0; i < n; i++) each[i] = sac_causal_args(&a, sac_mat_rows(q, i, 1), past + i);
+    SAC_TRY(r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)n}));
     for (int64_t i = 0; i < n; i++) {
-        kv.n_rows = past + i + 1;
-        sac_layer_attention a = sac_decoder_layer_attention(r, layer, first + i, sac_mat_rows(q, i, 1), kv,
-                                                            past + i, first + i + 1);
-        SAC_TRY(sac_decode_attend(&s->decode, &a, &s->mass));
+        a.n_seen = first + i + 1;
+        sac_count_step(&a, (double)(past + i + 1));
     }
-    s->cache.layer_rows[layer] = past + 1;
+    a.stats->attend_ns += sac_now_ns() - start;
+    r->s->cache.layer_rows[a.layer] = past + 1;
     return SAC_OK;
 }
 
@@ -32,7 +42,7 @@ static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, in
                            .first = past};
     sac_mat q = decoder_as(rows->q, sac_block_query_type(rows->q.dtype, kv.dtype));
     SAC_TRY(sac_block_in(rows, &r->d->layers[layer], &part, 1));
-    SAC_TRY(attend(r, layer, first, n, q, kv, past));
+    SAC_TRY(sac_decoder_attend_ahead(r, layer, first, n, q, kv, past));
     SAC_TRY(sac_block_convert(rows, q, rows->q.dtype));
     return sac_block_out(rows, &r->d->layers[layer]);
 }

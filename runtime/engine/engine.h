@@ -2,6 +2,7 @@
 #ifndef SAC_ENGINE_H
 #define SAC_ENGINE_H
 
+#include "ahead_gain.h"
 #include "detokenizer.h"
 #include "device_weights.h"
 #include "draft.h"
@@ -112,6 +113,7 @@ typedef struct sac_ahead {
     int n, at; /* drafted ones that were run; the row whose logits are the decoder's, 0: the pass's own */
     int credit;
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
+    sac_ahead_gain gain;             /* where making them takes time */
 } sac_ahead;
 
 /* What a row of a sequence was made from: a token id, or part of the SHA-256 key of a picture or video and the row's

@@ -24,11 +24,10 @@ void sac_session_config_default(sac_session_config *c) {
 /* ---------------------------------------------------------------- the plan */
 
 /* The configuration with every default filled in. */
-static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_decoder_options *out,
+static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_draft *draft, sac_decoder_options *out,
                           sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
-    sac_draft draft;
-    SAC_TRY(sac_draft_parse(&draft, c->draft, err));
+    SAC_TRY(sac_draft_parse(draft, c->draft, err));
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
                                  .chunk = c->prefill_chunk         ? c->prefill_chunk
@@ -41,7 +40,8 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
-                                 .n_ahead = draft.most,
+                                 .n_ahead = draft->most,
+                                 .drafting = draft->method && draft->method->from == SAC_DRAFT_OF_SPARSE ? draft->rest : NULL,
                                  .device = &m->device,
                                  .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
@@ -168,7 +168,8 @@ static sac_status plan_one(const sac_model *m, const sac_session_config *config,
     sac_decoder_options o;
     sac_decoder_state decoder;
     sac_reduce reduce;
-    SAC_TRY(resolve(m, config, &o, err));
+    sac_draft draft;
+    SAC_TRY(resolve(m, config, &draft, &o, err));
     SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
@@ -264,14 +265,15 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
 static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
                              sac_error *err) {
     sac_decoder_options o;
-    SAC_TRY(resolve(m, config, &o, err));
+    sac_draft draft;
+    SAC_TRY(resolve(m, config, &draft, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
     atomic_init(&s->cancel, false);
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config->reduce, &s->reduce, err), fail);
-    SAC_TRY_GOTO(st, sac_draft_parse(&s->ahead.draft, config->draft, err), fail);
+    s->ahead.draft = draft;
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 /* Drafted answers have the bits of plain ones: tokens, logits of every step, texts and log probabilities. */
+#include "ahead_gain.h"
 #include "draft.h"
 #include "step_test.h"
 
@@ -133,6 +134,125 @@ static void small_models_give_the_same_bits(void **state) {
     }
     assert_true(n_accepted > 100);
     assert_true(n_drafted > n_accepted + 20); /* some were refused */
+}
+
+/* The model itself, reading few of its rows: of every method that can. */
+static const char *const sparse_lines[] = {"sparse:most=4,adapt=0,method=quest,budget=16,page=4,skip=0",
+                                           "sparse:most=7,adapt=0,method=streaming,start=2,recent=14",
+                                           "sparse:most=3,adapt=0,method=tokenselect,init=2,local=8,k=8",
+                                           "sparse:most=5,adapt=0,method=twilight,p=0.9,skip=0,base=quest,base.budget=24,base.page=4",
+                                           "sparse:most=31,adapt=0,budget=8,page=2,skip=0"};
+
+static void sparse_drafts_give_the_same_bits(void **state) {
+    (void)state;
+    static const char *const folders[] = {"llama_f32", "qwen2", "mistral", "llava", "gguf_llama_q4_k/q4_k.gguf", "qwen3_moe",
+                                          "olmo2", "phi3"};
+    static const char *const kvs[] = {"f32", "f16", "bf16"};
+    static seen plain, drafted;
+    int64_t n_drafted[SAC_COUNT(sparse_lines)] = {0}, n_accepted[SAC_COUNT(sparse_lines)] = {0};
+    for (size_t i = 0; i < SAC_COUNT(folders); i++) {
+        char path[200];
+        sac_error err;
+        sac_model *m;
+        snprintf(path, sizeof path, "tests/golden/models/%s", folders[i]);
+        assert_ok(sac_model_open(&m, path, NULL, &err), err);
+        for (size_t k = 0; k < SAC_COUNT(sparse_lines); k++) {
+            sac_sampling o = step_sampling(60);
+            o.ignore_eos = true;
+            if (k % 2) o.temperature = 0.5, o.seed = i, o.repetition_penalty = 1.05;
+            compare(m, kvs[(i + k) % 3], 160, sparse_lines[k], repeated(7), N_PROMPT, &o, &plain, &drafted);
+            n_drafted[k] += drafted.result.n_drafted_tokens;
+            n_accepted[k] += drafted.result.n_accepted_tokens;
+        }
+        drop(&plain);
+        drop(&drafted);
+        sac_model_free(m);
+    }
+    for (size_t k = 0; k < SAC_COUNT(sparse_lines); k++) {
+        assert_true(n_accepted[k] > 20);
+        assert_true(n_drafted[k] > n_accepted[k]); /* some were refused */
+    }
+}
+
+/* The context's end, a limit, a second question over the rows of the first, stop texts and pictures. */
+static void sparse_drafts_end_where_answers_do(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    static heard alone, heard_drafted;
+    const char *line = "sparse:most=6,adapt=0,budget=16,page=4";
+    sac_sampling o = step_sampling(0);
+    asked q;
+    o.ignore_eos = true;
+    for (int64_t n_ctx = N_PROMPT + 20; n_ctx < N_PROMPT + 27; n_ctx++) {
+        compare(model, "f32", n_ctx, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+        assert_true(drafted.result.n_accepted_tokens > 0);
+    }
+    for (o.max_tokens = 1; o.max_tokens < 12; o.max_tokens++)
+        compare(model, "f32", 200, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+    drop(&plain);
+    drop(&drafted);
+    sac_session *a = session_of(model, NULL, 2048, NULL), *b = session_of(model, NULL, 2048, line);
+    o = step_sampling(60);
+    o.logprobs = true, o.top_logprobs = 3;
+    for (int i = 0; i < 3; i++) {
+        const sac_message *m = ask_about(&q, STEP_PICTURE, 0, i == 1 ? "What is where?" : "Describe the image.");
+        hear_alone(&alone, model, a, m, &o);
+        hear_alone(&heard_drafted, model, b, m, &o);
+        heard_equal(&alone, &heard_drafted);
+        assert_memory_equal(alone.top, heard_drafted.top, sizeof alone.top);
+        assert_int_equal(alone.n_reused, heard_drafted.n_reused);
+    }
+    sac_session_free(a);
+    sac_session_free(b);
+}
+
+/* By the clock: where a draft reads as much as an answer's step it brings nothing, and few are tried. */
+static void drafts_that_do_not_pay_are_few(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_sampling o = step_sampling(MOST_TOKENS);
+    o.ignore_eos = true;
+    compare(model, "f16", 400, "sparse:budget=16,page=4", repeated(5), N_PROMPT, &o, &plain, &drafted);
+    assert_true(drafted.result.n_drafted_tokens < MOST_TOKENS / 2);
+    drop(&plain);
+    drop(&drafted);
+}
+
+static void the_account_knows_what_pays(void **state) {
+    (void)state;
+    sac_ahead_gain g = {0};
+    sac_ahead_gain_start(&g, 0);
+    int n = 0, tries = 0;
+    double lost = 0, spent = 0;
+    for (int i = 0; i < 20000; i++) { /* nothing is ever right */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1 + 1.5 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, 0);
+        lost += s - 1, spent += s, tries += n > 0;
+        if (i > 50) assert_true(lost <= 0.03 * spent);
+    }
+    assert_true(tries > 50); /* it is tried again and again */
+    double saved = 0;
+    for (int i = 0; i < 2000; i++) { /* all are right, and cheap */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1.1 + 0.3 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, n);
+        saved += n + 1 - s;
+    }
+    assert_true(saved > 2 * 2000);
+    n = sac_ahead_gain_most(&g, 7);
+    assert_true(n == 7 || n == 0);
+    lost = spent = 0;
+    for (int i = 0; i < 5000; i++) { /* all are right, and a pass costs more than it brings */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1 + 1.2 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, n);
+        lost += s - (n + 1), spent += s;
+    }
+    assert_true(lost <= 0.03 * spent + 40); /* and what was saved before, up to 32 steps */
 }
 
 /* The model repeats itself here; most drafts are right. */
@@ -344,12 +464,26 @@ static void what_cannot_draft_says_why(void **state) {
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "", false, "none, lookup");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:most=32", false, "from 1 to 31");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:k=3", false, "most, n, least");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=h2o", false, "it drops rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=snapkv", false, "it drops rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=infllm,local=64,init=16", false, "infllm");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=dense", false, "it reads all rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:budget=4096", false, "smaller budget");
+    refuses(model, SAC_UNSUPPORTED, NULL, "quest", "sparse", false, "decode policy quest");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:method=medusa", false, "quest");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:pages=3", false, "page, budget");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:most=0", false, "from 1 to 31");
     assert_ok(sac_model_open(&m, "tests/golden/models/llama_dynamic", NULL, &err), err);
     refuses(m, SAC_UNSUPPORTED, NULL, NULL, "lookup", false, "dynamic");
     sac_model_free(m);
     sac_session *s = session_of(model, NULL, 100, "lookup:n=4");
     sac_session_methods(s, &lines);
     assert_string_equal(lines.draft, "lookup:most=7,n=4,least=2");
+    sac_session_free(s);
+    s = session_of(model, NULL, 100, "sparse:budget=32,most=3,page=8");
+    sac_session_methods(s, &lines);
+    assert_string_equal(lines.draft, "sparse:most=3,adapt=1,method=quest,budget=32,page=8");
+    assert_string_equal(lines.decode, "dense");
     sac_session_free(s);
 }
 
@@ -379,6 +513,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_finds_the_longest),
         cmocka_unit_test(small_models_give_the_same_bits),
+        cmocka_unit_test(sparse_drafts_give_the_same_bits),
+        cmocka_unit_test(sparse_drafts_end_where_answers_do),
+        cmocka_unit_test(drafts_that_do_not_pay_are_few),
+        cmocka_unit_test(the_account_knows_what_pays),
         cmocka_unit_test(repeated_text_takes_few_passes),
         cmocka_unit_test(fast_models_give_the_same_bits),
         cmocka_unit_test(wrong_drafts_are_few),
