@@ -30,7 +30,7 @@ typedef struct sac_draft_method {
     sac_status (*read_rest)(const double *p, const char *rest, char line[SAC_DRAFT_REST_BYTES], sac_error *err);
 } sac_draft_method;
 
-#define SAC_DRAFTS(X) X(lookup) X(sparse)
+#define SAC_DRAFTS(X) X(lookup) X(model) X(sparse)
 #define X(name)       extern const sac_draft_method sac_draft_##name;
 SAC_DRAFTS(X)
 #undef X
@@ -41,7 +41,7 @@ typedef struct sac_draft {
     double p[SAC_METHOD_MAX_PARAMS];
     int most;
     bool adapts;                     /* of the sources beside tokens: drafts are as long as pays */
-    char rest[SAC_DRAFT_REST_BYTES]; /* what read_rest made of the line: a decode policy's; "" */
+    char rest[SAC_DRAFT_REST_BYTES]; /* what read_rest made of the line: a decode policy's; a path; "" */
 } sac_draft;
 
 /* From a line "lookup:n=3,most=7"; "none" or NULL: not at all. BAD_ARGUMENT names what is not known. */

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "decoder_ahead.h"
 #include "decoder_draft.h"
+#include "draft_model.h"
 
 /* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have to be paid for: each accepted
  * token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
@@ -60,11 +61,12 @@ static int n_known(const sac_session *s, const int32_t *ids, int n) {
 }
 
 /* At most `most` guesses at what follows `id` into a->ids[1 ..]. */
-static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int *n, sac_error *err) {
+static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int *n, double *behind_s, sac_error *err) {
     sac_ahead *a = &s->ahead;
     const sac_draft_method *m = a->draft.method;
     *n = 0;
     if (!most) return SAC_OK;
+    if (m->from == SAC_DRAFT_OF_MODEL) return sac_draft_model_guess(s, past, most, a->ids + 1, n, behind_s, err);
     if (m->from == SAC_DRAFT_OF_SPARSE)
         return sac_decoder_draft(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, id,
                                  most, a->ids + 1, n, err);
@@ -76,16 +78,17 @@ sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *er
     sac_ahead *a = &s->ahead;
     const sac_decoder *d = sac_model_decoder(s->model);
     const int64_t start_ns = sac_now_ns();
+    double behind_s = 0; /* whoever falls behind pays once, and no draft is longer or shorter for it */
     int n;
-    SAC_TRY(guess(s, past, id, room(s, past), &n, err));
+    SAC_TRY(guess(s, past, id, room(s, past), &n, &behind_s, err));
     if (!n) {
         SAC_TRY(sac_decoder_step(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, id, err));
-        sac_ahead_gain_plain(&a->gain, sac_seconds_since(start_ns));
+        sac_ahead_gain_plain(&a->gain, sac_seconds_since(start_ns) - behind_s);
     } else {
         a->ids[0] = id;
         SAC_TRY(sac_decoder_step_ahead(d, &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past,
                                        a->ids, n + 1, err));
-        sac_ahead_gain_passed(&a->gain, n, sac_seconds_since(start_ns));
+        sac_ahead_gain_passed(&a->gain, n, sac_seconds_since(start_ns) - behind_s);
     }
     a->n = n;
     a->at = 0;

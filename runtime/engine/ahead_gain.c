@@ -1,14 +1,16 @@
 #include "ahead_gain.h"
 
-/* Of the time of an answer; of which an answer may have lost no more than 3 % to drafts. */
+/* Of the time of an answer; of which one that is no longer short may have lost no more than 3 % to drafts. */
 #define SHARE       0.02
+/* Steps' worth of time that an answer has at once, so that a short one is drafted too. */
+#define START       1.5
 /* Steps without a draft that are measured first; and between two of these, passes with drafts at most. */
 #define LEAST_PLAIN 2
 #define MOST_PASSES 48
 /* Steps' worth of time that the account holds at most: what a text that turns unpredictable may cost after one that was not. */
 #define RICH        32
-/* What a drafted token is taken to cost before one was measured: a step, and a row of a pass as dear. */
-#define DEAR        2
+/* What a drafted token is taken to cost before one was measured, in steps: about one to make it, and its row of the pass. */
+#define DEAR        1.5
 
 static double least(double a, double b) {
     return a < b ? a : b;
@@ -24,7 +26,7 @@ int sac_ahead_gain_most(const sac_ahead_gain *g, int most) {
     if (g->n_plain < LEAST_PLAIN || g->n_passes >= MOST_PASSES) return 0;
     const double token_s = g->token_s > 0 ? g->token_s : DEAR * g->plain_s;
     int n = g->width < most ? g->width : most;
-    while (n > 0 && n * token_s > g->account_s) n--;
+    while (n > 0 && n * token_s > g->account_s * (1 + 1e-9)) n--;
     return n;
 }
 
@@ -34,7 +36,7 @@ static void pay_in(sac_ahead_gain *g, double seconds) {
 
 void sac_ahead_gain_plain(sac_ahead_gain *g, double seconds) {
     g->plain_s = g->n_plain ? 0.75 * g->plain_s + 0.25 * seconds : seconds;
-    g->n_plain++;
+    if (++g->n_plain == LEAST_PLAIN) g->account_s += START * g->plain_s;
     g->n_passes = 0;
     pay_in(g, SHARE * seconds);
 }

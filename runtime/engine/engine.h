@@ -31,6 +31,7 @@ struct sac_model {
     struct sac_workspaces *workspaces; /* likewise (workspace.h) */
     bool fast;
     char cpu_text[96];
+    struct sac_draft_models *draft_models; /* locked inside (draft_model.h) */
 };
 
 /* Buffers between the tower and the prompt; empty for a text-only model. A tile is one picture that the tower
@@ -114,6 +115,7 @@ typedef struct sac_ahead {
     int credit;
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
     sac_ahead_gain gain;             /* where making them takes time */
+    sac_session *drafter;            /* of the model that makes them, or NULL */
 } sac_ahead;
 
 /* What a row of a sequence was made from: a token id, or part of the SHA-256 key of a picture or video and the row's

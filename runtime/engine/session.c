@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "beginnings.h"
 #include "dialect.h"
+#include "draft_model.h"
 #include "guide.h"
 #include "prompt_chat.h"
 #include "vision_memory.h"
@@ -162,7 +163,11 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_workspace(r, m, decoder, reduce);
 }
 
-/* Of one sequence. */
+static bool drafts_by_model(const sac_draft *d) {
+    return d->method && d->method->from == SAC_DRAFT_OF_MODEL;
+}
+
+/* Of one sequence, and of one that drafts for it. */
 static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                            sac_error *err) {
     sac_decoder_options o;
@@ -174,7 +179,7 @@ static sac_status plan_one(const sac_model *m, const sac_session_config *config,
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
-    return SAC_OK;
+    return drafts_by_model(&draft) ? sac_draft_model_plan(m, &draft, report, err) : SAC_OK;
 }
 
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
@@ -287,6 +292,10 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     s->decoder.adapter = s->held_adapter = m->loaded.own_adapter;
     *s->work = (sac_work){0};
     sac_reply_drop(s);
+    if (drafts_by_model(&draft)) {
+        SAC_TRY_GOTO(st, sac_draft_model_open(&s->ahead.drafter, m, &draft, o.n_ctx, err), fail);
+        SAC_TRY_GOTO(st, sac_draft_model_plan(m, &draft, &s->memory, err), fail);
+    }
     *out = s;
     return SAC_OK;
 fail:
@@ -323,6 +332,7 @@ void sac_session_free(sac_session *s) {
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
     sac_session_free(s->guide);
+    sac_session_free(s->ahead.drafter);
     free(s->reply.owned);
     sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
@@ -352,6 +362,7 @@ sac_status sac_session_set_adapter(sac_session *s, const char *name, sac_error *
 
 void sac_session_cancel(sac_session *s) {
     atomic_store(&s->cancel, true);
+    if (s->ahead.drafter) atomic_store(&s->ahead.drafter->cancel, true);
 }
 
 void sac_session_reset(sac_session *s) {

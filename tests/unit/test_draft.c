@@ -206,6 +206,88 @@ static void sparse_drafts_end_where_answers_do(void **state) {
     sac_session_free(b);
 }
 
+#define GOLDEN "tests/golden/models/"
+
+static sac_model *open_golden(const char *name) {
+    char path[200];
+    sac_error err;
+    sac_model *m;
+    snprintf(path, sizeof path, GOLDEN "%s", name);
+    assert_ok(sac_model_open(&m, path, NULL, &err), err);
+    return m;
+}
+
+/* Another model: the same one, whose guesses are right where the answer is the likeliest; and one that knows nothing of it. */
+static void models_draft_for_others(void **state) {
+    (void)state;
+    static const char *const pairs[][3] = {{"qwen2", "qwen2", "f32"},
+                                           {"packed_gptq_4", "packed_gptq_4", "f16"},
+                                           {"mistral", "llama_f32", "bf16"},
+                                           {"qwen2_vl", "qwen3_moe", "f16"}};
+    static seen plain, drafted;
+    for (size_t i = 0; i < SAC_COUNT(pairs); i++) {
+        char line[200];
+        sac_model *m = open_golden(pairs[i][0]);
+        sac_sampling o = step_sampling(60);
+        o.ignore_eos = true;
+        snprintf(line, sizeof line, "model:most=4,adapt=0," GOLDEN "%s", pairs[i][1]);
+        compare(m, pairs[i][2], 160, line, repeated(7), N_PROMPT, &o, &plain, &drafted);
+        const sac_result *r = &drafted.result;
+        assert_true(r->n_drafted_tokens > 40);
+        if (i == 0) assert_true(r->n_accepted_tokens >= 45);
+        if (i >= 2) assert_true(r->n_accepted_tokens < r->n_drafted_tokens / 2);
+        o.temperature = 0.4, o.seed = 3 + i, o.top_p = 0.9;
+        compare(m, pairs[i][2], 160, line, repeated(5), N_PROMPT, &o, &plain, &drafted);
+        o.temperature = 0, o.max_tokens = 0;
+        compare(m, pairs[i][2], N_PROMPT + 23, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+        drop(&plain);
+        drop(&drafted);
+        sac_model_free(m);
+    }
+}
+
+/* A picture's rows are none of the draft's; questions over the rows of others, and a shorter one. */
+static void models_that_see_nothing_draft_for_pictures(void **state) {
+    (void)state;
+    static heard alone, drafted;
+    sac_model *m = open_golden("llava");
+    sac_session *a = session_of(m, NULL, 700, NULL), *b = session_of(m, NULL, 700, "model:most=5,adapt=0,path=" GOLDEN "llama_f32");
+    sac_sampling o = step_sampling(40);
+    asked q;
+    sac_result r;
+    o.ignore_eos = true;
+    for (int i = 0; i < 4; i++) {
+        const sac_message *said = ask_about(&q, i < 3 ? STEP_PICTURE : NULL, 0, i == 1 ? "What is where?" : "Describe the image.");
+        hear_alone(&alone, m, a, said, &o);
+        hear_alone(&drafted, m, b, said, &o);
+        heard_equal(&alone, &drafted);
+        assert_int_equal(alone.n_reused, drafted.n_reused);
+    }
+    sac_memory_report own, both, planned;
+    sac_session_config c;
+    sac_error err;
+    sac_session_memory(a, &own);
+    sac_session_memory(b, &both);
+    sac_session_config_default(&c);
+    c.n_ctx = 700, c.draft = "model:" GOLDEN "llama_f32";
+    assert_ok(sac_session_plan(m, &c, &planned, &err), err);
+    assert_true(both.total_bytes > own.total_bytes && both.workspace_bytes > own.workspace_bytes);
+    assert_true(both.weight_bytes > own.weight_bytes);
+    size_t own_parts = 0, shared_parts = 0;
+    for (int i = 0; i < both.n_parts; i++) *(both.parts[i].is_shared ? &shared_parts : &own_parts) += both.parts[i].n_bytes;
+    assert_int_equal(own_parts, both.total_bytes);
+    assert_int_equal(shared_parts, both.workspace_bytes);
+    const char *text = "One question.";
+    assert_ok(sac_session_begin_text(b, text, strlen(text), &o, NULL, &err), err);
+    bool done = false;
+    for (int32_t token; !done;) assert_ok(sac_session_step(b, NULL, &token, &done, &err), err);
+    sac_session_end(b, &r);
+    assert_true(r.n_drafted_tokens > 0);
+    sac_session_free(a);
+    sac_session_free(b);
+    sac_model_free(m);
+}
+
 /* By the clock: where a draft reads as much as an answer's step it brings nothing, and few are tried. */
 static void drafts_that_do_not_pay_are_few(void **state) {
     (void)state;
@@ -230,7 +312,7 @@ static void the_account_knows_what_pays(void **state) {
         n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
         sac_ahead_gain_settle(&g, 0);
         lost += s - 1, spent += s, tries += n > 0;
-        if (i > 50) assert_true(lost <= 0.03 * spent);
+        assert_true(lost <= 1.5 + 0.03 * spent);
     }
     assert_true(tries > 50); /* it is tried again and again */
     double saved = 0;
@@ -473,6 +555,12 @@ static void what_cannot_draft_says_why(void **state) {
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:method=medusa", false, "quest");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:pages=3", false, "page, budget");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:most=0", false, "from 1 to 31");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model", false, "model:PATH");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model:most=3,path=", false, "model:PATH");
+    refuses(model, SAC_NOT_FOUND, NULL, NULL, "model:no/such/model", false, "draft model: no/such/model");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "model:models/demo", false, "vision half");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model:tests/golden/models/qwen2", false, "its token");
+    refuses(model, SAC_UNSUPPORTED, NULL, "quest", "model:tests/golden/models/qwen2", false, "decode policy quest");
     assert_ok(sac_model_open(&m, "tests/golden/models/llama_dynamic", NULL, &err), err);
     refuses(m, SAC_UNSUPPORTED, NULL, NULL, "lookup", false, "dynamic");
     sac_model_free(m);
@@ -515,6 +603,8 @@ int main(void) {
         cmocka_unit_test(small_models_give_the_same_bits),
         cmocka_unit_test(sparse_drafts_give_the_same_bits),
         cmocka_unit_test(sparse_drafts_end_where_answers_do),
+        cmocka_unit_test(models_draft_for_others),
+        cmocka_unit_test(models_that_see_nothing_draft_for_pictures),
         cmocka_unit_test(drafts_that_do_not_pay_are_few),
         cmocka_unit_test(the_account_knows_what_pays),
         cmocka_unit_test(repeated_text_takes_few_passes),
