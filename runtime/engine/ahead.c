@@ -60,6 +60,21 @@ static int n_known(const sac_session *s, const int32_t *ids, int n) {
     return k;
 }
 
+int sac_ahead_guess(sac_session *s, int64_t past, int most) {
+    sac_ahead *a = &s->ahead;
+    if (!a->draft.method || !a->draft.method->propose) return 0;
+    const int n = room(s, past);
+    if (n < most) most = n;
+    return most > 0 ? n_known(s, a->ids + 1, a->draft.method->propose(a->draft.p, s->ids, past + 1, most, a->ids + 1)) : 0;
+}
+
+void sac_ahead_was_run(sac_session *s, int n) {
+    s->ahead.n = n;
+    s->ahead.at = 0;
+    s->ahead.credit++;
+    s->reply.result.n_drafted_tokens += n;
+}
+
 /* At most `most` guesses at what follows `id` into a->ids[1 ..]. */
 static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int *n, double *behind_s, sac_error *err) {
     sac_ahead *a = &s->ahead;
@@ -70,7 +85,7 @@ static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int 
     if (m->from == SAC_DRAFT_OF_SPARSE)
         return sac_decoder_draft(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, id,
                                  most, a->ids + 1, n, err);
-    *n = n_known(s, a->ids + 1, m->propose(a->draft.p, s->ids, past + 1, most, a->ids + 1));
+    *n = sac_ahead_guess(s, past, most);
     return SAC_OK;
 }
 
@@ -78,7 +93,7 @@ sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *er
     sac_ahead *a = &s->ahead;
     const sac_decoder *d = sac_model_decoder(s->model);
     const int64_t start_ns = sac_now_ns();
-    double behind_s = 0; /* whoever falls behind pays once, and no draft is longer or shorter for it */
+    double behind_s = 0; /* which is paid once, and says nothing of what a draft costs */
     int n;
     SAC_TRY(guess(s, past, id, room(s, past), &n, &behind_s, err));
     if (!n) {
@@ -90,9 +105,6 @@ sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *er
                                        a->ids, n + 1, err));
         sac_ahead_gain_passed(&a->gain, n, sac_seconds_since(start_ns) - behind_s);
     }
-    a->n = n;
-    a->at = 0;
-    a->credit++;
-    s->reply.result.n_drafted_tokens += n;
+    sac_ahead_was_run(s, n);
     return SAC_OK;
 }

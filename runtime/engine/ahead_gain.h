@@ -1,7 +1,8 @@
 /* ahead_gain.h - how many tokens a draft that costs time may have: by the clock, as what it brings and what it costs depend on the
  * machine, the model and the length of the sequence. An account in seconds: an answer begins with those of a step and a half
- * without a draft, and 2 % of its time is paid in, the prompt's with it; a pass with drafted tokens pays in what it saved, or takes what it cost. What a pass may lose at
- * worst must be there before it is tried. So drafts that never pay cost no more than that, and those that do go on. */
+ * without a draft, and 2 % of its time is paid in, the prompt's with it; a pass with drafted tokens pays in what it saved, or takes
+ * what it cost. What a pass may lose at worst must be there before it is tried. So drafts that never pay cost no more than that, and
+ * those that do go on. */
 #ifndef SAC_ENGINE_AHEAD_GAIN_H
 #define SAC_ENGINE_AHEAD_GAIN_H
 

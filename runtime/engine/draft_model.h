@@ -5,16 +5,22 @@
 
 #include "engine.h"
 
-/* Those that a model has; locked inside. */
+/* Those that a model has; locked inside. Whoever frees it takes the models first, after all sessions. */
 typedef struct sac_draft_models sac_draft_models;
 sac_status sac_draft_models_create(sac_draft_models **out, sac_error *err);
-void sac_draft_models_free(sac_draft_models *d); /* after the sessions; NULL is fine */
+sac_model *sac_draft_models_take(sac_draft_models *d); /* one of them, whose pool is another's; NULL: none are left */
+void sac_draft_models_free(sac_draft_models *d);       /* NULL is fine */
 
-/* The sequence in which a model drafts for a session, and what it would take. BAD_ARGUMENT where the two models' tokens differ, with the
- * first that does; UNSUPPORTED for a model with a vision half. Freed as a session. Needs `of`'s configuration and its context. */
-sac_status sac_draft_model_open(sac_session **out, const sac_model *of, const sac_draft *draft, int64_t n_ctx, sac_error *err);
-/* Adds it to what a session of `of` takes. */
-sac_status sac_draft_model_plan(const sac_model *of, const sac_draft *draft, sac_memory_report *report, sac_error *err);
+/* The one of a path, opened if there is none yet. */
+typedef sac_status (*sac_draft_opener)(sac_model **out, const sac_model *of, const char *path, sac_error *err);
+sac_status sac_draft_models_find(const sac_model *of, const char *path, sac_draft_opener open, sac_model **out, sac_error *err);
+/* That of a draft: BAD_ARGUMENT where the two models' tokens differ, with the first that does; UNSUPPORTED for one with a vision
+ * half. It runs on the threads of `of`. */
+sac_status sac_draft_model_find(sac_model **out, const sac_model *of, const sac_draft *draft, sac_error *err);
+
+/* Of its sequence beside one of n_ctx tokens; and what that takes, added to what the other takes. */
+sac_session_config sac_draft_model_config(const sac_model *draft, int64_t n_ctx);
+void sac_draft_model_add_memory(sac_memory_report *to, const sac_memory_report *its);
 
 /* What may follow row `past`, which is the last: at most `most` tokens into out, *n of them. *behind_s: seconds that it took to
  * follow a sequence that it had fallen behind of, as at the beginning of an answer, before it guessed. */

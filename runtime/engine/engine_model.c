@@ -132,6 +132,10 @@ fail:
 
 void sac_model_free(sac_model *m) {
     if (!m) return;
+    for (sac_model *d; (d = sac_draft_models_take(m->draft_models));) {
+        d->pool = NULL;
+        sac_model_free(d);
+    }
     sac_draft_models_free(m->draft_models);
     sac_workspaces_free(m->workspaces, m);
     if (m->vision_cache) sac_vision_cache_free(m->vision_cache);

@@ -167,6 +167,20 @@ static bool drafts_by_model(const sac_draft *d) {
     return d->method && d->method->from == SAC_DRAFT_OF_MODEL;
 }
 
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report, sac_error *err);
+
+/* Of the sequence in which another model drafts. */
+static sac_status plan_drafter(const sac_model *m, const sac_draft *draft, sac_memory_report *report, sac_error *err) {
+    sac_model *other;
+    sac_memory_report its;
+    SAC_TRY(sac_draft_model_find(&other, m, draft, err));
+    const sac_session_config c = sac_draft_model_config(other, report->n_ctx);
+    const sac_status st = plan_one(other, &c, &its, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
+    sac_draft_model_add_memory(report, &its);
+    return SAC_OK;
+}
+
 /* Of one sequence, and of one that drafts for it. */
 static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                            sac_error *err) {
@@ -179,7 +193,7 @@ static sac_status plan_one(const sac_model *m, const sac_session_config *config,
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
-    return drafts_by_model(&draft) ? sac_draft_model_plan(m, &draft, report, err) : SAC_OK;
+    return drafts_by_model(&draft) ? plan_drafter(m, &draft, report, err) : SAC_OK;
 }
 
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
@@ -267,6 +281,18 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
                : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config, sac_error *err);
+
+static sac_status create_drafter(sac_session *s, sac_error *err) {
+    sac_model *other;
+    SAC_TRY(sac_draft_model_find(&other, s->model, &s->ahead.draft, err));
+    const sac_session_config c = sac_draft_model_config(other, s->memory.n_ctx);
+    const sac_status st = create_one(&s->ahead.drafter, other, &c, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
+    sac_draft_model_add_memory(&s->memory, &s->ahead.drafter->memory);
+    return SAC_OK;
+}
+
 static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
                              sac_error *err) {
     sac_decoder_options o;
@@ -292,10 +318,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     s->decoder.adapter = s->held_adapter = m->loaded.own_adapter;
     *s->work = (sac_work){0};
     sac_reply_drop(s);
-    if (drafts_by_model(&draft)) {
-        SAC_TRY_GOTO(st, sac_draft_model_open(&s->ahead.drafter, m, &draft, o.n_ctx, err), fail);
-        SAC_TRY_GOTO(st, sac_draft_model_plan(m, &draft, &s->memory, err), fail);
-    }
+    if (drafts_by_model(&draft)) SAC_TRY_GOTO(st, create_drafter(s, err), fail);
     *out = s;
     return SAC_OK;
 fail:
