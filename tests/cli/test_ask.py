@@ -221,9 +221,11 @@ class Methods(Case):
         with tempfile.TemporaryDirectory() as folder:  # the demo's language model in 8 bits drafts for the demo
             small = os.path.join(folder, "q8.gguf")
             self.assertEqual(saccade("quantize", os.path.join("models", "demo"), small, "--format", "q8_0", "--quiet").returncode, 0)
-            by_model = self.ask(*repeat, "--draft", f"model:adapt=0,most=4,{small}")
-            self.assertEqual(plain["text"], by_model["text"])
-            self.assertTrue(20 < by_model["usage"]["accepted_tokens"] <= by_model["usage"]["drafted_tokens"])
+            draft = "--draft", f"model:adapt=0,most=4,{small}"
+            self.assertEqual(plain["text"], self.ask(*repeat, *draft)["text"])  # about a picture, which the draft does not see
+            words = [json.loads(saccade("ask", "--json", *repeat, *more, "Describe the image.").stdout) for more in ((), draft)]
+            self.assertEqual(words[0]["text"], words[1]["text"])
+            self.assertTrue(20 < words[1]["usage"]["accepted_tokens"] <= words[1]["usage"]["drafted_tokens"])
             said = saccade("inspect", "--draft", f"model:{small}").stdout
             for part in "draft model's sequence", "draft model's workspace":
                 self.assertIn(part, said)

@@ -90,6 +90,12 @@ static void compare(rig *r, const sac_ops *ops, const setting *s, const sac_kv_v
             fail_msg("row %lld of %lld behind %lld, %d/%d heads of %d", (long long)i, (long long)s->n, (long long)s->first,
                      s->heads, s->kv_heads, s->d);
     }
+    /* what the last row alone sees is none of the others' */
+    for (int c = 0; c < s->d; c++)
+        put((uint8_t *)kv->v + (size_t)((kv->n_rows - 1) * kv->row_stride + c) * sac_dtype_row_bytes(kv->dtype, 1), kv->dtype, INFINITY);
+    for (int64_t i = 0; i < s->n; i++) each[i].o.data = r->o[0] + i * cols;
+    assert_int_equal(ops->attention_many(&r->stream, &(sac_attention_many_args){each, (int)s->n}), SAC_OK);
+    assert_memory_equal(r->o[0], r->o[1], (size_t)((s->n - 1) * cols) * sizeof(float));
     /* in place, as a decoder has it */
     for (int64_t i = 0; i < s->n; i++) each[i].o = each[i].q;
     assert_int_equal(ops->attention_many(&r->stream, &(sac_attention_many_args){each, (int)s->n}), SAC_OK);
