@@ -5,8 +5,8 @@
 #include "decoder_draft.h"
 #include "draft_model.h"
 
-/* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have to be paid for: each accepted
- * token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
+/* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have
+ * to be paid for: each accepted token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
  * failed. So an answer in which no draft is right runs START + 1 / A_ROW of its passes in vain, at most. */
 enum { A_ROW = 50, START = 1 * A_ROW, RICH = 2 * SAC_DRAFT_MOST * A_ROW };
 

@@ -12,6 +12,10 @@
 /* What a drafted token is taken to cost before one was measured, in steps: about one to make it, and its row of the pass. */
 #define DEAR        1.5
 
+/* What was measured counts up to so many times what was expected: a processor that was busy with something else says nothing of a
+ * step, nor of a draft. */
+#define LATE        2
+
 static double least(double a, double b) {
     return a < b ? a : b;
 }
@@ -35,13 +39,17 @@ static void pay_in(sac_ahead_gain *g, double seconds) {
 }
 
 void sac_ahead_gain_plain(sac_ahead_gain *g, double seconds) {
-    g->plain_s = g->n_plain ? 0.75 * g->plain_s + 0.25 * seconds : seconds;
+    if (g->n_plain < LEAST_PLAIN)
+        g->plain_s = g->n_plain ? least(g->plain_s, seconds) : seconds;
+    else
+        g->plain_s += 0.25 * (least(seconds, LATE * g->plain_s) - g->plain_s);
     if (++g->n_plain == LEAST_PLAIN) g->account_s += START * g->plain_s;
     g->n_passes = 0;
     pay_in(g, SHARE * seconds);
 }
 
 void sac_ahead_gain_passed(sac_ahead_gain *g, int n_drafted, double seconds) {
+    if (g->token_s > 0) seconds = least(seconds, LATE * (g->plain_s + n_drafted * g->token_s));
     const double token_s = seconds > g->plain_s ? (seconds - g->plain_s) / n_drafted : 0;
     g->token_s = g->token_s > 0 ? 0.75 * g->token_s + 0.25 * token_s : token_s;
     g->n_drafted = n_drafted;
