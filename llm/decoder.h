@@ -90,6 +90,7 @@ typedef struct sac_decoder_options {
     sac_dtype activations;    /* F32 on the CPU; on a device what its weights were placed for */
     const sac_device *device; /* NULL: the CPU */
     int n_ahead;              /* drafted tokens that a step may run behind its own */
+    const char *drafting;     /* line of the decode policy through which the model drafts them itself; NULL: it does not */
 } sac_decoder_options;
 
 /* What runs of a sequence: a prompt, from its first piece to its logits, or the token of a step. */
@@ -151,6 +152,9 @@ typedef struct sac_decoder_state {
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
     int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */
     int64_t first_row;
+
+    sac_decode drafting;             /* of what the model drafts itself (decoder_draft.h); .policy NULL: nothing */
+    sac_layer_stats *drafting_stats; /* [shape.n_layers] */
 } sac_decoder_state;
 
 /* Bytes by purpose: of a sequence as long as it lives, and of what it is lent. */

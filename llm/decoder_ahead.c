@@ -1,40 +1,54 @@
 /* decoder_ahead.c - several rows of one sequence in a step. Linear layers run once over all of them, as over a batch;
- * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. */
+ * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. Keys and values are
+ * read once for all of them. */
 #include "decoder_ahead.h"
 
-#include "decoder_run.h"
+#include "attend.h"
+#include "causal.h"
+#include "clock.h"
+#include "draft.h"
+
+#include "decoder_ahead_run.h"
 
 #include <assert.h>
 #include <string.h>
 
-static sac_status attend(const decoder_run *r, int layer, int64_t first, int64_t n, sac_mat q, sac_kv_view kv,
-                         int64_t past) {
+sac_block_part sac_decoder_part_ahead(const decoder_run *r, int layer, int64_t n) {
     sac_decoder_state *s = r->s;
-    for (int64_t i = 0; i < n; i++) {
-        kv.n_rows = past + i + 1;
-        sac_layer_attention a = sac_decoder_layer_attention(r, layer, first + i, sac_mat_rows(q, i, 1), kv,
-                                                            past + i, first + i + 1);
-        SAC_TRY(sac_decode_attend(&s->decode, &a, &s->mass));
-    }
-    s->cache.layer_rows[layer] = past + 1;
-    return SAC_OK;
+    sac_block_part part = {.n = n, .rotation = decoder_rotation(r, layer), .pos = s->device_positions + s->cache.n_rows};
+    part.kv = sac_kv_cache_begin_step(&s->cache, layer, n, &part.first);
+    return part;
 }
 
-static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, int layer, int64_t first,
-                            int64_t n) {
-    sac_decoder_state *s = r->s;
-    int64_t past;
-    sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, layer, n, &past);
-    sac_block_part part = {.n = n,
-                           .rotation = decoder_rotation(r, layer),
-                           .pos = s->device_positions + first,
-                           .kv = kv,
-                           .first = past};
-    sac_mat q = decoder_as(rows->q, sac_block_query_type(rows->q.dtype, kv.dtype));
+sac_status sac_decoder_attend_ahead(const decoder_run *r, const sac_block_rows *rows, int layer, const sac_block_part *part,
+                                    sac_mat q) {
+    const int64_t start = sac_now_ns(), first = r->s->cache.n_rows, n = part->n, past = part->first;
+    sac_attention_args each[1 + SAC_DRAFT_MOST];
+    assert(n <= 1 + SAC_DRAFT_MOST);
+    q = decoder_as(q, sac_block_query_type(q.dtype, part->kv.dtype));
+    sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, q, part->kv, past, first + n);
+    for (int64_t i = 0; i < n; i++) each[i] = sac_causal_args(&a, sac_mat_rows(q, i, 1), past + i);
+    SAC_TRY(r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)n}));
+    for (int64_t i = 0; i < n; i++) {
+        a.n_seen = first + i + 1;
+        sac_count_step(&a, (double)(past + i + 1));
+    }
+    a.stats->attend_ns += sac_now_ns() - start;
+    r->s->cache.layer_rows[a.layer] = past + 1;
+    return sac_block_convert(rows, q, rows->q.dtype);
+}
+
+static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, int layer, int64_t n) {
+    const sac_block_part part = sac_decoder_part_ahead(r, layer, n);
     SAC_TRY(sac_block_in(rows, &r->d->layers[layer], &part, 1));
-    SAC_TRY(attend(r, layer, first, n, q, kv, past));
-    SAC_TRY(sac_block_convert(rows, q, rows->q.dtype));
+    SAC_TRY(sac_decoder_attend_ahead(r, rows, layer, &part, rows->q));
     return sac_block_out(rows, &r->d->layers[layer]);
+}
+
+sac_status sac_decoder_prepare_ahead(const decoder_run *r, int64_t past, int64_t n) {
+    SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
+    for (int64_t i = past; i < past + n; i++) r->s->positions[i] = (int32_t)i;
+    return SAC_OK;
 }
 
 static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, int64_t n) {
@@ -43,17 +57,15 @@ static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, in
     sac_block_rows rows = sac_decoder_rows(r, past, n);
     rows.steps = true;
     SAC_TRY(sac_stream_use(r->stream));
-    SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
-    for (int64_t i = past; i < past + n; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(sac_decoder_prepare_ahead(r, past, n));
     SAC_TRY(decoder_embed(r->d, r->ops, r->stream, rows.hidden, ids));
-    for (int layer = 0; layer < r->d->config.n_layers; layer++) SAC_TRY(run_layer(r, &rows, layer, past, n));
+    for (int layer = 0; layer < r->d->config.n_layers; layer++) SAC_TRY(run_layer(r, &rows, layer, n));
     SAC_TRY(sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab)));
     sac_decoder_end_logits(r->d, s->ahead_logits, n * vocab);
     return SAC_OK;
 }
 
-/* The row of the last pass becomes the last of the sequence. */
-static void go_to(sac_decoder_state *s, int64_t i) {
+void sac_decoder_go_ahead(sac_decoder_state *s, int64_t i) {
     size_t vocab = (size_t)s->vocab;
     memcpy(s->logits, s->ahead_logits + (size_t)i * vocab, vocab * sizeof(float));
     s->last_row = s->cache.n_rows++;
@@ -68,7 +80,7 @@ sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, co
         return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
     sac_status st = run(&r, past, ids, n);
     if (st == SAC_OK) {
-        go_to(s, 0);
+        sac_decoder_go_ahead(s, 0);
         return SAC_OK;
     }
     sac_decoder_cut_back(s, past);
@@ -78,5 +90,5 @@ sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, co
 void sac_decoder_accept(sac_decoder_state *s, int64_t i) {
     assert(i >= 1 && i <= s->n_ahead && s->cache.n_rows < s->n_ctx);
     for (int layer = 0; layer < s->shape.n_layers; layer++) s->cache.layer_rows[layer]++;
-    go_to(s, i);
+    sac_decoder_go_ahead(s, i);
 }

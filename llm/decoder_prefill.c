@@ -80,7 +80,7 @@ static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     const int number = sac_decoder_attending(&w->d->config, w->layer);
     SAC_TRY(sac_kv_cache_begin_layer(&w->s->cache, r->ops, r->stream, number, w->n, &w->kv, &w->kv_past));
     w->picks = sac_decoder_picks_queries(w);
-    w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries);
+    w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries) && !w->s->drafting.policy;
     w->some = (sac_attended){0};
     w->by_rows = !w->picks && !w->s->device && !n_unread(w) && sac_prefill_goes_by_rows(&w->s->prefill, w->n_seen);
     return SAC_OK;
@@ -149,6 +149,8 @@ static sac_status begin_attend(sac_prefill_work *w) {
     if (w->picks) a->attended = &w->some;
     if (w->makes_no_queries) a->make_queries = (sac_query_maker){sac_decoder_make_queries, w};
     sac_window_sums_begin(&s->window_sums);
+    const sac_decode_policy *drafting = s->drafting.policy;
+    if (drafting && drafting->prompt) SAC_TRY(drafting->prompt(s->drafting.state, a));
     return decode->prompt ? decode->prompt(s->decode.state, a) : SAC_OK;
 }
 

@@ -1,4 +1,5 @@
 /* decoder_state.c - a sequence: its choices, its memory, what may be kept of it. */
+#include "decoder_draft.h"
 #include "decoder_run.h"
 
 #include <stdio.h>
@@ -227,6 +228,10 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     SAC_TRY_GOTO(st, sac_decode_open(&s->decode, o->decode ? o->decode : "dense", &s->shape, err), fail);
     SAC_TRY_GOTO(st, check_choices(s, &kv, err), fail);
     if (s->n_ahead) SAC_TRY_GOTO(st, check_ahead(s, c, &kv, err), fail);
+    if (o->drafting) {
+        SAC_TRY_GOTO(st, sac_decode_open(&s->drafting, o->drafting, &s->shape, err), fail);
+        SAC_TRY_GOTO(st, sac_decoder_check_draft(s, o->drafting, err), fail);
+    }
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
@@ -241,6 +246,7 @@ void sac_decoder_state_free(sac_decoder_state *s) {
     sac_kv_cache_free(&s->cache);
     sac_prefill_free(&s->prefill);
     sac_decode_free(&s->decode);
+    sac_decode_free(&s->drafting);
     *s = (sac_decoder_state){0};
 }
 
@@ -276,6 +282,10 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
         sac_window_sums_take(&s->window_sums, &s->shape, diagonals, m->host);
     }
     if (s->shape.measure_mass) sac_mass_take(&s->mass, &s->shape, m);
+    if (s->drafting.policy) {
+        sac_decode_take(&s->drafting, &s->shape, m);
+        s->drafting_stats = sac_take_host(m, (size_t)s->shape.n_layers * sizeof *s->drafting_stats);
+    }
     ADD_TO(method_bytes);
 #undef ADD_TO
 }
@@ -357,11 +367,13 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
         sac_decode_cut(&s->decode, n);
+        if (s->drafting.policy) sac_decode_cut(&s->drafting, n);
         return c->n_rows = n;
     }
     sac_kv_cache_clear(c);
     if (s->prefill.policy->begin) s->prefill.policy->begin(s->prefill.state);
     sac_decode_begin(&s->decode);
+    if (s->drafting.policy) sac_decode_begin(&s->drafting);
     return 0;
 }
 

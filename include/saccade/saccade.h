@@ -244,10 +244,10 @@ typedef struct sac_session_config {
      * without it where the checkpoint's generation_config.json asks for guidance. */
     bool guidance;
     bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
-    /* Tokens guessed and run several in a pass: "none" (default), or "lookup:n=3,most=7", which goes on as the prompt or
-     * the answer went on where the same tokens stood before (Saxena 2023, prompt lookup decoding). Answers are the same
-     * bit for bit, with any sampling. With decode "dense" and kv f32, f16 or bf16, on the CPU; others are UNSUPPORTED.
-     * In a batch a session drafts only while it is the one of its step that has a token to run. */
+    /* Tokens guessed and run several in a pass: "none" (default); "lookup:n=3,most=7", as the prompt or the answer went on where
+     * the same tokens stood before; "sparse:method=quest,budget=1024", by the model through a decode method; "model:PATH", by another
+     * with the same tokens, kept with this one. Answers are the same bit for bit, with any sampling. With decode "dense" and kv f32,
+     * f16 or bf16, on the CPU; others are UNSUPPORTED. In a batch a session drafts only where it is alone, lookup in rows to spare. */
     const char *draft;
 } sac_session_config;
 

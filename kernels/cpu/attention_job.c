@@ -98,6 +98,44 @@ bool sac_attention_plan(attention_job *job, const sac_stream *s, const sac_atten
     return true;
 }
 
+static bool is_lone(const sac_attention_args *a) {
+    return a->n_q == 1 && a->n_batch == 1 && a->causal && !a->lists && !a->lse && !a->steady && !a->segment_start && !a->n_spans &&
+           a->n_kv == a->first + 1 && !(a->window && a->first >= a->window);
+}
+
+/* Whether b is the next row's call. */
+static bool follows(const sac_attention_args *a, const sac_attention_args *b) {
+    const size_t q_row = sac_dtype_row_bytes(a->q.dtype, a->q.stride), o_row = sac_dtype_row_bytes(a->o.dtype, a->o.stride);
+    return is_lone(b) && b->first == a->first + 1 && b->kv.k == a->kv.k && b->kv.v == a->kv.v && b->kv.pages == a->kv.pages &&
+           b->kv.row_stride == a->kv.row_stride && b->kv.head_stride == a->kv.head_stride && b->kv.n_heads == a->kv.n_heads &&
+           b->kv.dtype == a->kv.dtype && b->kv.head_dim == a->kv.head_dim && b->n_heads == a->n_heads && b->scale == a->scale &&
+           b->window == a->window && b->softcap == a->softcap && b->q.stride == a->q.stride && b->o.stride == a->o.stride &&
+           (const char *)b->q.data == (const char *)a->q.data + q_row && (const char *)b->o.data == (const char *)a->o.data + o_row;
+}
+
+bool sac_attention_plan_alone(attention_job *job, const sac_stream *s, const sac_attention_args *each, int n_each,
+                              sac_attention_args *joined, int *n) {
+    attention_job next;
+    *n = 1;
+    if (n_each < 2 || !is_lone(each) || !follows(each, each + 1) || !sac_attention_plan(job, s, each)) return false;
+    const int64_t group = job->group, partial = job->n_groups * job->n_chunks * group * (each->kv.head_dim + 2);
+    const int64_t most = group > ATTENTION_DOT_ROWS ? 1 : sac_min_i64(ATTENTION_MAX_ROWS / group, PARTIAL_FLOATS / partial);
+    while (*n < most && *n < n_each && follows(&each[*n - 1], &each[*n]) && sac_attention_plan(&next, s, &each[*n]) &&
+           next.key_chunk == job->key_chunk && next.n_chunks == job->n_chunks) {
+        job->n_keys = next.n_keys;
+        ++*n;
+    }
+    *joined = each[*n - 1];
+    joined->first = each->first;
+    joined->n_q = *n;
+    joined->q = each->q, joined->o = each->o;
+    joined->q.rows = joined->o.rows = *n;
+    job->a = joined;
+    job->q_block = *n;
+    job->each_alone = true;
+    return *n > 1;
+}
+
 attention_task sac_attention_task(const attention_job *job, int64_t number) {
     const sac_attention_args *a = job->a;
     const sac_kv_view *kv = &a->kv;

@@ -26,6 +26,7 @@ typedef struct attention_job {
     int64_t n_keys;              /* that any query sees, in all groups */
     int64_t key_chunk, n_chunks; /* keys a task, whole tiles; a short list leaves its last chunks empty */
     float *partial;              /* [task][rows][2 + d], in the upper half of the first thread's scratch */
+    bool each_alone;             /* every query has the bits that a call for it alone gives it */
 } attention_job;
 
 /* Keys of a group: rows of its list, or rows 0 .. n - 1. */
@@ -50,6 +51,12 @@ typedef struct attention_task {
 /* False when no fast path takes these arguments (head sizes that are no multiple of 8 or
  * beyond the limits). */
 bool sac_attention_plan(attention_job *job, const sac_stream *s, const sac_attention_args *a);
+
+/* The first *n of several calls as one job, whose arguments become *joined: calls of one query each for rows of one sequence that
+ * follow one another. As many as have one another's chunks of keys when each is planned alone, and as there is room for; a task
+ * is that of a lone query with the rows of all. False where there is but one, or no fast path. */
+bool sac_attention_plan_alone(attention_job *job, const sac_stream *s, const sac_attention_args *each, int n_each,
+                              sac_attention_args *joined, int *n);
 
 static inline int64_t sac_attention_n_tasks(const attention_job *job) {
     return job->a->n_batch * job->n_groups * job->n_q_blocks * job->n_chunks;

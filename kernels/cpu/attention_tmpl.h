@@ -76,9 +76,8 @@ _Static_assert(sizeof(float) * (2 * ATTENTION_MAX_ROWS * (ATTENTION_MAX_D + 16) 
                "a task fits half the scratch of a thread");
 
 /* Rows of the tile and the keys they see in the stretch [key0, key0 + n). */
-static void tile_open(attention_tile *tile, const attention_state *st, int64_t row, int64_t key0, int64_t n) {
-    *tile =
-        (attention_tile){.row = row, .n = sac_min_i64(ROWS_MAX, st->t.rows - row), .key0 = key0, .first = n};
+static void tile_open(attention_tile *tile, const attention_state *st, int64_t row, int64_t n_rows, int64_t key0, int64_t n) {
+    *tile = (attention_tile){.row = row, .n = n_rows, .key0 = key0, .first = n};
     int64_t first = 0, end = 0, query = -1;
     for (int64_t r = 0; r < tile->n; r++) {
         if (query != st->t.query + (row + r) / st->job->group) {
@@ -213,17 +212,29 @@ static void attention_close(const attention_state *st, int64_t task) {
     }
 }
 
+/* Rows of the task from `row` on that go through a stretch [key0, key0 + n) together. Queries that are each alone share what
+ * all of them see, whose products do not depend on the rows of a tile; where one's keys end, each goes by itself. */
+static int64_t rows_together(const attention_state *st, int64_t row, int64_t key0, int64_t n) {
+    const int64_t group = st->job->group, left = st->t.rows - row;
+    int64_t first, end, of_query = group - row % group;
+    if (!st->job->each_alone) return sac_min_i64(ROWS_MAX, left);
+    sac_attention_sees(st->job->a, &st->t.keys, st->t.query, &first, &end);
+    if (end < key0 + n) return sac_min_i64(ROWS_MAX, of_query);
+    return sac_min_i64(sac_min_i64(ROWS_MAX, ATTENTION_DOT_ROWS), left);
+}
+
 static void attention_task_fn(void *ctx, int64_t task, int thread) {
     attention_state st;
     attention_tile tile;
     float rescale[ROWS_MAX + VF];
     attention_open(&st, ctx, task, thread);
-    bool few = st.t.rows <= ATTENTION_DOT_ROWS && !st.job->a->steady;
+    bool few = (st.t.rows <= ATTENTION_DOT_ROWS && !st.job->a->steady) || st.job->each_alone;
     for (int64_t key0 = st.t.key_first; key0 < st.t.key_end; key0 += ATTENTION_KEYS) {
         int64_t n = sac_min_i64(ATTENTION_KEYS, st.t.key_end - key0);
         if (!few) pack_keys(&st, key0, n);
-        for (int64_t row = 0; row < st.t.rows; row += ROWS_MAX) {
-            tile_open(&tile, &st, row, key0, n);
+        for (int64_t row = 0, together; row < st.t.rows; row += together) {
+            together = rows_together(&st, row, key0, n);
+            tile_open(&tile, &st, row, together, key0, n);
             if (tile.first == tile.end) continue;
             (few ? scores_dot : scores_packed)(&st, &tile);
             if (st.job->a->softcap > 0) cap_scores(&st, &tile);
@@ -274,8 +285,21 @@ sac_status SAC_ISA(sac_attention)(const sac_stream *s, const sac_attention_args 
     return SAC_OK;
 }
 
-/* The processor is busy with one of them: the bits of each are those of attention. */
+static void run(attention_job *job) {
+    sac_attention_run(job, attention_task_fn, sac_attention_n_tasks(job));
+    if (job->n_chunks > 1) sac_attention_run(job, attention_join_fn, sac_attention_n_tasks(job) / job->n_chunks);
+}
+
+/* The processor is busy with one of them; rows of one sequence that follow one another share the reading of their keys. The bits
+ * of each are those of attention. */
 sac_status SAC_ISA(sac_attention_many)(const sac_stream *s, const sac_attention_many_args *a) {
-    for (int i = 0; i < a->n; i++) SAC_TRY(SAC_ISA(sac_attention)(s, &a->each[i]));
+    for (int i = 0, n; i < a->n; i += n) {
+        attention_job job;
+        sac_attention_args joined;
+        if (sac_attention_plan_alone(&job, s, &a->each[i], a->n - i, &joined, &n))
+            run(&job);
+        else
+            for (int k = 0; k < n; k++) SAC_TRY(SAC_ISA(sac_attention)(s, &a->each[i + k]));
+    }
     return SAC_OK;
 }

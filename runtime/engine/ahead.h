@@ -16,4 +16,9 @@ void sac_ahead_take(sac_session *s);
 /* Runs `id`, which sac_step_pending has written at row `past`, and what is drafted behind it. */
 sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *err);
 
+/* For a pass of several sessions: tokens, at most `most`, that may follow row `past`, which sac_step_pending has written, to
+ * s->ahead.ids[1 ..]; of guesses that cost nothing to make. Returns how many. Afterwards, so many were run. */
+int sac_ahead_guess(sac_session *s, int64_t past, int most);
+void sac_ahead_was_run(sac_session *s, int n);
+
 #endif

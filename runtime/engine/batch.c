@@ -1,11 +1,13 @@
 /* Steps of several sessions together. */
 #include "batch.h"
 
+#include "ahead.h"
 #include "clock.h"
 #include "renew.h"
 #include "workspace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The largest number of sessions is bound by memory alone; this only keeps the sums in range. */
 #define MAX_SESSIONS 65536
@@ -28,6 +30,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->adapters = sac_arena_take(a, b->capacity * sizeof *b->adapters);
     b->first = sac_arena_take(a, (b->capacity + 1) * sizeof *b->first);
     b->own = sac_arena_take(a, b->capacity * sizeof *b->own);
+    b->n_guessed = sac_arena_take(a, b->capacity * sizeof *b->n_guessed);
     if (sac_model_on_device(m)) return SAC_OK;
     sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
     lend_room(b);
@@ -156,6 +159,33 @@ static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session_give_back(s);
 }
 
+static bool all_draft(sac_decoder_state *const *states, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!states[i]->n_ahead) return false;
+    return true;
+}
+
+/* Rows of the batch that no session has are for guesses, of each session at most so many. */
+enum { MOST_GUESSES = 7 };
+
+/* Of sessions that may all draft, whose tokens are in b->ids: these and what is guessed behind them, in b->first and b->ids.
+ * Returns how many were guessed. */
+static int64_t guess(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
+    int64_t spare = b->rows.capacity - (int64_t)n, at = 0;
+    for (size_t i = 0; i < n; i++) {
+        sac_session *s = items[places[i]].session;
+        const int most = spare < MOST_GUESSES ? (int)spare : MOST_GUESSES;
+        s->ahead.ids[0] = b->ids[i];
+        b->first[i] = at;
+        b->n_guessed[i] = sac_ahead_guess(s, s->decoder.cache.n_rows, most);
+        at += 1 + b->n_guessed[i], spare -= b->n_guessed[i];
+    }
+    b->first[n] = at;
+    for (size_t i = 0; i < n && at > (int64_t)n; i++)
+        memcpy(b->ids + b->first[i], items[places[i]].session->ahead.ids, (size_t)(1 + b->n_guessed[i]) * sizeof *b->ids);
+    return at - (int64_t)n;
+}
+
 /* The items at n places. */
 static void run_together(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
     sac_error err = {0};
@@ -164,8 +194,13 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    sac_status st = sac_decoder_batch_step(sac_model_decoder(b->model), &b->rows, &b->ops, &b->stream,
-                                           b->states, b->ids, (int64_t)n, &err);
+    const bool drafts = all_draft(b->states, n) && guess(b, items, places, n) > 0;
+    const sac_decoder *d = sac_model_decoder(b->model);
+    sac_status st = drafts ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
+                                                          (int64_t)n, &err)
+                           : sac_decoder_batch_step(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, &err);
+    for (size_t i = 0; st == SAC_OK && drafts && i < n; i++)
+        sac_ahead_was_run(items[places[i]].session, b->n_guessed[i]);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
         items[places[i]].status = st;
         items[places[i]].error = err;

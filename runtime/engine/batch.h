@@ -20,6 +20,7 @@ struct sac_batch {
     int *adapters;              /* [capacity] of `rows`, as these: */
     int64_t *first;             /* [capacity + 1] */
     int32_t *own;               /* [capacity] */
+    int *n_guessed;             /* [capacity] tokens guessed behind each pending one */
 };
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef SAC_ENGINE_H
 #define SAC_ENGINE_H
 
+#include "ahead_gain.h"
 #include "detokenizer.h"
 #include "device_weights.h"
 #include "draft.h"
@@ -30,6 +31,7 @@ struct sac_model {
     struct sac_workspaces *workspaces; /* likewise (workspace.h) */
     bool fast;
     char cpu_text[96];
+    struct sac_draft_models *draft_models; /* locked inside (draft_model.h) */
 };
 
 /* Buffers between the tower and the prompt; empty for a text-only model. A tile is one picture that the tower
@@ -112,6 +114,8 @@ typedef struct sac_ahead {
     int n, at; /* drafted ones that were run; the row whose logits are the decoder's, 0: the pass's own */
     int credit;
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
+    sac_ahead_gain gain;             /* where making them takes time */
+    sac_session *drafter;            /* of the model that makes them, or NULL */
 } sac_ahead;
 
 /* What a row of a sequence was made from: a token id, or part of the SHA-256 key of a picture or video and the row's

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "beginnings.h"
 #include "dialect.h"
+#include "draft_model.h"
 #include "guide.h"
 #include "prompt_chat.h"
 #include "vision_memory.h"
@@ -24,11 +25,10 @@ void sac_session_config_default(sac_session_config *c) {
 /* ---------------------------------------------------------------- the plan */
 
 /* The configuration with every default filled in. */
-static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_decoder_options *out,
+static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_draft *draft, sac_decoder_options *out,
                           sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
-    sac_draft draft;
-    SAC_TRY(sac_draft_parse(&draft, c->draft, err));
+    SAC_TRY(sac_draft_parse(draft, c->draft, err));
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
                                  .chunk = c->prefill_chunk         ? c->prefill_chunk
@@ -41,7 +41,8 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .fast = m->fast,
                                  .measure_mass = c->measure_mass,
                                  .own_numbers = m->loaded.positions != sac_positions_plain,
-                                 .n_ahead = draft.most,
+                                 .n_ahead = draft->most,
+                                 .drafting = draft->method && draft->method->from == SAC_DRAFT_OF_SPARSE ? draft->rest : NULL,
                                  .device = &m->device,
                                  .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
@@ -163,18 +164,37 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     add_workspace(r, m, decoder, reduce);
 }
 
-/* Of one sequence. */
+static bool drafts_by_model(const sac_draft *d) {
+    return d->method && d->method->from == SAC_DRAFT_OF_MODEL;
+}
+
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report, sac_error *err);
+
+/* Of the sequence in which another model drafts. */
+static sac_status plan_drafter(const sac_model *m, const sac_draft *draft, sac_memory_report *report, sac_error *err) {
+    sac_model *other;
+    sac_memory_report its;
+    SAC_TRY(sac_draft_model_find(&other, m, draft, err));
+    const sac_session_config c = sac_draft_model_config(other, report->n_ctx);
+    const sac_status st = plan_one(other, &c, &its, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
+    sac_draft_model_add_memory(report, &its);
+    return SAC_OK;
+}
+
+/* Of one sequence, and of one that drafts for it. */
 static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
                            sac_error *err) {
     sac_decoder_options o;
     sac_decoder_state decoder;
     sac_reduce reduce;
-    SAC_TRY(resolve(m, config, &o, err));
+    sac_draft draft;
+    SAC_TRY(resolve(m, config, &draft, &o, err));
     SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
     sac_decoder_state_free(&decoder);
-    return SAC_OK;
+    return drafts_by_model(&draft) ? plan_drafter(m, &draft, report, err) : SAC_OK;
 }
 
 sac_status sac_session_plan(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
@@ -262,17 +282,30 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
                : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config, sac_error *err);
+
+static sac_status create_drafter(sac_session *s, sac_error *err) {
+    sac_model *other;
+    SAC_TRY(sac_draft_model_find(&other, s->model, &s->ahead.draft, err));
+    const sac_session_config c = sac_draft_model_config(other, s->memory.n_ctx);
+    const sac_status st = create_one(&s->ahead.drafter, other, &c, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
+    sac_draft_model_add_memory(&s->memory, &s->ahead.drafter->memory);
+    return SAC_OK;
+}
+
 static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
                              sac_error *err) {
     sac_decoder_options o;
-    SAC_TRY(resolve(m, config, &o, err));
+    sac_draft draft;
+    SAC_TRY(resolve(m, config, &draft, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
     atomic_init(&s->cancel, false);
     sac_status st;
     SAC_TRY_GOTO(st, resolve_reduce(m, config->reduce, &s->reduce, err), fail);
-    SAC_TRY_GOTO(st, sac_draft_parse(&s->ahead.draft, config->draft, err), fail);
+    s->ahead.draft = draft;
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
@@ -286,6 +319,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     s->decoder.adapter = s->held_adapter = m->loaded.own_adapter;
     *s->work = (sac_work){0};
     sac_reply_drop(s);
+    if (drafts_by_model(&draft)) SAC_TRY_GOTO(st, create_drafter(s, err), fail);
     *out = s;
     return SAC_OK;
 fail:
@@ -322,6 +356,7 @@ void sac_session_free(sac_session *s) {
     if (s->work) sac_work_drop(s->work); /* waits for what is on its way */
     sac_session_give_back(s);
     sac_session_free(s->guide);
+    sac_session_free(s->ahead.drafter);
     free(s->reply.owned);
     sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
@@ -351,6 +386,7 @@ sac_status sac_session_set_adapter(sac_session *s, const char *name, sac_error *
 
 void sac_session_cancel(sac_session *s) {
     atomic_store(&s->cancel, true);
+    if (s->ahead.drafter) atomic_store(&s->ahead.drafter->cancel, true);
 }
 
 void sac_session_reset(sac_session *s) {

@@ -125,8 +125,8 @@ static sac_status start_answer(sac_session *s, sac_error *err) {
         r->format_stops = chat->format ? sac_chat_stops(chat->format) : chat->stops;
     sac_detokenizer_reset(s->detokenizer);
     s->text[0] = 0;
-    sac_ahead_start(s);
     r->result = w->result;
+    sac_ahead_start(s);
     r->result.finish_reason = "cancelled"; /* until it is finished */
     r->start_ns = w->start_ns;
     r->running = true;

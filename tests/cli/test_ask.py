@@ -222,6 +222,22 @@ class Methods(Case):
         self.assertNotIn("drafted_tokens", plain["usage"])
         self.assertTrue(0 < drafted["usage"]["accepted_tokens"] <= drafted["usage"]["drafted_tokens"])
         self.assertEqual(drafted["settings"]["session"]["draft"], "lookup:most=7,n=3,least=2")
+        sparse = self.ask(*repeat, "--draft", "sparse:adapt=0,budget=64,page=8,most=4")
+        self.assertEqual(plain["text"], sparse["text"])
+        self.assertTrue(0 < sparse["usage"]["accepted_tokens"] <= sparse["usage"]["drafted_tokens"])
+        with tempfile.TemporaryDirectory() as folder:  # the demo's language model in 8 bits drafts for the demo
+            small = os.path.join(folder, "q8.gguf")
+            self.assertEqual(saccade("quantize", os.path.join("models", "demo"), small, "--format", "q8_0", "--quiet").returncode, 0)
+            draft = "--draft", f"model:adapt=0,most=4,{small}"
+            self.assertEqual(plain["text"], self.ask(*repeat, *draft)["text"])  # about a picture, which the draft does not see
+            words = [json.loads(saccade("ask", "--json", *repeat, *more, "Describe the image.").stdout) for more in ((), draft)]
+            self.assertEqual(words[0]["text"], words[1]["text"])
+            self.assertTrue(20 < words[1]["usage"]["accepted_tokens"] <= words[1]["usage"]["drafted_tokens"])
+            said = saccade("inspect", "--draft", f"model:{small}").stdout
+            for part in "draft model's sequence", "draft model's workspace":
+                self.assertIn(part, said)
+        self.assert_refused(saccade("ask", "--draft", "sparse:method=h2o", "q"), 69, "it drops rows")
+        self.assert_refused(saccade("ask", "--draft", "model:models/demo", "q"), 69, "has a vision half")
         self.assert_refused(saccade("ask", "--draft", "lookup", "--kv", "int4", "q"), 69, "KV format int4")
         self.assert_refused(saccade("ask", "--draft", "eagle", "q"), 64, "none, lookup")
 

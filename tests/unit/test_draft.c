@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 /* Drafted answers have the bits of plain ones: tokens, logits of every step, texts and log probabilities. */
+#include "ahead_gain.h"
 #include "draft.h"
 #include "step_test.h"
 
@@ -133,6 +134,207 @@ static void small_models_give_the_same_bits(void **state) {
     }
     assert_true(n_accepted > 100);
     assert_true(n_drafted > n_accepted + 20); /* some were refused */
+}
+
+/* The model itself, reading few of its rows: of every method that can. */
+static const char *const sparse_lines[] = {"sparse:most=4,adapt=0,method=quest,budget=16,page=4,skip=0",
+                                           "sparse:most=7,adapt=0,method=streaming,start=2,recent=14",
+                                           "sparse:most=3,adapt=0,method=tokenselect,init=2,local=8,k=8",
+                                           "sparse:most=5,adapt=0,method=twilight,p=0.9,skip=0,base=quest,base.budget=24,base.page=4",
+                                           "sparse:most=31,adapt=0,budget=8,page=2,skip=0"};
+
+static void sparse_drafts_give_the_same_bits(void **state) {
+    (void)state;
+    static const char *const folders[] = {"llama_f32", "qwen2", "mistral", "llava", "gguf_llama_q4_k/q4_k.gguf", "qwen3_moe",
+                                          "olmo2", "phi3"};
+    static const char *const kvs[] = {"f32", "f16", "bf16"};
+    static seen plain, drafted;
+    int64_t n_drafted[SAC_COUNT(sparse_lines)] = {0}, n_accepted[SAC_COUNT(sparse_lines)] = {0};
+    for (size_t i = 0; i < SAC_COUNT(folders); i++) {
+        char path[200];
+        sac_error err;
+        sac_model *m;
+        snprintf(path, sizeof path, "tests/golden/models/%s", folders[i]);
+        assert_ok(sac_model_open(&m, path, NULL, &err), err);
+        for (size_t k = 0; k < SAC_COUNT(sparse_lines); k++) {
+            sac_sampling o = step_sampling(60);
+            o.ignore_eos = true;
+            if (k % 2) o.temperature = 0.5, o.seed = i, o.repetition_penalty = 1.05;
+            compare(m, kvs[(i + k) % 3], 160, sparse_lines[k], repeated(7), N_PROMPT, &o, &plain, &drafted);
+            n_drafted[k] += drafted.result.n_drafted_tokens;
+            n_accepted[k] += drafted.result.n_accepted_tokens;
+        }
+        drop(&plain);
+        drop(&drafted);
+        sac_model_free(m);
+    }
+    for (size_t k = 0; k < SAC_COUNT(sparse_lines); k++) {
+        assert_true(n_accepted[k] > 20);
+        assert_true(n_drafted[k] > n_accepted[k]); /* some were refused */
+    }
+}
+
+/* The context's end, a limit, a second question over the rows of the first, stop texts and pictures. */
+static void sparse_drafts_end_where_answers_do(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    static heard alone, heard_drafted;
+    const char *line = "sparse:most=6,adapt=0,budget=16,page=4";
+    sac_sampling o = step_sampling(0);
+    asked q;
+    o.ignore_eos = true;
+    for (int64_t n_ctx = N_PROMPT + 20; n_ctx < N_PROMPT + 27; n_ctx++) {
+        compare(model, "f32", n_ctx, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+        assert_true(drafted.result.n_accepted_tokens > 0);
+    }
+    for (o.max_tokens = 1; o.max_tokens < 12; o.max_tokens++)
+        compare(model, "f32", 200, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+    drop(&plain);
+    drop(&drafted);
+    sac_session *a = session_of(model, NULL, 2048, NULL), *b = session_of(model, NULL, 2048, line);
+    o = step_sampling(60);
+    o.logprobs = true, o.top_logprobs = 3;
+    for (int i = 0; i < 3; i++) {
+        const sac_message *m = ask_about(&q, STEP_PICTURE, 0, i == 1 ? "What is where?" : "Describe the image.");
+        hear_alone(&alone, model, a, m, &o);
+        hear_alone(&heard_drafted, model, b, m, &o);
+        heard_equal(&alone, &heard_drafted);
+        assert_memory_equal(alone.top, heard_drafted.top, sizeof alone.top);
+        assert_int_equal(alone.n_reused, heard_drafted.n_reused);
+    }
+    sac_session_free(a);
+    sac_session_free(b);
+}
+
+#define GOLDEN "tests/golden/models/"
+
+static sac_model *open_golden(const char *name) {
+    char path[200];
+    sac_error err;
+    sac_model *m;
+    snprintf(path, sizeof path, GOLDEN "%s", name);
+    assert_ok(sac_model_open(&m, path, NULL, &err), err);
+    return m;
+}
+
+/* Another model: the same one, whose guesses are right where the answer is the likeliest; and one that knows nothing of it. */
+static void models_draft_for_others(void **state) {
+    (void)state;
+    static const char *const pairs[][3] = {{"qwen2", "qwen2", "f32"},
+                                           {"packed_gptq_4", "packed_gptq_4", "f16"},
+                                           {"mistral", "llama_f32", "bf16"},
+                                           {"qwen2_vl", "qwen3_moe", "f16"}};
+    static seen plain, drafted;
+    for (size_t i = 0; i < SAC_COUNT(pairs); i++) {
+        char line[200];
+        sac_model *m = open_golden(pairs[i][0]);
+        sac_sampling o = step_sampling(60);
+        o.ignore_eos = true;
+        snprintf(line, sizeof line, "model:most=4,adapt=0," GOLDEN "%s", pairs[i][1]);
+        compare(m, pairs[i][2], 160, line, repeated(7), N_PROMPT, &o, &plain, &drafted);
+        const sac_result *r = &drafted.result;
+        assert_true(r->n_drafted_tokens > 40);
+        if (i == 0) assert_true(r->n_accepted_tokens >= 45);
+        if (i >= 2) assert_true(r->n_accepted_tokens < r->n_drafted_tokens / 2);
+        o.temperature = 0.4, o.seed = 3 + i, o.top_p = 0.9;
+        compare(m, pairs[i][2], 160, line, repeated(5), N_PROMPT, &o, &plain, &drafted);
+        o.temperature = 0, o.max_tokens = 0;
+        compare(m, pairs[i][2], N_PROMPT + 23, line, repeated(6), N_PROMPT, &o, &plain, &drafted);
+        drop(&plain);
+        drop(&drafted);
+        sac_model_free(m);
+    }
+}
+
+/* A picture's rows are none of the draft's; questions over the rows of others, and a shorter one. */
+static void models_that_see_nothing_draft_for_pictures(void **state) {
+    (void)state;
+    static heard alone, drafted;
+    sac_model *m = open_golden("llava");
+    sac_session *a = session_of(m, NULL, 700, NULL), *b = session_of(m, NULL, 700, "model:most=5,adapt=0,path=" GOLDEN "llama_f32");
+    sac_sampling o = step_sampling(40);
+    asked q;
+    sac_result r;
+    o.ignore_eos = true;
+    for (int i = 0; i < 4; i++) {
+        const sac_message *said = ask_about(&q, i < 3 ? STEP_PICTURE : NULL, 0, i == 1 ? "What is where?" : "Describe the image.");
+        hear_alone(&alone, m, a, said, &o);
+        hear_alone(&drafted, m, b, said, &o);
+        heard_equal(&alone, &drafted);
+        assert_int_equal(alone.n_reused, drafted.n_reused);
+    }
+    sac_memory_report own, both, planned;
+    sac_session_config c;
+    sac_error err;
+    sac_session_memory(a, &own);
+    sac_session_memory(b, &both);
+    sac_session_config_default(&c);
+    c.n_ctx = 700, c.draft = "model:" GOLDEN "llama_f32";
+    assert_ok(sac_session_plan(m, &c, &planned, &err), err);
+    assert_true(both.total_bytes > own.total_bytes && both.workspace_bytes > own.workspace_bytes);
+    assert_true(both.weight_bytes > own.weight_bytes);
+    size_t own_parts = 0, shared_parts = 0;
+    for (int i = 0; i < both.n_parts; i++) *(both.parts[i].is_shared ? &shared_parts : &own_parts) += both.parts[i].n_bytes;
+    assert_int_equal(own_parts, both.total_bytes);
+    assert_int_equal(shared_parts, both.workspace_bytes);
+    const char *text = "One question.";
+    assert_ok(sac_session_begin_text(b, text, strlen(text), &o, NULL, &err), err);
+    bool done = false;
+    for (int32_t token; !done;) assert_ok(sac_session_step(b, NULL, &token, &done, &err), err);
+    sac_session_end(b, &r);
+    assert_true(r.n_drafted_tokens > 0);
+    sac_session_free(a);
+    sac_session_free(b);
+    sac_model_free(m);
+}
+
+/* As many as pay by the clock, which is another number every time. */
+static void drafts_by_the_clock_give_the_same_bits(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    sac_sampling o = step_sampling(MOST_TOKENS);
+    o.ignore_eos = true;
+    compare(model, "f16", 400, "sparse:budget=16,page=4", repeated(5), N_PROMPT, &o, &plain, &drafted);
+    assert_true(drafted.result.n_drafted_tokens > 0); /* one is tried at the beginning */
+    drop(&plain);
+    drop(&drafted);
+}
+
+static void the_account_knows_what_pays(void **state) {
+    (void)state;
+    sac_ahead_gain g = {0};
+    sac_ahead_gain_start(&g, 0);
+    int n = 0, tries = 0;
+    double lost = 0, spent = 0;
+    for (int i = 0; i < 20000; i++) { /* nothing is ever right */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1 + 1.5 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, 0);
+        lost += s - 1, spent += s, tries += n > 0;
+        assert_true(lost <= 1.5 + 0.03 * spent);
+    }
+    assert_true(tries > 50); /* it is tried again and again */
+    double saved = 0;
+    for (int i = 0; i < 2000; i++) { /* all are right, and cheap */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1.1 + 0.3 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, n);
+        saved += n + 1 - s;
+    }
+    assert_true(saved > 2 * 2000);
+    n = sac_ahead_gain_most(&g, 7);
+    assert_true(n == 7 || n == 0);
+    lost = spent = 0;
+    for (int i = 0; i < 5000; i++) { /* all are right, and a pass costs more than it brings */
+        n = sac_ahead_gain_most(&g, 7);
+        const double s = n ? 1 + 1.2 * n : 1;
+        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
+        sac_ahead_gain_settle(&g, n);
+        lost += s - (n + 1), spent += s;
+    }
+    assert_true(lost <= 0.03 * spent + 40); /* and what was saved before, up to 32 steps */
 }
 
 /* The model repeats itself here; most drafts are right. */
@@ -314,6 +516,72 @@ static void batches_give_the_same(void **state) {
     drop(&plain);
 }
 
+/* Rows of a batch that no session has are for guesses: n_rows of them, for sessions of several formats, lengths and settings. */
+static void drafted_batches_give_the_same(const sac_model *m, size_t n_rows, bool some_alone, int64_t *n_drafted,
+                                          int64_t *n_accepted) {
+    enum { N = 5 };
+    static seen plain;
+    static const char *const kvs[N] = {"f16", "f32", "bf16", "f16", "f16"};
+    sac_error err;
+    sac_batch *b;
+    sac_session *s[N];
+    sac_sampling o[N];
+    bool is_done[N] = {false};
+    assert_ok(sac_batch_create(&b, m, n_rows, &err), err);
+    for (int i = 0; i < N; i++) {
+        o[i] = step_sampling(25 + 9 * i);
+        o[i].ignore_eos = true;
+        if (i == 3) o[i].temperature = 0.3, o[i].seed = 5, o[i].repetition_penalty = 1.05;
+        s[i] = session_of(m, kvs[i], 100 + 20 * i, some_alone && i == 1 ? NULL : i == 2 ? "lookup:most=20,least=1" : "lookup");
+        assert_ok(sac_session_begin_tokens(s[i], repeated(3 + i), (size_t)(N_PROMPT - i), &o[i], NULL, &err), err);
+    }
+    for (;;) {
+        sac_batch_item items[N];
+        size_t n = 0, of[N];
+        for (size_t i = 0; i < N; i++)
+            if (!is_done[i]) of[n] = i, items[n++] = (sac_batch_item){.session = s[i]};
+        if (!n) break;
+        assert_ok(sac_batch_step(b, items, n, &err), err);
+        for (size_t k = 0; k < n; k++) {
+            assert_ok(items[k].status, items[k].error);
+            is_done[of[k]] = items[k].done;
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        sac_result r;
+        sac_session *lone = session_of(m, kvs[i], 100 + 20 * i, NULL);
+        answer(&plain, lone, repeated(3 + i), (size_t)(N_PROMPT - i), &o[i]);
+        sac_session_end(s[i], &r);
+        assert_int_equal(r.n_tokens, plain.result.n_tokens);
+        assert_memory_equal(r.tokens, plain.ids, (size_t)r.n_tokens * sizeof *r.tokens);
+        assert_memory_equal(sac_session_logits(s[i]), sac_session_logits(lone), (size_t)plain.vocab * sizeof(float));
+        assert_int_equal(sac_session_n_tokens(s[i]), sac_session_n_tokens(lone));
+        if (i < 4) *n_drafted += r.n_drafted_tokens, *n_accepted += r.n_accepted_tokens; /* the last one ends alone */
+        sac_session_free(s[i]);
+        sac_session_free(lone);
+    }
+    sac_batch_free(b);
+    drop(&plain);
+}
+
+static void batches_draft_in_rows_to_spare(void **state) {
+    (void)state;
+    static const char *const names[] = {"qwen2", "llama_f32", "packed_ct_w4", "qwen3_moe"};
+    int64_t n_drafted = 0, n_accepted = 0, unused[2] = {0};
+    for (size_t i = 0; i < SAC_COUNT(names); i++) {
+        sac_model *m = open_golden(names[i]);
+        drafted_batches_give_the_same(m, 40, false, &n_drafted, &n_accepted);
+        if (i < 2) drafted_batches_give_the_same(m, 9, false, &unused[0], &unused[1]);
+        sac_model_free(m);
+    }
+    if (n_accepted < 20 || n_drafted <= n_accepted) fail_msg("%lld drafted, %lld accepted", (long long)n_drafted, (long long)n_accepted);
+    n_drafted = n_accepted = 0;
+    drafted_batches_give_the_same(model, 20, false, &n_drafted, &n_accepted); /* which repeats itself */
+    if (n_accepted < 40) fail_msg("%lld of %lld accepted", (long long)n_accepted, (long long)n_drafted);
+    drafted_batches_give_the_same(model, 5, false, &unused[0], &unused[1]); /* none to spare but when some are done */
+    drafted_batches_give_the_same(model, 20, true, &unused[0], &unused[1]);
+}
+
 static void refuses(const sac_model *m, sac_status st, const char *kv, const char *decode, const char *draft,
                     bool measure, const char *says) {
     sac_session_config c;
@@ -344,12 +612,32 @@ static void what_cannot_draft_says_why(void **state) {
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "", false, "none, lookup");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:most=32", false, "from 1 to 31");
     refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "lookup:k=3", false, "most, n, least");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=h2o", false, "it drops rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=snapkv", false, "it drops rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=infllm,local=64,init=16", false, "infllm");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:method=dense", false, "it reads all rows");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "sparse:budget=4096", false, "smaller budget");
+    refuses(model, SAC_UNSUPPORTED, NULL, "quest", "sparse", false, "decode policy quest");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:method=medusa", false, "quest");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:pages=3", false, "page, budget");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "sparse:most=0", false, "from 1 to 31");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model", false, "model:PATH");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model:most=3,path=", false, "model:PATH");
+    refuses(model, SAC_NOT_FOUND, NULL, NULL, "model:no/such/model", false, "draft model: no/such/model");
+    refuses(model, SAC_UNSUPPORTED, NULL, NULL, "model:models/demo", false, "vision half");
+    refuses(model, SAC_BAD_ARGUMENT, NULL, NULL, "model:tests/golden/models/qwen2", false, "its token");
+    refuses(model, SAC_UNSUPPORTED, NULL, "quest", "model:tests/golden/models/qwen2", false, "decode policy quest");
     assert_ok(sac_model_open(&m, "tests/golden/models/llama_dynamic", NULL, &err), err);
     refuses(m, SAC_UNSUPPORTED, NULL, NULL, "lookup", false, "dynamic");
     sac_model_free(m);
     sac_session *s = session_of(model, NULL, 100, "lookup:n=4");
     sac_session_methods(s, &lines);
     assert_string_equal(lines.draft, "lookup:most=7,n=4,least=2");
+    sac_session_free(s);
+    s = session_of(model, NULL, 100, "sparse:budget=32,most=3,page=8");
+    sac_session_methods(s, &lines);
+    assert_string_equal(lines.draft, "sparse:most=3,adapt=1,method=quest,budget=32,page=8");
+    assert_string_equal(lines.decode, "dense");
     sac_session_free(s);
 }
 
@@ -379,6 +667,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_finds_the_longest),
         cmocka_unit_test(small_models_give_the_same_bits),
+        cmocka_unit_test(sparse_drafts_give_the_same_bits),
+        cmocka_unit_test(sparse_drafts_end_where_answers_do),
+        cmocka_unit_test(models_draft_for_others),
+        cmocka_unit_test(models_that_see_nothing_draft_for_pictures),
+        cmocka_unit_test(drafts_by_the_clock_give_the_same_bits),
+        cmocka_unit_test(the_account_knows_what_pays),
         cmocka_unit_test(repeated_text_takes_few_passes),
         cmocka_unit_test(fast_models_give_the_same_bits),
         cmocka_unit_test(wrong_drafts_are_few),
@@ -386,6 +680,7 @@ int main(void) {
         cmocka_unit_test(the_context_and_the_limit_end_drafts),
         cmocka_unit_test(what_was_run_ahead_is_forgotten),
         cmocka_unit_test(batches_give_the_same),
+        cmocka_unit_test(batches_draft_in_rows_to_spare),
         cmocka_unit_test(what_cannot_draft_says_why),
     };
     return cmocka_run_group_tests_name("draft", tests, open_model, close_model);

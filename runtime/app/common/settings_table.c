@@ -16,7 +16,7 @@ enum {
     RUN_SETS = TAKE_SETS | COMMAND_CALIBRATE,
     KEEP_RESULTS = TAKE_SETS | COMMAND_CAPTION,
     MEASURE = TAKE_SETS | COMMAND_BENCH,
-    DRAFT = COMMAND_ASK | COMMAND_BENCH | COMMAND_SERVE,
+    DRAFT = COMMAND_ASK | COMMAND_BENCH | COMMAND_INSPECT | COMMAND_SERVE,
     TAKE_ADDRESSES = COMMAND_CAPTION | COMMAND_SERVE
 };
 
@@ -158,7 +158,8 @@ const setting settings_table[] = {
     {"reduce", 0, "session", false, SETTING_TEXT, offsetof(settings, reduce), TAKE_ONE_METHOD, 0, 0,
      "REDUCER", "visual tokens left out: none; of pictures hired:rate=R; of videos evs:prune=Q, vidcom2:rate=R, flashvid:rate=R, uniform:rate=R (none)"},
     {"draft", 0, "session", false, SETTING_TEXT, offsetof(settings, draft), DRAFT, 0, 0, "METHOD",
-     "guess tokens and run several in a pass, for the same answer: none, or lookup:n=N,most=K (none)"},
+     "guess tokens and run several in a pass, for the same answer: none, lookup:n=N,most=K, "
+     "sparse:method=M,budget=N or model:PATH (none)"},
     {"measure-mass", 0, "session", false, SETTING_FLAG, offsetof(settings, measure_mass), MEASURE, 0, 0, NULL,
      "compare what the decode policy reads with dense attention: slow, for tables"},
     {"prefill-chunk", 0, "session", false, SETTING_INT, offsetof(settings, prefill_chunk), COMMAND_ALL, 0,
