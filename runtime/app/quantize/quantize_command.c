@@ -65,14 +65,16 @@ static void print_calibrated(const sac_calibration_report *r) {
     if (r->n_unseen)
         printf("rounded to nearest: %d matrices that no row of the prompts met, the first is %s\n", r->n_unseen, r->first_unseen);
     if (r->n_scalable) printf("inputs scaled by channel: %d of %d groups of matrices\n", r->n_scaled, r->n_scalable);
-    if (r->n_calibrated && r->error > 0) printf("error of what %d matrices make of the prompts: %.3f of rounding to nearest\n", r->n_calibrated, r->error);
+    if (r->n_calibrated && r->error > 0)
+        printf("error of what %d matrices make of the prompts: %.3f of rounding to nearest\n", r->n_calibrated, r->error);
 }
 
 static json_t *calibrated_json(const quantize_run *q) {
     const sac_calibration_report *r = &q->calibrated;
     const sac_calibration_plan *p = &q->plan.calibration;
     if (!q->calibration) return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:i, s:o, s:i, s:i}", "prompts", (json_int_t)p->n_prompts, "rows", (json_int_t)p->n_rows,
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:i, s:o, s:i, s:i}", "prompts", (json_int_t)p->n_prompts,
+                     "rows", (json_int_t)p->n_rows,
                      "memory_bytes", (json_int_t)p->memory_bytes, "disk_bytes", (json_int_t)p->disk_bytes, "matrices", r->n_calibrated,
                      "error", r->error > 0 ? json_real(r->error) : json_null(), "unseen", r->n_unseen, "first_unseen",
                      r->n_unseen ? report_text(r->first_unseen) : json_null(), "scaled", r->n_scaled, "scalable", r->n_scalable);
