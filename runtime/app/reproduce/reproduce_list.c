@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "reproduce_list.h"
 #include "output.h"
+#include "installed.h"
 #include "report.h"
 #include "reproduce_file.h"
 #include "status.h"
@@ -80,10 +81,15 @@ static sac_status print(const json_t *list, sac_error *err) {
 
 sac_status reproduce_list(const settings *s, char **words, int n_words, sac_error *err) {
     if (n_words > 1) return sac_fail(err, SAC_BAD_ARGUMENT, "--list takes no table, or one FILE.yaml");
+    char own[4096];
+    const char *folder = installed_find(own, sizeof own, "reproduce", SAC_REPRODUCE_DIR);
+    if (!n_words && !folder)
+        return sac_fail(err, SAC_NOT_FOUND,
+                        "the papers' tables (share/saccade/reproduce) are not installed here; --list FILE.yaml names a file");
     json_t *list = json_array();
     sac_status st = !list     ? sac_fail_no_memory(err)
                     : n_words ? add_file(list, words[0], err)
-                              : add_folder(list, SAC_REPRODUCE_DIR, err);
+                              : add_folder(list, folder, err);
     if (st == SAC_OK && s->json) return report_print(list, err);
     if (st == SAC_OK) st = print(list, err);
     json_decref(list);
