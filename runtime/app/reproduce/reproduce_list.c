@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "reproduce_list.h"
-#include "output.h"
 #include "installed.h"
+#include "output.h"
 #include "report.h"
 #include "reproduce_file.h"
 #include "status.h"
