@@ -30,7 +30,10 @@ sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const s
         id = out[*n] = likeliest(s->logits, s->vocab);
     }
     exchange(s);
-    if (st != SAC_OK) return st; /* and the sequence is cut back, or empty */
+    if (st != SAC_OK) {
+        sac_decoder_cut_back(s, past); /* to before the first of them */
+        return st;
+    }
     for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = past;
     s->cache.n_rows = past;
     sac_decode_cut(&s->drafting, past);

@@ -180,10 +180,11 @@ static void measure_frame(flashvid *s, int64_t first) {
             s->far[i * n + k] = s->far[k * n + i] = i == k ? 0 : 1 - likeness(s, first + i, first + k);
 }
 
-static int64_t farthest(const double *near, int64_t n) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (near[i] > near[best]) best = i;
+/* Of those that are not picked; a row of no numbers is as good as any. */
+static int64_t farthest(const double *near, const uint8_t *is_picked, int64_t n) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!is_picked[i] && (best < 0 || near[i] > near[best])) best = i;
     return best;
 }
 
@@ -197,7 +198,7 @@ static void pick(flashvid *s, int64_t frame) {
             if (k != i) s->near[i] = fmin(s->near[i], s->far[i * n + k]);
     }
     for (int64_t picked = 0; picked < s->n_picked; picked++) {
-        const int64_t best = farthest(s->near, n);
+        const int64_t best = farthest(s->near, s->is_picked + first, n);
         s->is_picked[first + best] = s->is_kept[first + best] = 1;
         for (int64_t i = 0; i < n; i++) {
             const double d = s->far[best * n + i];
@@ -383,6 +384,12 @@ static void choose(const double *p, const sac_reduce_video *v, void *state, int6
     assert(k == n_kept);
 }
 
+/* Every pair of cells of a frame, and of two frames that follow one another. */
+static double work(const double *p, const sac_reduce_video *v) {
+    (void)p;
+    return 1.5 * (double)v->n_tiles * (double)v->cells * (double)v->cells * (double)v->cols;
+}
+
 const sac_reducer sac_reducer_flashvid = {
     .name = "flashvid",
     .source = "Fan et al., ICLR 2026, arXiv:2602.08024",
@@ -393,4 +400,5 @@ const sac_reducer sac_reducer_flashvid = {
     .changes_rows = true,
     .state_bytes = state_bytes,
     .choose_video = choose,
+    .work = work,
 };

@@ -58,6 +58,8 @@ struct sac_reducer {
      * of all cells, [n_tiles * cells][cols] (the reducer may change those that stay); otherwise no data. */
     void (*choose_video)(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen,
                          sac_mat rows, int32_t *kept, int64_t n_kept);
+    /* Multiplications of choose_video, about; NULL: no more than a few for each number of the rows. */
+    double (*work)(const double *p, const sac_reduce_video *v);
 };
 
 #define X(name) extern const sac_reducer sac_reducer_##name;

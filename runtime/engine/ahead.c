@@ -13,6 +13,7 @@ enum { A_ROW = 50, START = 1 * A_ROW, RICH = 2 * SAC_DRAFT_MOST * A_ROW };
 void sac_ahead_start(sac_session *s) {
     s->ahead.n = s->ahead.at = 0;
     s->ahead.credit = START;
+    s->ahead.has_failed = false;
     sac_ahead_gain_start(&s->ahead.gain, s->reply.result.seconds.prefill);
 }
 
@@ -43,7 +44,7 @@ void sac_ahead_take(sac_session *s) {
 static int room(const sac_session *s, int64_t past) {
     const sac_ahead *a = &s->ahead;
     int64_t n = a->draft.most, answer = s->reply.limit - s->reply.result.n_tokens - 1, context = s->memory.n_ctx - past - 1;
-    if (!a->draft.method) return 0;
+    if (!a->draft.method || a->has_failed) return 0;
     if (a->draft.adapts)
         n = sac_ahead_gain_most(&a->gain, a->draft.most);
     else if (a->draft.method->from == SAC_DRAFT_OF_TOKENS && n > a->credit / A_ROW)
@@ -81,7 +82,13 @@ static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int 
     const sac_draft_method *m = a->draft.method;
     *n = 0;
     if (!most) return SAC_OK;
-    if (m->from == SAC_DRAFT_OF_MODEL) return sac_draft_model_guess(s, past, most, a->ids + 1, n, behind_s, err);
+    if (m->from == SAC_DRAFT_OF_MODEL) {
+        sac_status st = sac_draft_model_guess(s, past, most, a->ids + 1, n, behind_s, err);
+        if (st == SAC_OK || st == SAC_CANCELLED) return st;
+        a->has_failed = true; /* an answer does not fail with its draft: it goes on without */
+        *n = 0;
+        return SAC_OK;
+    }
     if (m->from == SAC_DRAFT_OF_SPARSE)
         return sac_decoder_draft(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, id,
                                  most, a->ids + 1, n, err);

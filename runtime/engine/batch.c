@@ -194,12 +194,12 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    const bool drafts = all_draft(b->states, n) && guess(b, items, places, n) > 0;
+    const bool may = all_draft(b->states, n), drafts = may && guess(b, items, places, n) > 0;
     const sac_decoder *d = sac_model_decoder(b->model);
     sac_status st = drafts ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
                                                           (int64_t)n, &err)
                            : sac_decoder_batch_step(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, &err);
-    for (size_t i = 0; st == SAC_OK && drafts && i < n; i++)
+    for (size_t i = 0; st == SAC_OK && may && i < n; i++) /* a pass without guesses earns too */
         sac_ahead_was_run(items[places[i]].session, b->n_guessed[i]);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
         items[places[i]].status = st;

@@ -18,14 +18,17 @@ static int64_t text_of(const sac_session *s, sac_session *draft, int64_t n) {
     return n_text;
 }
 
-/* Its sequence becomes the first n of its room: what is there already is kept. *n_run: tokens that it ran for that. */
-static sac_status follow(sac_session *draft, int64_t n, int64_t *n_run, sac_error *err) {
+/* Its sequence comes nearer to the first n of its room, by A_PIECE tokens at most: a prompt is run beside as many steps as it
+ * takes. What is there already is kept. *n_run: tokens that it ran for that. */
+enum { A_PIECE = 256 };
+static sac_status follow(sac_session *draft, int64_t n, bool *is_behind, int64_t *n_run, sac_error *err) {
     const int64_t held = draft->decoder.cache.n_rows;
     int64_t same = 0;
     while (same < held && same < n - 1 && draft->ids[same] == draft->prompt[same]) same++;
     if (same < held) same = sac_decoder_rewind(&draft->decoder, same);
-    *n_run = n - same;
-    return sac_session_append(draft, draft->prompt + same, (size_t)(n - same), NULL, err);
+    *n_run = n - same < A_PIECE ? n - same : A_PIECE;
+    *is_behind = *n_run < n - same;
+    return sac_session_append(draft, draft->prompt + same, (size_t)*n_run, NULL, err);
 }
 
 static int32_t likeliest(const sac_session *draft, int n_vocab) {
@@ -45,8 +48,10 @@ sac_status sac_draft_model_guess(sac_session *s, int64_t past, int most, int32_t
     *behind_s = 0;
     if (n_text < 1) return SAC_OK;
     if (most > draft->memory.n_ctx - n_text) most = (int)(draft->memory.n_ctx - n_text);
-    SAC_TRY(follow(draft, n_text, &n_run, err));
+    bool is_behind;
+    SAC_TRY(follow(draft, n_text, &is_behind, &n_run, err));
     if (n_run > SAC_DRAFT_MOST + 1) *behind_s = sac_seconds_since(start_ns);
+    if (is_behind) return SAC_OK;
     while (*n < most) {
         out[*n] = likeliest(draft, own < its ? own : its);
         if (++*n < most) SAC_TRY(sac_session_append(draft, &out[*n - 1], 1, NULL, err));

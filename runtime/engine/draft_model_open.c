@@ -33,6 +33,9 @@ static sac_status open_model(sac_model **out, const sac_model *of, const char *p
                       "draft model %s has a vision half, and a draft sees no pictures: give its language model alone (saccade "
                       "quantize writes one as .gguf)",
                       path);
+    else if (sac_decoder_attending(&(*out)->loaded.decoder.config, (*out)->loaded.decoder.config.n_layers) !=
+             (*out)->loaded.decoder.config.n_layers)
+        st = sac_fail(err, SAC_UNSUPPORTED, "draft model %s has layers of linear attention, whose states cannot be taken back", path);
     else
         st = compare_tokens(of, *out, path, err);
     if (st != SAC_OK) {

@@ -113,6 +113,7 @@ typedef struct sac_ahead {
     sac_draft draft;
     int n, at; /* drafted ones that were run; the row whose logits are the decoder's, 0: the pass's own */
     int credit;
+    bool has_failed; /* in this answer: a draft model has failed, and is not asked any more */
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
     sac_ahead_gain gain;             /* where making them takes time */
     sac_session *drafter;            /* of the model that makes them, or NULL */

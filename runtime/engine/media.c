@@ -124,7 +124,11 @@ sac_status sac_media_prepare(sac_session *s, const sac_message *messages, size_t
     return prepare_all(s, messages, n_messages, err);
 }
 void sac_media_close(sac_session *s) {
-    for (size_t i = 0; i < s->n_media; i++) sac_media_close_source(&s->media[i]);
+    for (size_t i = 0; i < s->n_media; i++) {
+        sac_media_close_source(&s->media[i]);
+        sac_reduction_free(s->media[i].reduction);
+        s->media[i].reduction = NULL;
+    }
 }
 
 void sac_media_release(sac_session *s) {

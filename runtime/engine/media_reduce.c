@@ -1,6 +1,7 @@
 #include "media_reduce.h"
 
 #include "hash.h"
+#include "source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct sac_reduction {
     float *tile;                  /* [cells][cols] of the tile at hand, or NULL */
     void *state;                  /* the reducer's */
     bool is_known;                /* which stay, and that is all there is to know: no reducer is asked */
+    bool is_broken;               /* the reducer kept a cell whose row is not here */
 };
 
 void sac_reduction_free(struct sac_reduction *r) {
@@ -126,6 +128,26 @@ static bool take(struct sac_reduction *r, const sac_session *s, const sac_media 
     return r->kept && r->state && (r->tile || !reducer->see);
 }
 
+/* What one video may take while others wait: bytes of rows, and multiplications of the choice (half a minute of a processor). */
+#define MOST_BYTES ((double)((int64_t)4 << 30))
+#define MOST_WORK 4e10
+
+static sac_status check_size(const sac_session *s, const sac_media *m, const struct sac_reduction *r, sac_error *err) {
+    const sac_reducer *reducer = s->reduce.reducer;
+    if (r->is_known) return SAC_OK;
+    const double n_bytes = (double)r->capacity * (double)(r->row_bytes + r->deep_bytes) +
+                           (double)reducer->state_bytes(s->reduce.p, &r->video);
+    const double work = reducer->work ? reducer->work(s->reduce.p, &r->video) : 0;
+    if (n_bytes > MOST_BYTES)
+        return sac_fail(err, SAC_TOO_LONG, "%s: %lld frames of a video would wait in %.1f GB, %.1f may be taken: give fewer frames",
+                        reducer->name, (long long)m->report.n_frames, n_bytes / 1e9, MOST_BYTES / 1e9);
+    if (work > MOST_WORK)
+        return sac_fail(err, SAC_TOO_LONG, "%s: to choose among %lld tokens takes too long: give fewer frames, about %lld",
+                        reducer->name, (long long)m->n_cells,
+                        (long long)((double)m->report.n_frames * MOST_WORK / work));
+    return SAC_OK;
+}
+
 sac_status sac_reduction_begin(const sac_session *s, sac_media *m, sac_error *err) {
     const sac_merger *merger = &s->model->loaded.merger;
     sac_reduction_free(m->reduction);
@@ -137,9 +159,11 @@ sac_status sac_reduction_begin(const sac_session *s, sac_media *m, sac_error *er
     r->row_bytes = sac_dtype_row_bytes(r->dtype, merger->out);
     r->deep_bytes = sac_dtype_row_bytes(r->dtype, (int64_t)merger->out * merger->n_deep);
     r->capacity = capacity_of(s, m, &r->video);
-    if (take(r, s, m)) return SAC_OK;
+    sac_status st = check_size(s, m, r, err);
+    if (st == SAC_OK && take(r, s, m)) return SAC_OK;
     sac_reduction_free(r);
     m->reduction = NULL;
+    if (st != SAC_OK) return st;
     return sac_fail(
         err, SAC_NO_MEMORY,
         "no memory for the rows of a video of %lld tokens, which wait for the reducer: give fewer frames",
@@ -150,7 +174,9 @@ sac_status sac_reduction_begin(const sac_session *s, sac_media *m, sac_error *er
 static void keep_only(struct sac_reduction *r, const int32_t *kept, int64_t n) {
     int64_t from = 0;
     for (int64_t i = 0; i < n; i++, from++) {
-        while (r->cell[from] != kept[i]) from++;
+        while (from < r->n_held && r->cell[from] != kept[i]) from++;
+        r->is_broken |= from == r->n_held;
+        if (r->is_broken) return;
         if (from == i) continue;
         r->cell[i] = r->cell[from];
         memcpy(r->rows + (size_t)i * r->row_bytes, r->rows + (size_t)from * r->row_bytes, r->row_bytes);
@@ -249,13 +275,14 @@ sac_status sac_reduction_end(sac_session *s, sac_media *m, sac_error *err) {
     const sac_mat all = s->reduce.reducer->needs_all ? held_rows(r) : (sac_mat){0};
     s->reduce.reducer->choose_video(s->reduce.p, &r->video, r->state, r->n_seen, all, r->kept, m->n_kept);
     keep_only(r, m->kept ? m->kept : r->kept, m->n_kept);
+    if (r->is_broken) return sac_fail(err, SAC_INTERNAL, "%s kept tokens that are none of the video's", s->reduce.reducer->name);
     free(r->state);
     free(r->tile);
     r->state = r->tile = NULL;
     if (m->kept) return SAC_OK; /* the prompt is placed by it */
     m->kept = r->kept;
     r->kept = NULL;
-    remember_kept(s, m);
+    if (sac_source_is_unchanged(m)) remember_kept(s, m); /* else it is of another file than the key's */
     sac_media_lay_out_spans(s, m);
     return SAC_OK;
 }

@@ -221,6 +221,22 @@ static void stages_are_as_defined(void **state) {
         for (size_t k = 0; k < SAC_COUNT(all); k++) expect_definition(&videos[i], &all[k], &random);
 }
 
+/* Rows of no numbers (a tower that overflows): as many stay as were promised, each once. */
+static void rows_of_no_numbers(void **state) {
+    (void)state;
+    const sac_reduce_video v = {5, 9, 4};
+    const sac_reduce r = reducer("flashvid:rate=0.4,expansion=1");
+    for (int most = 0; most <= 45 * 4; most += 12) {
+        float x[45 * 4];
+        int32_t kept[45];
+        uint64_t random = 3;
+        for (int i = 0; i < 45 * 4; i++) x[i] = i < most ? NAN : test_rand_float(&random);
+        int64_t n = choose(&r, &v, x, kept);
+        assert_int_equal(n, r.reducer->count_video(r.p, &v));
+        for (int64_t i = 0; i < n; i++) assert_true(kept[i] >= 0 && kept[i] < 45 && (i == 0 || kept[i] > kept[i - 1]));
+    }
+}
+
 /* A chain of four equal tokens over as many frames is their mean, and stands where it begins. */
 static void trees_weigh_every_token(void **state) {
     (void)state;
@@ -254,6 +270,7 @@ static void halves_are_rounded_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_as_defined),
+        cmocka_unit_test(rows_of_no_numbers),
         cmocka_unit_test(trees_weigh_every_token),
         cmocka_unit_test(halves_are_rounded_back),
     };
