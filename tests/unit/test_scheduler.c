@@ -7,6 +7,7 @@
 #include "pauses.h"
 #include "request.h"
 #include "rounds.h"
+#include "say.h"
 #include "scheduler.h"
 #include "status.h"
 
@@ -175,10 +176,18 @@ static bool has_begun_to_answer(const bench *b, const serve_job *j) {
     return j->done || (slot && slot->n_tokens > 0);
 }
 
+/* What the scheduler does in one round, and then what its sayer's thread does: it ends when the server quits and nothing is left to say. */
+static void run_a_round(bench *b) {
+    serve_rounds_run(b->s->rounds);
+    atomic_store(&b->s->quitting, true);
+    serve_say_run(b->s);
+    atomic_store(&b->s->quitting, false);
+}
+
 static void run_until_it_answers(bench *b, const serve_job *j) {
     for (int i = 0; !has_begun_to_answer(b, j); i++) {
         assert_true(i < 100000);
-        serve_rounds_run(b->s->rounds);
+        run_a_round(b);
     }
 }
 
@@ -186,14 +195,14 @@ static void run_until_it_answers(bench *b, const serve_job *j) {
 static void run_the_prompt(bench *b, const serve_job *j) {
     for (int i = 0; serve_slot_has_prompt(slot_of(b, j)); i++) {
         assert_true(i < 100000);
-        serve_rounds_run(b->s->rounds);
+        run_a_round(b);
     }
 }
 
 static void run_to_the_end(bench *b, const serve_job *j) {
     for (int i = 0; !j->done; i++) {
         assert_true(i < 100000);
-        serve_rounds_run(b->s->rounds);
+        run_a_round(b);
     }
 }
 
@@ -272,12 +281,12 @@ static void answers_go_on_while_a_prompt_is_run(void **state) {
     serve_job *first = ask(&b, "hello ", SHORT, 700), *second;
     run_until_it_answers(&b, first);
     second = ask(&b, "number ", LONG, 20);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     int64_t before = slot_of(&b, first)->n_tokens, n_pieces = 0, n_steps = 0;
     while (!has_begun_to_answer(&b, second)) {
         assert_false(first->done); /* the prompt goes on, too */
         int64_t had = slot_of(&b, first)->n_tokens;
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
         slot_of(&b, first)->n_tokens > had ? n_steps++ : n_pieces++;
     }
     assert_true(n_pieces > 20);
@@ -332,17 +341,17 @@ static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     serve_job *first = ask(&b, "hello ", SHORT, 100), *second, *third;
     run_until_it_answers(&b, first);
     second = ask(&b, "number ", LONG, 20);
-    for (int i = 0; i < 20; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 20; i++) run_a_round(&b);
     serve_slot *slot = slot_of(&b, second);
     assert_true(serve_slot_has_prompt(slot));
     assert_true(slot->turn.n_left > LONG / 8);
     serve_job_cancel(second);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_null(slot->job);
     expect_cancelled(second);
     assert_false(first->done);
     third = ask(&b, "number ", SHORT, 20);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_ptr_equal(slot_of(&b, third), slot);
     run_to_the_end(&b, third);
     run_to_the_end(&b, first);
@@ -356,12 +365,12 @@ static void what_waits_is_cancelled_too(void **state) {
     bench b;
     open_bench(&b, 1);
     serve_job *first = ask(&b, "number ", LONG, 5), *second;
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     second = ask(&b, "hello ", SHORT, 5);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_int_equal(b.s->ready.n, 1);
     serve_job_cancel(second);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_int_equal(b.s->ready.n, 0);
     expect_cancelled(second);
     run_to_the_end(&b, first);
@@ -375,7 +384,7 @@ static void a_short_prompt_goes_between_a_long_one_waits(void **state) {
     bench b;
     open_bench(&b, 3);
     serve_job *first = ask(&b, "number ", LONG, 20), *like, *quick;
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     like = ask(&b, "numbers ", LONG, 20);
     quick = ask(&b, "hello ", SHORT, 20);
     run_until_it_answers(&b, quick);
@@ -401,7 +410,7 @@ static void several_prompts_run_at_once(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 3; k++) serve_rounds_run(b.s->rounds);
+        for (int k = 0; k < 3; k++) run_a_round(&b);
     }
     for (int i = 0; i < 3; i++) assert_true(serve_slot_has_prompt(slot_of(&b, jobs[i])));
     for (int i = 2; i >= 0; i--) {
@@ -424,11 +433,11 @@ static void prompts_that_begin_alike_are_run_once(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 3; k++) serve_rounds_run(b.s->rounds);
+        for (int k = 0; k < 3; k++) run_a_round(&b);
     }
     while (serve_slot_has_prompt(slot_of(&b, jobs[0]))) {
         assert_true(!slot_of(&b, jobs[1]) && !slot_of(&b, jobs[2]));
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
     }
     for (int i = 0; i < 3; i++) run_to_the_end(&b, jobs[i]);
     double prompts = metric(&b, "vllm:prompt_tokens_total"), run = metric(&b, "saccade:prefilled_tokens_total");
@@ -447,14 +456,14 @@ static void who_waits_for_one_that_leaves_goes_on(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 5; k++) serve_rounds_run(b.s->rounds);
+        for (int k = 0; k < 5; k++) run_a_round(&b);
     }
     assert_true(slot_of(&b, jobs[0]) && !slot_of(&b, jobs[1]) && !slot_of(&b, jobs[2]));
     serve_job_cancel(jobs[0]);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     expect_cancelled(jobs[0]);
     assert_true(serve_slot_has_prompt(slot_of(&b, jobs[1])));
-    for (; serve_slot_has_prompt(slot_of(&b, jobs[1])); serve_rounds_run(b.s->rounds)) assert_null(slot_of(&b, jobs[2]));
+    for (; serve_slot_has_prompt(slot_of(&b, jobs[1])); run_a_round(&b)) assert_null(slot_of(&b, jobs[2]));
     for (int i = 1; i < 3; i++) run_to_the_end(&b, jobs[i]);
     assert_true(metric(&b, "saccade:prefilled_tokens_total") < 1.1 * metric(&b, "vllm:prompt_tokens_total") / 2);
     for (int i = 1; i < 3; i++) expect_answer(jobs[i], "number ", n_words[i], 20);
@@ -467,9 +476,9 @@ static void without_sharing_nobody_waits(void **state) {
     bench b;
     open_bench_of(&b, 2, false);
     serve_job *first = ask(&b, "number ", LONG, 5), *second;
-    for (int k = 0; k < 5; k++) serve_rounds_run(b.s->rounds);
+    for (int k = 0; k < 5; k++) run_a_round(&b);
     second = ask(&b, "number ", LONG / 4, 5);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_true(slot_of(&b, second) && serve_slot_has_prompt(slot_of(&b, first)));
     run_to_the_end(&b, first);
     run_to_the_end(&b, second);
@@ -485,14 +494,14 @@ static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
     bench b;
     open_bench(&b, 2);
     serve_job *first = ask(&b, "number ", LONG, 20), *quick;
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     quick = ask(&b, "hello ", SHORT, 20);
     do {
         b.s->rounds->stepped_ns = sac_now_ns();
         b.s->rounds->due_ns = INT64_MAX / 2;
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
     } while (serve_slot_has_prompt(slot_of(&b, quick)));
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_true(has_begun_to_answer(&b, quick));
     assert_true(serve_slot_has_prompt(slot_of(&b, first)));
     run_to_the_end(&b, quick);
@@ -512,10 +521,10 @@ static void a_conversation_that_is_known_goes_between(void **state) {
     serve_slot *slot = slot_of(&b, first);
     run_to_the_end(&b, first);
     other = ask(&b, "numbers ", LONG, 5);
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     assert_ptr_not_equal(slot_of(&b, other), slot);
     again = ask(&b, "number ", LONG, 5);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_ptr_equal(slot_of(&b, again), slot);
     run_to_the_end(&b, again);
     assert_true(serve_slot_has_prompt(slot_of(&b, other)));
@@ -537,9 +546,9 @@ static void choices_begin_the_prompt_again(void **state) {
     json_t *q = question("number ", LONG / 2, TOKENS), *alone = answer_alone("number ", LONG / 2, TOKENS);
     json_object_set_new(q, "n", json_integer(CHOICES));
     j = ask_json(&b, q);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     const serve_slot *slot = slot_of(&b, j);
-    for (int seen = 0; !j->done; serve_rounds_run(b.s->rounds)) {
+    for (int seen = 0; !j->done; run_a_round(&b)) {
         assert_ptr_equal(slot_of(&b, j), slot);
         assert_true(slot->choice == seen || slot->choice == seen + 1);
         if (slot->choice == seen + 1) assert_true(++seen < CHOICES && serve_slot_has_prompt(slot));
@@ -571,7 +580,7 @@ static void a_long_prompt_comes_to_its_end(void **state) {
             n_between++;
         }
         if (!quick) quick = ask(&b, "hello ", SHORT + i % 7, 1);
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
     }
     assert_true(n_between > 5);
     run_to_the_end(&b, quick);
@@ -587,7 +596,7 @@ static void the_shortest_is_first_in_line(void **state) {
     bench b;
     open_bench(&b, 2);
     serve_job *first = ask(&b, "number ", LONG, 150), *like, *quick;
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     like = ask(&b, "numbers ", LONG, 5);
     quick = ask(&b, "hello ", SHORT, 5);
     run_until_it_answers(&b, quick); /* between the pieces of the first */
@@ -619,13 +628,13 @@ static void a_long_job_is_not_put_off_for_ever(void **state) {
                 like = j;
         }
         const size_t waiting = b.s->ready.n;
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
         n_before += b.s->ready.n < waiting;
     }
     assert_true(n_before > 1 && n_before <= SERVE_OLDEST_TURN + 1);
     run_to_the_end(&b, like);
     expect_answer(like, "number ", LONG / 2, 2);
-    while (b.s->n_jobs) serve_rounds_run(b.s->rounds);
+    while (b.s->n_jobs) run_a_round(&b);
     for (int i = 0; i < n_short; i++) serve_job_release(short_ones[i]);
     close_bench(&b);
 }
@@ -642,10 +651,10 @@ static void an_earlier_priority_goes_first(void **state) {
     bench b;
     open_bench(&b, 4);
     serve_job *first = ask(&b, "number ", LONG, 5), *shorter, *urgent;
-    for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+    for (int i = 0; i < 5; i++) run_a_round(&b);
     shorter = ask_with_priority(&b, "hello ", LONG / 2, 1);
     urgent = ask_with_priority(&b, "numbers ", LONG, -1);
-    serve_rounds_run(b.s->rounds);
+    run_a_round(&b);
     assert_true(slot_of(&b, urgent) && !slot_of(&b, shorter));
     const double left = slot_of(&b, first)->turn.n_left;
     run_until_it_answers(&b, urgent);
@@ -667,10 +676,10 @@ static void priorities_of_others(void **state) {
         open_bench(&b, 4);
         b.config.shared_priorities = b.s->ready.shared_priorities = shared;
         serve_job *first = ask(&b, "number ", LONG, 2), *urgent;
-        for (int i = 0; i < 5; i++) serve_rounds_run(b.s->rounds);
+        for (int i = 0; i < 5; i++) run_a_round(&b);
         urgent = ask_with_priority(&b, "numbers ", LONG, -1);
         urgent->client = 7;
-        serve_rounds_run(b.s->rounds);
+        run_a_round(&b);
         assert_int_equal(slot_of(&b, urgent) != NULL, shared);
         run_to_the_end(&b, first);
         run_to_the_end(&b, urgent);
@@ -711,7 +720,7 @@ static int count_pieces(double target_s) {
     b.config.target_itl_s = target_s;
     serve_job *j = ask(&b, "number ", 3 * LONG, 1);
     int n = 0;
-    for (; !has_begun_to_answer(&b, j); n++) serve_rounds_run(b.s->rounds);
+    for (; !has_begun_to_answer(&b, j); n++) run_a_round(&b);
     run_to_the_end(&b, j);
     serve_job_release(j);
     close_bench(&b);
