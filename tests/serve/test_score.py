@@ -102,7 +102,8 @@ class Scores(Case):
     def test_a_video_has_its_frames_whatever_is_beside_it(self):
         part = media_part(os.path.join(os.path.dirname(sample(video=True)["file"]), "video0002_256.mp4"))
         alone = self.scores(queries=QUERY, documents={"content": [part]})
-        self.assertEqual(self.scores(queries=QUERY, documents=[{"content": [part]}, {"content": [part]}, {"content": [part, PICTURE]}])[:2], alone * 2)
+        beside = [{"content": [part]}, {"content": [part]}, {"content": [part, PICTURE]}]
+        self.assertEqual(self.scores(queries=QUERY, documents=beside)[:2], alone * 2)
 
     def test_many_at_once(self):
         texts = [f"{i} circles" for i in range(400)]

@@ -81,7 +81,8 @@ enum { SAC_VIDEO_SHARE_FRAMES = 48 }; /* fewer are decoded faster than another r
 
 /* Cuts a plan into parts that readers of the same file may decode side by side, at frames where decoding starts anyway:
  * places starts[k] to starts[k + 1] of the plan are part k. All decode about as many frames, SAC_VIDEO_SHARE_FRAMES and
- * more. How many parts there are: 1 to n_most, and 1 where every reader would decode all to begin with; starts has room for n_most + 1. The same file and plan give the same parts. */
+ * more. How many parts there are: 1 to n_most, and 1 where every reader would decode all to begin with; starts has room for
+ * n_most + 1. The same file and plan give the same parts. */
 int sac_video_share(const sac_video *video, const sac_frame_plan *plan, int n_most, int64_t *starts);
 
 typedef struct sac_video_read_stats {

@@ -204,7 +204,8 @@ static sac_status check_url(const char *url, sac_error *err) {
     if (ok) return SAC_OK;
     int n;
     const char *shown = host_of(url, &n);
-    return sac_fail(err, SAC_BAD_ARGUMENT, "--otlp-traces-endpoint %.*s%.100s: give http://HOST:4318/v1/traces, or an https:// URL", n, url, shown);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "--otlp-traces-endpoint %.*s%.100s: give http://HOST:4318/v1/traces, or an https:// URL", n, url,
+                    shown);
 }
 
 sac_status serve_spans_open(serve_spans **out, const char *url, serve_metrics *metrics, sac_error *err) {
