@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_PATH 4096
 
@@ -28,7 +29,7 @@ static int read_numbers(const char *folder, const char *name, double *to, int n)
 }
 
 /* Processors that one cgroup is limited to; 0 = not limited. */
-static double limit_of(const char *folder, bool is_v2) {
+static double cpu_limit_of(const char *folder, bool is_v2) {
     double quota[2] = {-1, 0};
     if (is_v2) {
         if (read_numbers(folder, "cpu.max", quota, 2) < 2) return 0;
@@ -38,9 +39,17 @@ static double limit_of(const char *folder, bool is_v2) {
     return quota[0] > 0 && quota[1] > 0 ? quota[0] / quota[1] : 0;
 }
 
+/* Bytes that one cgroup is limited to; 0 = not limited. */
+static double memory_limit_of(const char *folder, bool is_v2) {
+    double most = -1;
+    return read_numbers(folder, is_v2 ? "memory.max" : "memory.limit_in_bytes", &most, 1) == 1 && most > 0 ? most : 0;
+}
+
+typedef double (*limit_fn)(const char *folder, bool is_v2);
+
 /* From the cgroup up to the root of the mount. In a container the path may be the host's, which is not seen
  * from inside: then only the root is there to be read. */
-static double tightest(const char *mount, const char *path, bool is_v2) {
+static double tightest(const char *mount, const char *path, bool is_v2, limit_fn limit_of) {
     char folder[MAX_PATH];
     int n = snprintf(folder, sizeof folder, "%s%s", mount, path);
     if (n < 0 || n >= (int)sizeof folder) return 0;
@@ -58,7 +67,8 @@ static double smaller(double a, double b) {
     return a == 0 || (b > 0 && b < a) ? b : a;
 }
 
-double sac_cpu_quota_at(const char *process_file, const char *root) {
+/* Of the controller of that name. */
+static double limit_at(const char *process_file, const char *root, const char *controller, limit_fn limit_of) {
     char line[MAX_PATH], mount[MAX_PATH];
     double quota = 0;
     FILE *f = fopen(process_file, "re");
@@ -71,22 +81,35 @@ double sac_cpu_quota_at(const char *process_file, const char *root) {
         controllers++;
         bool is_v2 = !*controllers;
         if (is_v2) {
-            quota = smaller(quota, tightest(root, path, true));
+            quota = smaller(quota, tightest(root, path, true, limit_of));
             continue;
         }
-        bool has_cpu = false;
+        bool has_it = false;
         char names[256];
         snprintf(names, sizeof names, "%s", controllers);
         for (char *save, *name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save))
-            has_cpu |= strcmp(name, "cpu") == 0;
-        if (!has_cpu) continue;
+            has_it |= strcmp(name, controller) == 0;
+        if (!has_it) continue;
         int n = snprintf(mount, sizeof mount, "%s/%s", root, controllers);
-        if (n > 0 && n < (int)sizeof mount) quota = smaller(quota, tightest(mount, path, false));
-        n = snprintf(mount, sizeof mount, "%s/cpu", root);
-        if (n > 0 && n < (int)sizeof mount) quota = smaller(quota, tightest(mount, path, false));
+        if (n > 0 && n < (int)sizeof mount) quota = smaller(quota, tightest(mount, path, false, limit_of));
+        n = snprintf(mount, sizeof mount, "%s/%s", root, controller);
+        if (n > 0 && n < (int)sizeof mount) quota = smaller(quota, tightest(mount, path, false, limit_of));
     }
     fclose(f);
     return quota;
+}
+
+double sac_cpu_quota_at(const char *process_file, const char *root) {
+    return limit_at(process_file, root, "cpu", cpu_limit_of);
+}
+
+double sac_memory_limit_at(const char *process_file, const char *root) {
+    return limit_at(process_file, root, "memory", memory_limit_of);
+}
+
+double sac_usable_memory(void) {
+    double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return smaller(all, sac_memory_limit_at("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 double sac_cpu_quota(void) {

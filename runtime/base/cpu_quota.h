@@ -14,4 +14,10 @@ double sac_cpu_quota_at(const char *process_file, const char *root);
 /* Processors to use: those that may be used by affinity, at most the quota rounded down, at least 1. */
 int sac_usable_processors(void);
 
+/* The tightest limit of memory on the same way, in bytes; 0 = none. memory.max of version 2, memory.limit_in_bytes of 1. */
+double sac_memory_limit_at(const char *process_file, const char *root);
+
+/* Bytes of memory that this process may use: the machine's, or the limit where that is less. */
+double sac_usable_memory(void);
+
 #endif

@@ -314,8 +314,7 @@ static void decode(const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
     uint8_t *bytes = n > 0 ? mmap(NULL, (size_t)n, PROT_READ, MAP_PRIVATE, input, 0) : MAP_FAILED;
     if (bytes == MAP_FAILED) refuse(fd, SAC_NO_MEMORY, "no memory for the file");
     close(input);
-    if (t->share > 0)
-        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5); /* the model goes first */
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5); /* the model goes first */
     bool threads = !t->is_video && sac_image_prepare(bytes, (size_t)n);
     if (!t->is_video) be_quiet();
     if (threads) prepare_for_threads();
@@ -351,9 +350,21 @@ static ssize_t receive_task(int fd, intake_task *t, int fds[INTAKE_TASK_FDS]) {
     return n;
 }
 
-/* One task: a child for it. A failed fork closes the socket, which the server takes for a crash. */
+/* Says so, as a child would; the socket is new and has room. */
+static void say_no_fork(int fd) {
+    struct {
+        intake_head head;
+        intake_info info;
+    } end = {{.says = INTAKE_SAYS_END}, {.status = SAC_NO_MEMORY, .error = "no memory for a process that decodes it"}};
+    (void)!send(fd, &end.head, sizeof end.head, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!send(fd, &end.info, sizeof end.info, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* One task: a child for it. */
 static void run_task(int fd, const intake_task *t, const int fds[INTAKE_TASK_FDS]) {
-    if (fork() == 0) {
+    pid_t child = fork();
+    if (child < 0) say_no_fork(fds[INTAKE_TASK_SOCKET]);
+    if (child == 0) {
         close(fd);
         signal(SIGCHLD, SIG_DFL);
         decode(t, fds);

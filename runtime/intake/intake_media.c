@@ -18,6 +18,7 @@ typedef struct part {
     intake_media media;
     pthread_t thread;
     bool has_thread;
+    bool ended; /* the thread has nothing left to do; under the lock */
     bool crashed;
     sac_status status;
     sac_error err;
@@ -30,8 +31,10 @@ typedef struct opening {
     bool is_frame;
     atomic_bool stop; /* a part has failed: the others need not go on */
     pthread_mutex_t lock;
+    pthread_cond_t part_ended;
     size_t n_bytes; /* of all parts */
     int64_t n_done; /* frames, likewise */
+    bool no_room; /* all calls together have prepared too much */
     int n_parts;
     part parts[INTAKE_MAX_SHARES];
 } opening;
@@ -69,9 +72,26 @@ static bool count(opening *o, int64_t n_frames, int64_t n_bytes, int64_t n_chose
     o->n_done += n_frames;
     o->n_bytes += (size_t)n_bytes;
     bool fits = o->n_bytes <= use->max_bytes;
+    if (use->in_flight) {
+        size_t all = atomic_fetch_add(use->in_flight, (size_t)n_bytes) + (size_t)n_bytes;
+        o->no_room |= n_bytes > 0 && all > use->max_in_flight;
+    }
     if (use->progress && n_frames > 0) use->progress(use->ctx, o->n_done, n_chosen);
     pthread_mutex_unlock(&o->lock);
     return fits;
+}
+
+static bool lacks_room(opening *o) {
+    pthread_mutex_lock(&o->lock);
+    bool lacks = o->no_room;
+    pthread_mutex_unlock(&o->lock);
+    return lacks;
+}
+
+/* Nothing of it is kept. */
+static void forget_bytes(opening *o) {
+    if (o->use->in_flight) atomic_fetch_sub(o->use->in_flight, o->n_bytes);
+    o->n_bytes = 0;
 }
 
 static sac_status take(void *ctx, const intake_frame *f, sac_error *err) {
@@ -93,7 +113,9 @@ static sac_status take(void *ctx, const intake_frame *f, sac_error *err) {
     m->info.n_frames = f->index + 1;
     m->n_bytes += n_bytes;
     m->prepare_s += sac_seconds_since(start_ns);
-    if (count(o, 1, (int64_t)n_bytes, f->n_chosen)) return SAC_OK;
+    bool fits = count(o, 1, (int64_t)n_bytes, f->n_chosen);
+    if (fits && lacks_room(o)) return sac_fail(err, SAC_IO, "no room for decoded media now");
+    if (fits) return SAC_OK;
     return sac_fail(err, SAC_TOO_LONG, "the decoded frames take more memory than is allowed");
 }
 
@@ -114,7 +136,12 @@ static void run_part(part *p, const atomic_bool *cancelled) {
 
 static void *run_thread(void *ctx) {
     part *p = ctx;
-    run_part(p, &p->whole->stop);
+    opening *o = p->whole;
+    run_part(p, &o->stop);
+    pthread_mutex_lock(&o->lock);
+    p->ended = true;
+    pthread_cond_broadcast(&o->part_ended);
+    pthread_mutex_unlock(&o->lock);
     return NULL;
 }
 
@@ -142,21 +169,32 @@ static int share(void *ctx, int n_most) {
     return o->n_parts = n;
 }
 
+static void wait_a_moment(opening *o) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += 50000000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&o->part_ended, &o->lock, &t);
+}
+
 /* Waits for a part's thread; a part that got none is run now. */
 static void finish_part(part *p, const atomic_bool *cancelled) {
+    opening *o = p->whole;
     if (!p->has_thread) {
-        run_part(p, cancelled);
+        if (atomic_load(&o->stop))
+            p->status = sac_fail(&p->err, SAC_CANCELLED, "another part of it has failed");
+        else
+            run_part(p, cancelled);
         return;
     }
-    for (;;) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 50000000;
-        t.tv_sec += t.tv_nsec / 1000000000;
-        t.tv_nsec %= 1000000000;
-        if (pthread_timedjoin_np(p->thread, NULL, &t) == 0) return;
-        if (cancelled && atomic_load(cancelled)) atomic_store(&p->whole->stop, true);
+    pthread_mutex_lock(&o->lock);
+    while (!p->ended) {
+        if (cancelled && atomic_load(cancelled)) atomic_store(&o->stop, true);
+        wait_a_moment(o);
     }
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(p->thread, NULL);
 }
 
 /* Do the parts tell of one video? */
@@ -210,20 +248,32 @@ static sac_status open_once(opening *o, const intake_task *task, intake_media *o
     o->n_done = 0;
     atomic_store(&o->stop, false);
     o->parts[0] = (part){.whole = o, .task = *task};
-    run_part(&o->parts[0], cancelled);
-    for (int k = 1; k < o->n_parts; k++) finish_part(&o->parts[k], cancelled);
+    part *first = &o->parts[0];
+    if (task->max_shares > 1) first->has_thread = pthread_create(&first->thread, NULL, run_thread, first) == 0;
+    /* The first one's end settles how many there are. */
+    for (int k = 0; k == 0 || k < o->n_parts; k++) finish_part(&o->parts[k], cancelled);
     sac_status st = join(o, out, crashed, err);
     for (int k = 0; k < o->n_parts; k++) intake_media_free(&o->parts[k].media);
     if (o->n_parts > 1) atomic_fetch_add(o->use->n_spare, o->n_parts - 1);
-    if (st != SAC_OK) intake_media_free(out);
+    if (st != SAC_OK) {
+        intake_media_free(out);
+        forget_bytes(o);
+    }
     return st;
 }
 
-/* Where decoding begins must not matter: frames that stand in for damaged ones depend on it, and so may failures. */
+/* Where decoding begins must not matter: frames that stand in for damaged ones depend on it, and so may failures;
+ * and one child may find the memory and descriptors that several did not. */
 static bool wants_one_go(const opening *o, sac_status st, bool crashed, const intake_media *m) {
-    if (o->n_parts == 1) return false;
+    if (o->n_parts == 1 || o->no_room) return false;
     return st == SAC_OK ? m->info.n_replaced > 0
-                        : !crashed && (st == SAC_BAD_FILE || st == SAC_UNSUPPORTED || st == SAC_INTERNAL);
+                        : !crashed && (st == SAC_BAD_FILE || st == SAC_UNSUPPORTED || st == SAC_INTERNAL || st == SAC_NO_MEMORY ||
+                                      st == SAC_IO);
+}
+
+static uint32_t seconds_left(const intake_task *t, int64_t start_ns) {
+    double left = t->seconds - sac_seconds_since(start_ns);
+    return left < 1 ? 1 : (uint32_t)left;
 }
 
 sac_status intake_media_open(intake_media *out, intake_decoder *d, const intake_task *task,
@@ -232,15 +282,24 @@ sac_status intake_media_open(intake_media *out, intake_decoder *d, const intake_
     opening o = {.decoder = d, .use = use, .input = input, .is_frame = task->is_video || use->is_frame};
     intake_task t = *task;
     t.max_shares = use->n_spare && t.is_video ? INTAKE_MAX_SHARES : 1;
+    int64_t start_ns = sac_now_ns();
+    pthread_condattr_t steady;
     pthread_mutex_init(&o.lock, NULL);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&o.part_ended, &steady);
+    pthread_condattr_destroy(&steady);
     if (use->n_spare) atomic_fetch_sub(use->n_spare, 1);
     sac_status st = open_once(&o, &t, out, cancelled, crashed, err);
     if (wants_one_go(&o, st, *crashed, out)) {
         intake_media_free(out);
+        forget_bytes(&o);
         t.max_shares = 1;
+        t.seconds = seconds_left(task, start_ns);
         st = open_once(&o, &t, out, cancelled, crashed, err);
     }
     if (use->n_spare) atomic_fetch_add(use->n_spare, 1);
+    pthread_cond_destroy(&o.part_ended);
     pthread_mutex_destroy(&o.lock);
     return st;
 }

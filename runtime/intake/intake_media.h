@@ -29,10 +29,14 @@ typedef struct intake_use {
     /* Children that may still be started, for all calls that name it: a call takes one for its own, whether there is one or not,
      * and of a video as many more as are left and as its groups of pictures allow. NULL = one child a call. */
     atomic_int *n_spare;
+    /* Bytes that all calls which name it have prepared, at most max_in_flight: beyond, a call fails with IO. Those of a call that
+     * succeeds stay counted until the caller takes them back. NULL = they are not counted. */
+    atomic_size_t *in_flight;
+    size_t max_in_flight;
 } intake_use;
 
 /* intake_decode with every frame prepared for the model; parts of a video side by side where use->n_spare lets them, with the same
- * frames (a video with damaged ones is read in one go). TOO_LONG also when that takes more than max_bytes. On
+ * frames (a video with damaged ones is read in one go, in the time that is left). TOO_LONG also when that takes more than max_bytes. On
  * failure *out is empty. */
 sac_status intake_media_open(intake_media *out, intake_decoder *d, const intake_task *task,
                              const intake_use *use, int input, const atomic_bool *cancelled, bool *crashed,

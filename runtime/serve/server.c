@@ -13,6 +13,7 @@
 #include "uploads.h"
 #include "watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ static void raise_descriptor_limit(const serve_config *c) {
 }
 
 static sac_status start_thread(serve_server *s, void *(*run)(void *), sac_error *err) {
+    assert((size_t)s->n_threads < sizeof s->threads / sizeof *s->threads);
     if (pthread_create(&s->threads[s->n_threads], NULL, run, s) != 0)
         return sac_fail(err, SAC_NO_MEMORY, "cannot start a thread of the server");
     s->n_threads++;

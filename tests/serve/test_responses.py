@@ -192,7 +192,7 @@ class Responses(Case):
         told = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "so it is far"}]}
         short = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so it is far"}], "encrypted_content": "gAAA"}
         both = {**short, "content": told["content"], "summary": [{"type": "summary_text", "text": "other words, and many more of them"}]}
-        empty = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": None}
+        empty = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": ""}
         self.assertEqual([tokens(short), tokens(both), tokens(empty)], [tokens(told), tokens(told), tokens()])
         self.assertGreater(tokens(told), tokens())
         error = self.refuse("input[0]", input=[{"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}, {"role": "user", "content": "a"}])

@@ -1,5 +1,6 @@
 """/v1/score and /v1/rerank: how alike texts and pictures are, by the vectors that /v1/embeddings gives of them."""
 import math
+import os
 
 from server import Case, Server, ask, main, media_part, sample
 
@@ -97,6 +98,12 @@ class Scores(Case):
         few = {"media_io_kwargs": {"video": {"num_frames": 2}}}
         less = self.post("/v1/score", queries="a", documents={"content": contents[1]}, **few)
         self.assertLess(less["usage"]["prompt_tokens"], self.post("/v1/score", queries="a", documents={"content": contents[1]})["usage"]["prompt_tokens"])
+
+    def test_a_video_has_its_frames_whatever_is_beside_it(self):
+        part = media_part(os.path.join(os.path.dirname(sample(video=True)["file"]), "video0002_256.mp4"))
+        alone = self.scores(queries=QUERY, documents={"content": [part]})
+        beside = [{"content": [part]}, {"content": [part]}, {"content": [part, PICTURE]}]
+        self.assertEqual(self.scores(queries=QUERY, documents=beside)[:2], alone * 2)
 
     def test_many_at_once(self):
         texts = [f"{i} circles" for i in range(400)]

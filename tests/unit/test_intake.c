@@ -144,6 +144,10 @@ static void offers_too_many(int fd) {
     offer(fd, MOST_SHARES + 1);
     only_frame(fd, SIDE, SIDE, 0);
 }
+static void offers_of_a_part(int fd) {
+    offer(fd, 2);
+    only_frame(fd, SIDE, SIDE, 0);
+}
 static void offers_none(int fd) {
     offer(fd, 0);
     only_frame(fd, SIDE, SIDE, 0);
@@ -210,6 +214,7 @@ static const struct {
     LIE(hangs),
     LIE(offers_unasked),
     LIE(offers_too_many),
+    LIE(offers_of_a_part),
     LIE(offers_none),
     LIE(offers_twice),
     LIE(offers_late),
@@ -219,7 +224,7 @@ static const struct {
     LIE(dies_once),
 #undef LIE
 };
-enum { N_LIES = 27, N_ALL = sizeof lies / sizeof *lies };
+enum { N_LIES = 28, N_ALL = sizeof lies / sizeof *lies };
 
 static int receive_socket(int fd) {
     union {
@@ -314,6 +319,7 @@ static void no_lie_is_believed(void **state) {
         if (!strcmp(lies[i].name, "hangs")) task.seconds = 0;
         if (!strcmp(lies[i].name, "too_many_bytes")) task.max_pixels = 0;
         if (strcmp(lies[i].name, "offers_unasked")) task.max_shares = MOST_SHARES;
+        if (!strcmp(lies[i].name, "offers_of_a_part")) task.n_shares = 2;
         setenv("LIE", lies[i].name, 1);
         sac_status st = decode(&task, PICTURE, NULL, &t, &info, &crashed, &err);
         if (st != SAC_BAD_FILE || !crashed || !strstr(err.text, "decoding it failed"))
@@ -475,12 +481,15 @@ static void frames_are_prepared_as_they_come(void **state) {
 
 typedef struct progress {
     int64_t n, n_wrong;
+    const atomic_int *spare; /* NULL = none */
+    int least_spare;
 } progress;
 
 static void on_progress(void *ctx, int64_t n_done, int64_t n_chosen) {
     progress *p = ctx;
     p->n_wrong += n_done != p->n + 1 || n_chosen != 200;
     p->n = n_done;
+    if (p->spare && atomic_load(p->spare) < p->least_spare) p->least_spare = atomic_load(p->spare);
 }
 
 static bool same_frame(const sac_prepared *a, const sac_prepared *b) {
@@ -504,12 +513,17 @@ static void parts_are_decoded_side_by_side(void **state) {
     intake_use use = {.model = model, .max_bytes = 1 << 28, .progress = on_progress, .ctx = &told};
     assert_ok(intake_media_open(&one, d, &task, &use, fd, NULL, &crashed, &err), err);
     assert_int_equal(one.info.n_frames, 200);
+    atomic_size_t in_flight = 0;
     for (int n_spare = -1; n_spare < 9; n_spare += 2) {
         atomic_int spare = n_spare;
         use.n_spare = &spare;
-        told = (progress){0};
+        told = (progress){.spare = &spare, .least_spare = n_spare};
+        use.in_flight = &in_flight;
+        use.max_in_flight = one.n_bytes;
         assert_ok(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), err);
         assert_int_equal(atomic_load(&spare), n_spare);
+        if (n_spare >= 3) assert_true(told.least_spare < n_spare - 1);
+        assert_int_equal(atomic_exchange(&in_flight, 0), many.n_bytes);
         assert_int_equal(many.info.n_frames, 200);
         assert_string_equal(many.info.rule, one.info.rule);
         assert_int_equal(many.n_bytes, one.n_bytes);
@@ -521,10 +535,15 @@ static void parts_are_decoded_side_by_side(void **state) {
     }
     atomic_int spare = 4;
     use.n_spare = &spare;
+    use.max_in_flight = one.n_bytes - 1;
+    assert_int_equal(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), SAC_IO);
+    assert_int_equal(atomic_load(&in_flight), 0);
+    assert_int_equal(atomic_load(&spare), 4);
     use.max_bytes = one.n_bytes - 1; /* all parts together */
     assert_int_equal(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), SAC_TOO_LONG);
     assert_int_equal(atomic_load(&spare), 4);
     assert_null(many.frames);
+    assert_int_equal(atomic_load(&in_flight), 0);
     atomic_bool cancelled = true;
     assert_int_equal(intake_media_open(&many, d, &task, &use, fd, &cancelled, &crashed, &err), SAC_CANCELLED);
     assert_int_equal(atomic_load(&spare), 4);

@@ -36,6 +36,7 @@ struct sac_video {
     sac_frame_table table;
     sac_turn turn;
     bool by_count;  /* times do not tell frames apart: frames are counted from the start, without jumps */
+    bool was_decoded; /* as a whole, to make the table */
     bool has_times; /* else a frame's time is its index over fps */
     sac_libav_input *input;
     sac_libav_rgb *rgb;
@@ -164,6 +165,7 @@ static sac_status compare_span(sac_video *v, bool at_end, bool *agrees, sac_erro
  * counted. */
 static sac_status count_by_decoding(sac_video *v, bool lacks_times, sac_error *err) {
     shown_frames shown = {0};
+    v->was_decoded = true;
     SAC_TRY(sac_libav_input_restart(v->input, err));
     sac_status st = list_shown(v, &shown, v->limits.max_frames + 1, err);
     if (st == SAC_OK && shown.table.n_frames > v->limits.max_frames)
@@ -294,14 +296,15 @@ void sac_video_free(sac_video *v) {
     return_freed_memory();
 }
 
-/* Key frames in the place of the frames behind them. */
+/* Key frames in the place of the frames behind them; before the first key frame, the first frame. */
 static sac_status take_key_frames(const sac_video *v, sac_frame_plan *plan, sac_error *err) {
     int64_t n = 0;
     for (int64_t i = 0; i < plan->n_frames; i++) {
         int64_t key = sac_video_key_of(v, plan->index[i]);
-        if (key < 0)
+        if (v->by_count)
             return sac_fail(err, SAC_UNSUPPORTED,
                             "key_frames: decoding this video can only start at its first frame");
+        if (key < 0) key = 0;
         if (n == 0 || key > plan->index[n - 1]) plan->index[n++] = key;
     }
     plan->n_frames = n;
@@ -324,6 +327,10 @@ sac_status sac_video_plan(const sac_video *v, const sac_frame_request *request, 
     for (int64_t i = 0; i < plan->n_frames && v->has_times; i++)
         plan->time_s[i] = sac_libav_input_seconds(v->input, v->table.pts[plan->index[i]]);
     return SAC_OK;
+}
+
+bool sac_video_was_decoded(const sac_video *v) {
+    return v->was_decoded;
 }
 
 int64_t sac_video_key_of(const sac_video *v, int64_t index) {

@@ -74,11 +74,15 @@ sac_status sac_video_plan(const sac_video *video, const sac_frame_request *reque
 /* The number of the frame at which decoding starts for frame `index`; -1 = only at the first, where frames can only be counted. */
 int64_t sac_video_key_of(const sac_video *video, int64_t index);
 
+/* Did opening it decode all frames? So does every other reader of the same file. */
+bool sac_video_was_decoded(const sac_video *video);
+
 enum { SAC_VIDEO_SHARE_FRAMES = 48 }; /* fewer are decoded faster than another reader is opened */
 
 /* Cuts a plan into parts that readers of the same file may decode side by side, at frames where decoding starts anyway:
  * places starts[k] to starts[k + 1] of the plan are part k. All decode about as many frames, SAC_VIDEO_SHARE_FRAMES and
- * more. How many parts there are: 1 to n_most; starts has room for n_most + 1. The same file and plan give the same parts. */
+ * more. How many parts there are: 1 to n_most, and 1 where every reader would decode all to begin with; starts has room for
+ * n_most + 1. The same file and plan give the same parts. */
 int sac_video_share(const sac_video *video, const sac_frame_plan *plan, int n_most, int64_t *starts);
 
 typedef struct sac_video_read_stats {

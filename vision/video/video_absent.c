@@ -49,6 +49,11 @@ sac_status sac_video_plan(const sac_video *video, const sac_frame_request *reque
     return absent(err);
 }
 
+bool sac_video_was_decoded(const sac_video *video) {
+    (void)video;
+    return false;
+}
+
 int64_t sac_video_key_of(const sac_video *video, int64_t index) {
     (void)video, (void)index;
     return -1;

@@ -21,7 +21,7 @@ static int64_t whole_cost(const sac_video *v, const sac_frame_plan *plan) {
 }
 
 int sac_video_share(const sac_video *v, const sac_frame_plan *plan, int n_most, int64_t *starts) {
-    int64_t total = whole_cost(v, plan), done = 0;
+    int64_t total = sac_video_was_decoded(v) ? 0 : whole_cost(v, plan), done = 0;
     int n = 1;
     if (total / SAC_VIDEO_SHARE_FRAMES < n_most) n_most = (int)(total / SAC_VIDEO_SHARE_FRAMES);
     starts[0] = 0;

@@ -40,8 +40,13 @@ static void add_job(serve_span *s, serve_job *j) {
     pthread_mutex_unlock(&j->lock);
 }
 
+/* Refused at the door: whoever knocks would else fill the collector. */
+static bool was_let_in(const serve_exchange *x) {
+    return x->job || (x->status != 401 && x->status != 403);
+}
+
 void serve_request_span_end(const serve_exchange *x, bool left) {
-    if (!is_traced(x) || !x->trace.recorded) return;
+    if (!is_traced(x) || !x->trace.recorded || !was_let_in(x)) return;
     const int64_t now = unix_ns();
     serve_span s = {.context = x->trace,
                     .start_ns = now - (sac_now_ns() - x->arrived_ns),

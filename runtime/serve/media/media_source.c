@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool too_large(const serve_server *s, const char *param, serve_problem *p) {
@@ -140,13 +141,44 @@ static bool check_file(serve_source *out, serve_server *s, const char *param, se
     return true;
 }
 
+enum { MOST_FETCHED = 2 };
+
+/* Fetched files are held in memory: few at a time. */
+static bool wait_to_fetch(serve_source *out, serve_server *s, const char *param, const atomic_bool *cancelled, serve_problem *p) {
+    bool left = false;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_fetched >= MOST_FETCHED && !left) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_sec++;
+        pthread_cond_timedwait(&s->stirred, &s->lock, &t);
+        left = cancelled && atomic_load(cancelled);
+    }
+    if (!left) {
+        s->n_fetched++;
+        out->fetched_for = s;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return !left || serve_refuse(p, 400, param, "fetch_failed", "%s: nobody waits for it any more", param);
+}
+
+static void end_fetch(serve_source *source) {
+    serve_server *s = source->fetched_for;
+    if (!s) return;
+    source->fetched_for = NULL;
+    pthread_mutex_lock(&s->lock);
+    s->n_fetched--;
+    pthread_cond_broadcast(&s->stirred);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static bool open_url(serve_source *out, serve_server *s, const char *url, bool until_comma, const char *param,
                      const atomic_bool *cancelled, serve_problem *p) {
     if (until_comma) return open_base64(out, s, url, strcspn(url, ","), param, p);
     if (!strncasecmp(url, "data:", 5)) return open_data(out, s, url, param, p);
     if (!strncasecmp(url, "file://", 7)) return open_file(out, s, url, param, p);
     if (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8))
-        return serve_fetch(&out->fd, s->config, url, param, cancelled, p);
+        return wait_to_fetch(out, s, param, cancelled, p) && serve_fetch(&out->fd, s->config, url, param, cancelled, p);
     if (!strncmp(url, "file-", 5)) return open_upload(out, s, url, param, p);
     return serve_refuse(p, 400, param, "unsupported_url",
                         "%s: data:, file:// and http(s):// URLs and ids of uploads are taken", param);
@@ -168,4 +200,5 @@ bool serve_source_open(serve_source *out, serve_server *s, const char *url, bool
 void serve_source_close(serve_source *source) {
     if (source->fd >= 0) close(source->fd);
     source->fd = -1;
+    end_fetch(source);
 }

@@ -13,6 +13,7 @@ typedef struct serve_source {
     int fd;
     size_t n_bytes;
     uint8_t hash[32]; /* SHA-256 of the bytes */
+    serve_server *fetched_for; /* counts it among the fetched files; NULL = it is none */
 } serve_source;
 
 /* until_comma: the URL is one of vLLM's list of frames, base64 up to the next comma. cancelled may be NULL.

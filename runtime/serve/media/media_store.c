@@ -30,6 +30,7 @@ struct serve_media_store {
     serve_server *server;
     intake_decoder *decoder;
     atomic_int n_spare; /* children that may be started beside those of each thread that decodes */
+    atomic_size_t in_flight; /* bytes that are prepared and not in the store yet */
     pthread_mutex_t lock;
     pthread_cond_t freed;
     serve_media *newest, *oldest;
@@ -43,6 +44,7 @@ sac_status serve_media_store_open(serve_media_store **out, serve_server *s, sac_
     if (!store) return sac_fail(err, SAC_NO_MEMORY, "no memory for media");
     store->server = s;
     atomic_init(&store->n_spare, serve_n_decoders());
+    atomic_init(&store->in_flight, 0);
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->freed, NULL);
     return intake_decoder_open(&store->decoder, err);
@@ -234,7 +236,7 @@ static void refuse_decoding(serve_problem *p, const char *param, bool crashed, c
     else if (why->status == SAC_TOO_LONG)
         serve_refuse(p, 413, param, "media_too_large", "%s", err.text);
     else if (why->status == SAC_IO)
-        serve_refuse(p, 503, param, NULL, "%s", err.text);
+        serve_refuse(p, 503, param, "overloaded", "%s", err.text);
     else
         serve_refuse_status(p, why->status, &err);
     snprintf(p->param, sizeof p->param, "%s", param);
@@ -250,7 +252,8 @@ static void on_frame(void *ctx, int64_t n_done, int64_t n_chosen) {
     serve_progress_tell(d->job, "decode", d->medium, n_done, n_chosen);
 }
 
-static serve_media *decode(serve_job *j, int64_t medium, const serve_source *source, intake_task *t,
+/* Closes the source before it waits for room. */
+static serve_media *decode(serve_job *j, int64_t medium, serve_source *source, intake_task *t,
                            bool is_frame, const uint8_t key[32], const char *param, serve_problem *p) {
     serve_server *s = j->server;
     decoding told = {j, medium};
@@ -259,7 +262,9 @@ static serve_media *decode(serve_job *j, int64_t medium, const serve_source *sou
                       .max_bytes = s->config->max_decoded_bytes / 2,
                       .progress = is_frame ? NULL : on_frame, /* frames sent one by one: each is a file */
                       .ctx = &told,
-                      .n_spare = &s->media->n_spare};
+                      .n_spare = &s->media->n_spare,
+                      .in_flight = &s->media->in_flight,
+                      .max_in_flight = s->config->max_decoded_bytes};
     intake_media prepared;
     bool crashed;
     sac_error err;
@@ -275,7 +280,10 @@ static serve_media *decode(serve_job *j, int64_t medium, const serve_source *sou
     serve_metrics_observe(s->metrics, SERVE_TIME_media, sac_seconds_since(start));
     serve_metrics_observe(s->metrics, SERVE_TIME_resize, prepared.prepare_s);
     serve_metrics_count(s->metrics, SERVE_COUNT_media_misses, 1);
+    serve_source_close(source);
+    size_t n_bytes = prepared.n_bytes;
     serve_media *m = put(j, key, t->max_frames, &prepared, param, p);
+    atomic_fetch_sub(&s->media->in_flight, n_bytes);
     if (!m && !p->status)
         serve_refuse(p, 503, param, "overloaded", "%s: no room for decoded media now", param);
     return m;
@@ -359,13 +367,19 @@ static bool get_reference(serve_job *j, serve_media_ref *ref, int64_t room_frame
 
 /* ---------------------------------------------------------------- a request */
 
+static bool is_in(const serve_media_ref *ref, const sac_message *messages, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (ref->part >= messages[i].parts && ref->part < messages[i].parts + messages[i].n_parts) return true;
+    return false;
+}
+
 /* Pictures first: what they leave of the context is shared by the videos. */
-static bool get_pictures(serve_job *j, sac_room *room, serve_problem *p) {
+static bool get_pictures(serve_job *j, const sac_message *messages, size_t n, sac_room *room, serve_problem *p) {
     serve_request *r = j->request;
     sac_error err;
     for (size_t i = 0; i < r->n_media; i++) {
         serve_media_ref *ref = &r->media[i];
-        if (ref->kind != SAC_PART_IMAGE) continue;
+        if (ref->kind != SAC_PART_IMAGE || !is_in(ref, messages, n)) continue;
         if (!get_reference(j, ref, 1, p)) return false;
         const intake_info *info = &ref->media[0]->prepared.info;
         int64_t before = room->n_tokens;
@@ -376,11 +390,11 @@ static bool get_pictures(serve_job *j, sac_room *room, serve_problem *p) {
     return true;
 }
 
-static bool get_videos(serve_job *j, sac_room *room, serve_problem *p) {
+static bool get_videos(serve_job *j, const sac_message *messages, size_t n, sac_room *room, serve_problem *p) {
     serve_request *r = j->request;
     for (size_t i = 0; i < r->n_media; i++) {
         serve_media_ref *ref = &r->media[i];
-        if (ref->kind == SAC_PART_IMAGE) continue;
+        if (ref->kind == SAC_PART_IMAGE || !is_in(ref, messages, n)) continue;
         if (!get_reference(j, ref, sac_room_frames(room), p)) return false;
         int64_t before = room->n_tokens;
         sac_room_video(room, (int64_t)ref->n_frames);
@@ -389,18 +403,28 @@ static bool get_videos(serve_job *j, sac_room *room, serve_problem *p) {
     return true;
 }
 
+/* Media of messages that share a context. */
+static bool get_together(serve_job *j, const sac_message *messages, size_t n, serve_problem *p) {
+    const serve_server *s = j->server;
+    const serve_methods *methods = j->request->methods;
+    const char *reduce = methods->reduce[0] ? methods->reduce : s->config->session.reduce;
+    sac_room room;
+    sac_error err;
+    sac_status st = sac_room_open(&room, s->model, s->n_ctx, reduce, messages, n, &err);
+    if (st != SAC_OK) return serve_refuse_status(p, st, &err);
+    return get_pictures(j, messages, n, &room, p) && get_videos(j, messages, n, &room, p);
+}
+
 bool serve_media_get(serve_job *j, serve_problem *p) {
     const serve_server *s = j->server;
     const serve_request *r = j->request;
-    sac_room room;
-    sac_error err;
     if (r->n_media == 0) return true;
     if (!s->info.has_vision)
         return serve_refuse(p, 400, r->media[0].param, "unsupported", "this model reads text only");
-    const char *reduce = r->methods->reduce[0] ? r->methods->reduce : s->config->session.reduce;
-    sac_status st = sac_room_open(&room, s->model, s->n_ctx, reduce, r->messages, r->n_messages, &err);
-    if (st != SAC_OK) return serve_refuse_status(p, st, &err);
-    return get_pictures(j, &room, p) && get_videos(j, &room, p);
+    if (!r->each_alone) return get_together(j, r->messages, r->n_messages, p);
+    for (size_t i = 0; i < r->n_messages; i++)
+        if (!get_together(j, &r->messages[i], 1, p)) return false;
+    return true;
 }
 
 void serve_media_release(serve_request *r, serve_media_store *store) {

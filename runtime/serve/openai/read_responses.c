@@ -100,7 +100,7 @@ static bool read_reasoning(other_request *o, const json_t *item, const char *par
     size_t n = 0;
     if (!read_thoughts(o, item, "content", param, &n)) return false;
     if (n == 0 && !read_thoughts(o, item, "summary", param, &n)) return false;
-    if (n > 0 || !sealed || json_is_null(sealed)) return true;
+    if (n > 0 || !sealed || json_is_null(sealed) || (json_is_string(sealed) && !json_string_length(sealed))) return true;
     return serve_refuse(o->p, 400, param, "unsupported",
                         "'%s' has nothing but 'encrypted_content', which its own server alone can read: give its content or summary, "
                         "or leave it out",

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Of requests under way, so that one client cannot fill the queue for all. */
 static size_t most_of_a_client(const serve_server *s, size_t most) {
@@ -103,9 +102,9 @@ void serve_server_dismiss(serve_server *s, serve_job *j, const serve_problem *pr
 
 int serve_n_decoders(void) {
     const int64_t room =
-        (int64_t)4 << 30; /* of the machine's memory: a child may take 1.5 GiB and its file */
+        (int64_t)8 << 30; /* of memory: there may be two children for each, which may take 1.5 GiB and their file */
     int64_t n = sac_usable_processors(),
-            fit = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / room;
+            fit = (int64_t)(sac_usable_memory() / (double)room);
     if (n > fit) n = fit;
     return n < 2 ? 2 : n < SERVE_MOST_DECODERS ? (int)n : SERVE_MOST_DECODERS;
 }

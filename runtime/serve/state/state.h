@@ -32,8 +32,8 @@ typedef struct serve_asker {
 /* Requests that name media wait for those of others, and never those without. */
 enum { SERVE_N_PARSERS = 2, SERVE_MOST_DECODERS = 16 };
 
-/* Threads that get and decode media, and children that decode for all of them: one for each processor and each 4 GiB of the
- * machine's memory, at least 2 and at most SERVE_MOST_DECODERS. */
+/* Threads that get and decode media: one for each processor and each 8 GiB of the memory that may be used, at least 2 and at most
+ * SERVE_MOST_DECODERS. Each has a child; of videos that are shared out there are as many more, less one, at most. */
 int serve_n_decoders(void);
 
 struct serve_server {
@@ -83,6 +83,8 @@ struct serve_server {
 
     pthread_t threads[SERVE_N_PARSERS + SERVE_MOST_DECODERS + 3]; /* and the scheduler's, the sayer's and the watch's */
     int n_threads;                                             /* of those that were started */
+
+    int n_fetched; /* fetched files that are held in memory now */
 };
 
 void serve_server_init(serve_server *s, const sac_model *model, const serve_config *config);

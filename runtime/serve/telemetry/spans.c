@@ -56,12 +56,13 @@ typedef struct reply {
     size_t n;
 } reply;
 
+/* What is more than there is room for is left out. */
 static size_t receive(char *data, size_t size, size_t n, void *ctx) {
     reply *r = ctx;
     n *= size;
-    if (n > MOST_REPLY_BYTES - r->n) return 0;
-    memcpy(r->text + r->n, data, n);
-    r->n += n;
+    const size_t room = MOST_REPLY_BYTES - r->n, kept = n < room ? n : room;
+    memcpy(r->text + r->n, data, kept);
+    r->n += kept;
     return n;
 }
 
@@ -79,6 +80,7 @@ static CURLcode perform(CURL *curl, serve_spans *s, struct curl_slist *headers, 
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name that is still being looked up is not waited for */
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "saccade/" SAC_VERSION);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
@@ -102,10 +104,21 @@ static size_t n_rejected(const reply *r, size_t n_sent) {
     return given <= 0 ? 0 : (size_t)given > n_sent ? n_sent : (size_t)given;
 }
 
+/* The URL's host and what follows it, without a user and password before it. *n: length of "http://". */
+static const char *host_of(const char *url, int *n) {
+    const char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    *n = (int)(host - url);
+    const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+    return at ? at + 1 : host;
+}
+
 static void tell(serve_spans *s, CURLcode code, long status) {
     if (s->told) return;
     s->told = true;
-    fprintf(stderr, "saccade: --otlp-traces-endpoint %s: ", s->url);
+    int n;
+    const char *host = host_of(s->url, &n);
+    fprintf(stderr, "saccade: --otlp-traces-endpoint %.*s%s: ", n, s->url, host);
     if (code == CURLE_OK)
         fprintf(stderr, "its reply was %ld", status);
     else
@@ -189,7 +202,10 @@ static sac_status check_url(const char *url, sac_error *err) {
     curl_free(scheme);
     curl_url_cleanup(u);
     if (ok) return SAC_OK;
-    return sac_fail(err, SAC_BAD_ARGUMENT, "--otlp-traces-endpoint %.100s: give http://HOST:4318/v1/traces, or an https:// URL", url);
+    int n;
+    const char *shown = host_of(url, &n);
+    return sac_fail(err, SAC_BAD_ARGUMENT, "--otlp-traces-endpoint %.*s%.100s: give http://HOST:4318/v1/traces, or an https:// URL", n, url,
+                    shown);
 }
 
 sac_status serve_spans_open(serve_spans **out, const char *url, serve_metrics *metrics, sac_error *err) {
