@@ -150,10 +150,10 @@ static json_t *make_header(const speed *p, sac_error *err) {
         json_array_append_new(rows, json_string(text ? text : ""));
         free(text);
     }
-    json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o, s:o}", "saccade_speed", 1, "version", SAC_VERSION,
-                          "model", model, "machine", p->r->info.cpu, "device",
-                          p->r->device ? p->r->device : "cpu", "threads", p->r->info.n_threads, "settings",
-                          describe_settings(p->r), "rows", rows);
+    json_t *j =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o, s:o}", "saccade_speed", 1, "version", SAC_VERSION,
+                  "model", model, "machine", p->r->info.cpu, "device", p->r->device ? p->r->device : "cpu",
+                  "threads", p->r->info.n_threads, "settings", describe_settings(p->r), "rows", rows);
     if (!j) sac_fail_no_memory(err);
     return j;
 }
