@@ -253,6 +253,9 @@ def behind(said, words, label):
 
 def infinite_choice(said, label):
     said = said.strip()
+    lone = re.search(r"\b[A-D]\b(?!.*\b[A-D]\b)", said)
+    if lone and lone.group(0) in label:
+        return True
     if not said or said[0] in "ABCD":
         return bool(said) and said[0] in label
     if said in label:
@@ -267,9 +270,12 @@ def infinite_choice(said, label):
 
 def infinite_debug(said, label):
     said = said.strip()
-    if said[:2] in (label[1] + ".", label[1] + ":"):
+    lone = re.search(r"\b[A-J]\b(?!.*\b[A-J]\b)", said)
+    if lone and lone.group(0) == label[1]:
         return True
     said = re.sub(" +", " ", re.sub("[Oo]ption", " ", blanked(said, "\n`'\"-*")))
+    if said.startswith(tuple(label)):
+        return True
     return bool(behind(said, ("answer is:", "is:", "answer:", "correct option is:"), label))
 
 

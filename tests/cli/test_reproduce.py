@@ -58,6 +58,8 @@ class Reproduce(Case):
         for name in ("passkey number_string kv_retrieval longbook_sum_eng longbook_qa_eng longbook_choice_eng longbook_qa_chn longdialogue_qa_eng "
                      "code_debug code_run math_find").split():
             row = dict(id=0, context="It is red. ", input="The smallest number of func_1(2) is", answer=["red"], options=["red", "b", "c", "d"])
+            if name in ("code_run", "math_find"):
+                row["answer"] = [3]
             self.put("infinitebench", name + ".jsonl", json.dumps(row) + "\n")
 
     def reproduce(self, table, *more):
@@ -147,9 +149,11 @@ class Reproduce(Case):
         again = json.loads(saccade("reproduce", table, "--threads", "1", "--ctx", "512", "--out", out, "--json").stdout)
         then = {f: v["ours"] for f, v in again["rows"][0]["figures"].items()}
         self.assertEqual({f: round(v, 7) if v else v for f, v in then.items()}, {f: round(v, 7) if v else v for f, v in rows["a"].items()})
-        run = saccade("reproduce", self.path("y.yaml", text.replace("int4", "int8")) + ":t", "--threads", "1", "--ctx", "512", "--out", out)
-        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (78, 1))
-        self.assertIn("begun with other settings", run.stderr)
+        other = self.path("y.yaml", text.replace("int4", "int8")) + ":t"
+        for changed in [other], [table, "--prefill-chunk", "64"]:
+            run = saccade("reproduce", *changed, "--threads", "1", "--ctx", "512", "--out", out)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (78, 1))
+            self.assertIn("begun with other settings", run.stderr)
 
     def test_list(self):
         run = saccade("reproduce", "--list")
@@ -171,6 +175,8 @@ class Reproduce(Case):
         table = "paper: P\nsource: S\ntables:\n- {name: t, says: s, model: m, set: longbench, only: [%s], figures: [score, %s], rows: [{name: a, paper: [1, 2]}]}\n"
         run = self.reproduce(self.path("x.yaml", table % ("lcc, qasper", "lcc")) + ":t", "--json", "--max-tokens", "1", "--prompt", "bare")
         self.assertEqual((run.returncode, json.loads(run.stdout)["questions"]), (0, 2), run.stderr)
+        run = self.reproduce(self.path("x.yaml", table % ("lcc, nothing", "lcc")) + ":t", "--max-tokens", "1", "--prompt", "bare")
+        self.assertIn("- 1 of 2 data sets are not here: nothing; score is the mean of the others", run.stdout)
         for only, code, says in (("nothing", 65, "has nothing of what the table asks"), ("", 78, "only: a list of texts"), ("[a]", 78, "only: a list of texts")):
             run = self.reproduce(self.path("x.yaml", table % (only, "lcc")) + ":t", "--prompt", "bare")
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run.stderr)

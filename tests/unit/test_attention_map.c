@@ -78,6 +78,16 @@ static void what_is_told_is_what_was_read(void **state) {
     sac_model_free(m);
 }
 
+static bool says(const char *path, const char *what) {
+    FILE *f = fopen(path, "rb");
+    char *text = calloc(1, MAX_BYTES);
+    assert_true(f && text && fread(text, 1, MAX_BYTES - 1, f) > 0);
+    fclose(f);
+    bool found = strstr(text, what) != NULL;
+    free(text);
+    return found;
+}
+
 /* Prompt of two pictures: a layer reads half of the first with one head, all with the other. */
 static void shares_are_drawn(void **state) {
     (void)state;
@@ -117,7 +127,15 @@ static void shares_are_drawn(void **state) {
     attention_map_free(&map);
     assert_ok(attention_map_open(&map, 2, &err), err);
     attention_map_kept(&map.prompt, 0, even, n / 2, n);
+    assert_ok(attention_map_write(&map, s, n, 6, "t", "l", path, &err), err);
+    assert_true(says(path, "what was read not known while answering"));
     attention_map_read(&map.steps, 1, 0, 1, NULL, n, n);
+    attention_map_read(&map.steps, 1, 0, 2, even, n / 2, n); /* lists were one before */
+    attention_map_read(&map.steps, 1, 1, 2, NULL, n, n);
+    snprintf(share, sizeof share, "%.1f %% read while answering",
+             100 * (1 + (1.0 + (1 + (double)(n / 2) / (double)n) / 2) / 2) / 2);
+    assert_ok(attention_map_write(&map, s, n, 6, "t", "l", path, &err), err);
+    assert_true(says(path, share));
     assert_ok(attention_map_write(&map, s, n, 6, "t", "l", path, &err), err);
     attention_map_free(&map);
     assert_ok(attention_map_open(&map, 2, &err), err);

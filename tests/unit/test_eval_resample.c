@@ -87,11 +87,48 @@ static void means_over_groups(void **state) {
     assert_true(fabs(p - 0.5) < 1e-12); /* two differ, the same way */
 }
 
+/* All right in all of nine groups: no draw is beyond 1, and there is a width. */
+static void groups_that_agree(void **state) {
+    (void)state;
+    static double v[180];
+    static size_t group[180];
+    eval_estimate e;
+    for (size_t i = 0; i < 180; i++) v[i] = 1, group[i] = i / 20;
+    assert_ok(eval_bootstrap(&(eval_sample){v, group, 180, 9}, 0, 1, &e, &err), err);
+    assert_true(fabs(e.value - 1) < 1e-12 && fabs(e.high - 1) < 1e-12);
+    assert_true(e.low < 1 && e.low > 0.97);
+}
+
+/* Of right and wrong answers to 9 x 20 questions the interval has the true mean about 19 times of 20. */
+static void groups_are_covered(void **state) {
+    (void)state;
+    static const double right[] = {
+        0.9, 0.97}; /* the share, and where two made-up ones in each group would be at their worst */
+    static double v[180];
+    static size_t group[180];
+    uint64_t random = 7;
+    for (size_t k = 0; k < 2; k++) {
+        int inside = 0;
+        for (int round = 0; round < 100; round++) {
+            eval_estimate e;
+            for (size_t i = 0; i < 180; i++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                v[i] = (double)(random >> 33) < right[k] * 2147483648.0;
+                group[i] = i / 20;
+            }
+            assert_ok(eval_bootstrap(&(eval_sample){v, group, 180, 9}, 0, 1, &e, &err), err);
+            inside += e.low <= right[k] && e.high >= right[k];
+        }
+        assert_true(inside >= 89);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flips_are_mcnemar),  cmocka_unit_test(many_flips_are_near),
         cmocka_unit_test(flips_of_fractions), cmocka_unit_test(pairs_are_as_wide),
-        cmocka_unit_test(means_over_groups),
+        cmocka_unit_test(means_over_groups),  cmocka_unit_test(groups_that_agree),
+        cmocka_unit_test(groups_are_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,17 +61,25 @@ static double figure_of(const groups *g) {
 
 /* ---------------------------------------------------------------- the interval */
 
-static double draw(const groups *g, const double made_up[2], uint64_t *random) {
-    double sum = 0;
+/* A mean over several groups must not be drawn to the middle by two made-up questions in each: they stand about the group's own mean,
+ * and so near it that all of them together are as wide as two are in one group (`apart`: 1 where they are as near already). What few
+ * questions vary too little among themselves is made good for. */
+static double draw(const groups *g, const double made_up[2], double apart, uint64_t *random) {
+    double sum = 0, middle = (made_up[0] + made_up[1]) / 2;
     for (size_t k = 0; k < g->n; k++) {
         const double *score = g->score + g->first[k];
         size_t n = g->first[k + 1] - g->first[k];
-        double in_group = 0;
+        double in_group = 0, made[2] = {made_up[0], made_up[1]}, mean = 0;
+        for (size_t i = 0; i < n; i++) mean += score[i] / (double)n;
+        for (int i = 0; i < 2 && g->n > 1; i++) made[i] = mean + apart * (made_up[i] - middle);
         for (size_t i = 0; i < n + 2; i++) {
             size_t at = next_below(random, n + 2);
-            in_group += at < n ? score[at] : made_up[at - n];
+            in_group += at < n ? score[at] : made[at - n];
         }
-        sum += in_group / (double)(n + 2);
+        in_group /= (double)(n + 2);
+        if (g->n > 1)
+            in_group = mean + (in_group - mean) * (double)(n + 2) / sqrt((double)(n * (n > 1 ? n - 1 : 1)));
+        sum += in_group;
     }
     return sum / (double)g->n;
 }
@@ -81,23 +89,32 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-sac_status eval_bootstrap(const eval_sample *s, double low, double high, eval_estimate *out, sac_error *err) {
+static sac_status bootstrap(const eval_sample *s, double low, double high, bool is_pairs, eval_estimate *out,
+                            sac_error *err) {
     groups g;
     double draws[DRAWS];
     uint64_t random = 1;
     *out = (eval_estimate){0};
     if (!s->n) return SAC_OK;
     SAC_TRY(sort_groups(s, &g, err));
-    for (size_t i = 0; i < DRAWS; i++) draws[i] = draw(&g, (const double[]){low, high}, &random);
+    double apart = is_pairs ? 1 : 1 / sqrt((double)g.n);
+    for (size_t i = 0; i < DRAWS; i++) {
+        draws[i] = draw(&g, (const double[]){low, high}, apart, &random);
+        if (!is_pairs) draws[i] = fmin(fmax(draws[i], low), high);
+    }
     qsort(draws, DRAWS, sizeof *draws, by_value);
     *out = (eval_estimate){figure_of(&g), draws[CUT - 1], draws[DRAWS - CUT]};
     free_groups(&g);
     return SAC_OK;
 }
 
+sac_status eval_bootstrap(const eval_sample *s, double low, double high, eval_estimate *out, sac_error *err) {
+    return bootstrap(s, low, high, false, out, err);
+}
+
 sac_status eval_bootstrap_pairs(const eval_sample *s, eval_estimate *out, sac_error *err) {
     double step = sqrt(0.5 / (double)(s->group && s->n_groups ? s->n_groups : 1));
-    return eval_bootstrap(s, -step, step, out, err);
+    return bootstrap(s, -step, step, true, out, err);
 }
 
 /* ---------------------------------------------------------------- the test */

@@ -23,7 +23,8 @@ typedef struct eval_sample {
 
 /* The figure and the interval of the percentile bootstrap (Efron 1979): questions are drawn anew within their groups, 2,000
  * times. Each group has two more to draw from, which score `low` and `high`: as in Wilson's and in Agresti and Min's
- * intervals these made-up ones leave a width where all questions agree. All zero when n is 0. */
+ * intervals these made-up ones leave a width where all questions agree; of several groups they stand about each group's own mean, nearer
+ * by the root of how many groups there are. No end is beyond `low` and `high`. All zero when n is 0. */
 sac_status eval_bootstrap(const eval_sample *s, double low, double high, eval_estimate *out, sac_error *err);
 
 /* Difference of two lines of answers, of which s has the differences question by question: the interval above, with made-up

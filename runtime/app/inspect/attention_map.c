@@ -33,21 +33,31 @@ void attention_map_free(attention_map *m) {
     *m = (attention_map){0};
 }
 
+/* What one list was told was of all that there are now. */
+static bool grow(map_part *p, map_layer *l, int n_lists) {
+    size_t n = (size_t)p->n_tokens;
+    if (l->n_lists > 1) return true;
+    void *count = realloc(l->count, (size_t)n_lists * n * sizeof *l->count);
+    if (!count) return false;
+    l->count = count;
+    if (!l->n_lists) memset(l->count, 0, n * sizeof *l->count);
+    for (int i = 1; i < n_lists; i++) memcpy(l->count + (size_t)i * n, l->count, n * sizeof *l->count);
+    l->n_lists = n_lists;
+    return true;
+}
+
 void attention_map_read(void *ctx, int layer, int list, int n_lists, const int32_t *tokens, int64_t n,
                         int64_t n_tokens) {
     map_part *p = ctx;
     if (layer < 0 || layer >= p->n_layers || list >= n_lists || n_tokens <= 0) return;
     if (!p->n_tokens) p->n_tokens = n_tokens;
     map_layer *l = &p->layers[layer];
-    if (!l->count) {
-        l->n_lists = n_lists;
-        l->count = calloc((size_t)n_lists * (size_t)p->n_tokens, sizeof *l->count);
-    }
-    if (!l->count || (l->n_lists != n_lists &&
-                      n_lists != 1)) { /* a layer has the same lists in every step, or all there is */
+    if (l->n_lists < n_lists && !grow(p, l, n_lists)) {
         p->no_memory = true;
         return;
     }
+    if (l->n_lists != n_lists && n_lists != 1)
+        return; /* a layer has the same lists in every step, or one for all */
     l->times += list == 0;
     for (int to = list; to < (n_lists == 1 ? l->n_lists : list + 1); to++)
         for (int64_t i = 0; i < n; i++) {
@@ -245,12 +255,18 @@ static bool is_shown(const map_part *p, int64_t n_prompt) {
     return mean_share(p, n_prompt) < 1 - 1e-9;
 }
 
+/* What is read is told in every step, but for steps on a GPU and for rows that are gone. */
+static const char *say_read(const map_part *steps, int64_t n_prompt, char out[64]) {
+    snprintf(out, 64, "%.1f %% read", 100 * mean_share(steps, n_prompt));
+    return steps->n_tokens ? out : "what was read not known";
+}
+
 static sac_status draw(page *g, const attention_map *m, const char *title, const char *line, const char *path,
                        sac_error *err) {
     bool prompt = is_shown(&m->prompt, g->n_prompt), steps = is_shown(&m->steps, g->n_prompt);
     double height = TOP + (prompt ? part_height(&m->prompt) : 0) + (steps ? part_height(&m->steps) : 0) + 20,
            y = TOP;
-    char text[1200];
+    char text[1200], read[64];
     svg s;
     if (!prompt && !steps)
         return sac_fail(err, SAC_BAD_ARGUMENT,
@@ -263,8 +279,8 @@ static sac_status draw(page *g, const attention_map *m, const char *title, const
         text, sizeof text,
         "%.500s. A row for each layer and head, a column for each frame; the darker a cell, the more of the "
         "frame's tokens. "
-        "Mean over layers and heads: %.1f %% kept while the prompt was read, %.1f %% read while answering.",
-        line, 100 * mean_share(&m->prompt, g->n_prompt), 100 * mean_share(&m->steps, g->n_prompt));
+        "Mean over layers and heads: %.1f %% kept while the prompt was read, %s while answering.",
+        line, 100 * mean_share(&m->prompt, g->n_prompt), say_read(&m->steps, g->n_prompt, read));
     svg_describe(&s, "What each layer and head kept of a video", text);
     svg_text(&s, LEFT, 24, 15, SVG_START, title);
     svg_text(&s, LEFT, 42, 10, SVG_START, line);

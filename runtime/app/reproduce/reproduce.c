@@ -228,6 +228,29 @@ static void print_table(FILE *f, const reproduction *p) {
     fputc('\n', f);
 }
 
+static bool is_there(const eval_set *set, const json_t *value) {
+    json_t *only = json_pack("[O]", value);
+    bool found = false;
+    for (size_t i = 0; i < set->n_videos && !found; i++)
+        for (size_t k = 0; k < set->videos[i].n_questions && !found; k++)
+            found = is_wanted(only, set->videos[i].questions[k].item);
+    json_decref(only);
+    return found;
+}
+
+/* A mean over fewer datasets than the paper's. */
+static void print_missing(FILE *f, const reproduction *p) {
+    size_t i, n = 0, n_printed = 0;
+    const json_t *v;
+    if (!p->table.only || p->is_needles) return;
+    json_array_foreach(p->table.only, i, v) n += !is_there(&p->c.set, v);
+    if (!n) return;
+    fprintf(f, "- %zu of %zu data sets are not here: ", n, json_array_size(p->table.only));
+    json_array_foreach(p->table.only, i, v) if (!is_there(&p->c.set, v))
+        fprintf(f, "%s%s", n_printed++ ? ", " : "", json_string_value(v));
+    fputs("; score is the mean of the others\n", f);
+}
+
 static void print_differences(FILE *f, const reproduction *p) {
     const reproduce_table *t = &p->table;
     size_t i;
@@ -237,6 +260,7 @@ static void print_differences(FILE *f, const reproduction *p) {
         fprintf(f, "- the first %s only\n", report_counted((int64_t)p->n_questions, "question"));
     if (t->frames && p->s.num_frames != t->frames)
         fprintf(f, "- %" PRId64 " frames here, %" PRId64 " there\n", p->s.num_frames, t->frames);
+    print_missing(f, p);
     size_t n_errors = count_errors(p);
     if (n_errors) fprintf(f, "- %s could not be asked\n", report_counted((int64_t)n_errors, "question"));
     json_array_foreach(t->differs, i, v) if (json_is_string(v)) fprintf(f, "- %s\n", json_string_value(v));

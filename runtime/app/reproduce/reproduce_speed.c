@@ -103,7 +103,7 @@ static sac_status measure(run *r, speed_kind kind, int64_t n, const int32_t *ids
     return SAC_OK;
 }
 
-/* A session that cannot be had, or a model that refuses the length, is no failure but `refused`. */
+/* A session that cannot be had, memory that is not enough or a model that refuses the length is no failure but `refused`. */
 static sac_status measure_figure(speed *p, size_t row, const char *figure, double *out, sac_error *err) {
     run *r = p->r;
     speed_line *line = &p->lines[row];
@@ -123,14 +123,22 @@ static sac_status measure_figure(speed *p, size_t row, const char *figure, doubl
     }
     if (r->session) run_free_session(r);
     free(ids);
-    if (st == SAC_CANCELLED || st == SAC_NO_MEMORY || st == SAC_DEVICE) *err = why;
-    if (st == SAC_OK || st == SAC_CANCELLED || st == SAC_NO_MEMORY || st == SAC_DEVICE) return st;
+    if (st == SAC_CANCELLED || st == SAC_DEVICE) *err = why;
+    if (st == SAC_OK || st == SAC_CANCELLED || st == SAC_DEVICE) return st;
     if (line->refused == SAC_OK) line->why = why;
     line->refused = st;
     return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- the journal */
+
+/* Settings that rows share and times depend on; lengths are the figures'. */
+static json_t *describe_settings(const run *r) {
+    const sac_session_config *c = &r->session_config;
+    return json_pack("{s:b, s:I, s:b, s:s*, s:s*}", "fast", r->s->fast, "prefill_chunk",
+                     (json_int_t)c->prefill_chunk, "measure_mass", c->measure_mass, "draft", c->draft, "rope",
+                     c->rope);
+}
 
 /* All that times depend on. */
 static json_t *make_header(const speed *p, sac_error *err) {
@@ -142,9 +150,10 @@ static json_t *make_header(const speed *p, sac_error *err) {
         json_array_append_new(rows, json_string(text ? text : ""));
         free(text);
     }
-    json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o}", "saccade_speed", 1, "version", SAC_VERSION,
-                          "model", model, "machine", p->r->info.cpu, "device",
-                          p->r->device ? p->r->device : "cpu", "threads", p->r->info.n_threads, "rows", rows);
+    json_t *j =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:o, s:o}", "saccade_speed", 1, "version", SAC_VERSION,
+                  "model", model, "machine", p->r->info.cpu, "device", p->r->device ? p->r->device : "cpu",
+                  "threads", p->r->info.n_threads, "settings", describe_settings(p->r), "rows", rows);
     if (!j) sac_fail_no_memory(err);
     return j;
 }

@@ -102,18 +102,36 @@ static int behind_words(const char *said, const char *const *words, const eval_i
     return -1;
 }
 
+/* \b[A-D]\b(?!.*\b[A-D]\b): the last lone letter up to `last` of the first line that has one; 0 = none. */
+static char lone_letter(const char *said, char last) {
+    char found = 0;
+    bool in_word = false;
+    size_t n;
+    for (const char *at = said; *at && !(*at == '\n' && found); at += n) {
+        uint32_t c = text_next(at, &n), next = 0;
+        size_t after;
+        if (at[n]) next = text_next(at + n, &after);
+        if (*at >= 'A' && *at <= last && !in_word && !text_is_word(next)) found = *at;
+        in_word = text_is_word(c);
+    }
+    return found;
+}
+
 static double code_debug(text_pool *p, const eval_item *item, const char *said) {
     static const char *const words[] = {"answer is:", "is:", "answer:", "correct option is:", NULL};
     const char *s = text_strip(p, said), *letter = text(item, 1);
-    if (*letter && *s == *letter && (s[1] == '.' || s[1] == ':')) return 1;
+    if (*letter && lone_letter(s, 'J') == *letter) return 1;
     s = text_replace(p, text_replace(p, blank(p, s, "\n`'\"-*"), "Option", " "), "option", " ");
-    return behind_words(join_blanks(p, s), words, item) > 0;
+    s = join_blanks(p, s);
+    return starts(s, letter) || starts(s, text(item, 0)) || behind_words(s, words, item) > 0;
 }
 
 static double choice(text_pool *p, const eval_item *item, const char *said) {
     static const char *const words[] = {"answer is:", "answer:", "answer is", "option is", NULL};
     const char *s = text_strip(p, said), *right = text(item, 0), *letter = text(item, 1);
+    char lone = lone_letter(s, 'D');
     if (!*s) return 0;
+    if (lone && (*letter == lone || (right[0] == lone && !right[1]))) return 1;
     if (*s >= 'A' && *s <= 'D') return *letter == *s || (right[0] == *s && !right[1]);
     if (!strcmp(s, right) || !strcmp(s, letter)) return 1;
     s = join_blanks(p, blank(p, s, "\n\"'.,?!{}"));

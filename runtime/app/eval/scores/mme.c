@@ -69,6 +69,10 @@ static int category_of(const char *name) {
     return N_CATEGORIES;
 }
 
+bool eval_mme_has_category(const char *name) {
+    return category_of(name) < N_CATEGORIES;
+}
+
 static size_t read_answers(const eval_answers *a, const eval_mark *marks, answer *out) {
     size_t n = 0;
     for (size_t i = 0; i < a->n; i++) {

@@ -50,6 +50,8 @@ extern const eval_scorer eval_scorer_mvbench, eval_scorer_mlvu, eval_scorer_long
     eval_scorer_scienceqa, eval_scorer_cider, eval_scorer_vqav2, eval_scorer_exact, eval_scorer_mme,
     eval_scorer_gsm8k, eval_scorer_longbench, eval_scorer_infinitebench;
 
+bool eval_mme_has_category(const char *name);
+
 /* The option that stands for a draw: by the question's id, so that the same run ends in the same score. Official scripts
  * take Python's random.choice, seeded or not, which depends on all questions before. */
 char eval_draw(const char *id, size_t n_options);

@@ -113,18 +113,26 @@ static sac_status read_right_option(eval_reader *r, const json_t *answers, eval_
     return SAC_OK;
 }
 
-/* A list of texts or numbers that are not empty; one alone is a list of it. */
+static bool are_whole(const json_t *list) {
+    size_t i = 0, n = json_array_size(list);
+    while (i < n && json_is_integer(json_array_get(list, i))) i++;
+    return n && i == n;
+}
+
+/* A list of texts that are not empty, of code_run and mathematics of numbers; one alone is a list of it. */
 static sac_status read_answers(eval_reader *r, const json_t *row, eval_item *item) {
     json_t *v = json_object_get(row, "answer"), *list = json_is_array(v) ? json_incref(v)
                                                         : v              ? json_pack("[O]", v)
                                                                          : NULL;
     if (!list || json_array_append_new(r->set->json, list))
         return v ? sac_fail_no_memory(r->err) : eval_row_refuse(r, "answer", "is missing");
+    bool wants_numbers = !strcmp(item->kind, "code_run") || !strncmp(item->kind, "math_", 5);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
-        bool numbers = json_is_array(one) && !strcmp(item->kind, "math_calc");
-        if (!json_is_number(one) && !json_string_length(one) && !numbers)
-            return eval_row_refuse(r, "answer", "expected texts or numbers, none of them empty");
+        bool good = json_is_number(one) || (!strcmp(item->kind, "math_calc") && are_whole(one));
+        if (wants_numbers && !good) return eval_row_refuse(r, "answer", "expected numbers");
+        if (!wants_numbers && !json_string_length(one))
+            return eval_row_refuse(r, "answer", "expected texts, none of them empty");
     }
     if (!json_array_size(list)) return eval_row_refuse(r, "answer", "is empty");
     item->answers = list;

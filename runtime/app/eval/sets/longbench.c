@@ -1,7 +1,7 @@
 /* LongBench (arXiv:2308.14508): a file a dataset, qasper.jsonl, or of LongBench-E qasper_e.jsonl, or the folder of them: {"input",
  * "context", "answers", "length", "dataset", "language", "all_classes", "_id"}. Asked as its pred.py does: a wording and a length of the
- * answer a dataset (config/), cut in the middle where it does not fit, without chat format for examples and code. The mean over
- * datasets is the result; LongBench-E's buckets are those of "length". */
+ * answer a dataset (config/; narrativeqa's as mended there, its first versions said "asconcisely"), cut in the middle where it does not
+ * fit, without chat format for examples and code. The mean over datasets is the result; LongBench-E's buckets are those of "length". */
 #include "eval_row.h"
 #include "status.h"
 
@@ -149,8 +149,6 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     item.answer = json_string_value(json_array_get(item.answers, 0));
     item.max_tokens = datasets[at].max_tokens;
     item.raw = datasets[at].plain;
-    if (!strcmp(item.kind, "samsum"))
-        item.stops[0] = "\n"; /* the script ends it there: the first line counts */
     eval_row_dimension(&item, "dataset", item.kind);
     SAC_TRY(read_length(r, row, &item));
     item.prompt = eval_row_fill(r, datasets[at].prompt,

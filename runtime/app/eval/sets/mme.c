@@ -25,6 +25,8 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     const char *id;
     SAC_TRY(eval_row_text(r, row, "question_id", &id));
     SAC_TRY(eval_row_text(r, row, "category", &item.kind));
+    if (!eval_mme_has_category(item.kind))
+        return eval_row_refuse(r, "category", "'%.40s' is none of MME's", item.kind);
     SAC_TRY(eval_row_text(r, row, "question", &item.question));
     SAC_TRY(read_answer(r, row, &item));
     if (json_object_get(row, "image"))
