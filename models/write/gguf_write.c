@@ -158,13 +158,18 @@ sac_status sac_gguf_out_lay_out(sac_gguf_out *g, sac_error *err) {
 }
 
 sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_error *err) {
+    const char *first = NULL;
+    bool has_any = false;
     SAC_TRY(c->columns(c->ctx, err));
     for (int i = 0; i < g->n_tensors; i++) {
         sac_rounded *r = &g->tensors[i].rounded;
         const bool is_of_layer = strncmp(g->tensors[i].name, "blk.", 4) == 0;
-        if (sac_can_weigh(r->type) && is_of_layer) r->importance = c->column_sums(c->ctx, r->from->name, r->cols);
+        if (!sac_can_weigh(r->type) || !is_of_layer) continue;
+        r->importance = c->column_sums(c->ctx, r->from->name, r->cols);
+        has_any |= r->importance != NULL;
+        if (!first) first = r->from->name;
     }
-    return SAC_OK;
+    return has_any || !first ? SAC_OK : sac_calibrated_none(first, err);
 }
 
 sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,
