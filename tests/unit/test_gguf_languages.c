@@ -349,14 +349,13 @@ static void damage_latents(void) {
 
 /* A file that does not say how scores are made, as those of GLM-4.7-Flash: a bias of them tells that they are sigmoids. */
 static void gate_of_bias(void) {
-    static const char *const others[] = {"as it is", "renamed", "0"};
     const char *pair = "deepseek_v3";
     char path[PATH_BYTES];
     bytes b;
-    b.data = get(pair, "model.gguf", &b.n);
-    for (size_t i = 0; i < SAC_COUNT(others); i++) {
+    for (size_t i = 0; i < 3; i++) {
         sac_loaded_model m;
         sac_error err;
+        b.data = get(pair, "model.gguf", &b.n);
         if (i == 1) rename_it(&b, "deepseek2.expert_gating_func");
         if (i == 2) set_u32(&b, "deepseek2.expert_gating_func", 0);
         snprintf(path, sizeof path, "%s/gate-%zu.gguf", folder, i);
@@ -367,9 +366,8 @@ static void gate_of_bias(void) {
         assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
         assert_true(m.decoder.config.experts.sigmoid);
         sac_loaded_model_free(&m);
-        if (i == 1) rename_it(&b, "deepseek2.expert_gating_func");
+        free(b.data);
     }
-    free(b.data);
 }
 
 /* Linear attention whose strengths and decays are of key heads. */
