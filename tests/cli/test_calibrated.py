@@ -95,7 +95,7 @@ class Calibrated(Case):
     def test_copies_of_all_matrices(self):
         """Tensors that lie at no aligned place are read from copies: nothing can be calibrated, which is no success."""
         folder, out = self.path("odd"), self.path("out")
-        shutil.copytree(os.path.join(MODELS, "llama_f32"), folder)
+        shutil.copytree(os.path.join(MODELS, "qwen3_vl"), folder)
         for name in glob.glob(folder + "/*.safetensors"):
             with open(name, "rb") as f:
                 data = f.read()
@@ -107,6 +107,8 @@ class Calibrated(Case):
             says = "leave --calibrate out" if scheme == "q8_0" else "no matrix is read where the files have it"
             self.assertIn(says, self.quantize(folder, target, "--format", scheme, "--calibrate", texts, "-q", code=69).stderr)
             self.assertFalse(os.path.exists(target))
+        run = self.quantize(os.path.join(MODELS, "llama_f32"), out + ".gguf", "--format", "q4_0", "--calibrate", texts, "-q", code=69)
+        self.assertIn("rows of whole blocks", run.stderr)
 
     def test_lines_as_they_stand(self):
         """A line's end is none of its text, whichever system wrote it; blanks before it are."""
@@ -114,7 +116,8 @@ class Calibrated(Case):
             with open(self.path("prompts.txt"), "w", encoding="utf-8", newline="") as f:
                 f.write(text)
             out = self.path("out" + str(len(os.listdir(os.path.dirname(self.path("out"))))))
-            return json.loads(self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("prompts.txt"), "--json").stdout)["calibration"]["rows"]
+            run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("prompts.txt"), "--json")
+            return json.loads(run.stdout)["calibration"]["rows"]
         self.assertEqual(rows("a b\r\n\r\n \r\nc d\r\n"), rows("a b\n\n \nc d\n"))
         self.assertEqual(rows("a b\r\nc d"), rows("a b\nc d"))
         self.assertGreater(rows("\ta b\n"), rows("a b\n"))
@@ -156,7 +159,8 @@ class Calibrated(Case):
         out = self.path("out")
         for line, says in (({"image": "none.png", "prompt": "x"}, "none.png"), ({"image": 3}, "a file's name"), ({"text": "a", "prompt": "b"}, "alone"),
                            ("{oops", "is no JSON"), ({}, 'expected "image"'),
-                           ({"text": "a", "image": "none.gif"}, "alone"), ({"prompt": "a", "images": ["x.png"]}, "not known here: images"), ({"messages": []}, "not known here: messages"),
+                           ({"text": "a", "image": "none.gif"}, "alone"), ({"messages": []}, "not known here: messages"),
+                           ({"prompt": "a", "images": ["x.png"]}, "not known here: images"),
                            ({"prompt": 1}, "expected a text in prompt")):
             run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.lines("first", line), code=66 if says == "none.png" else 65)
             self.assertRegex(run.stderr, r"prompts\.jsonl:2: .*" + re.escape(says))
