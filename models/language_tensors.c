@@ -89,9 +89,10 @@ static sac_status join_latents(const table *t, int layer) {
         return sac_fail(t->err, SAC_BAD_FILE, "tensor blk.%d.attn_%s_b.weight is missing", layer, has_k ? "v" : "k");
     SAC_TRY(check(t, &k, (const int64_t[]){t->d->n_heads, s->kv_rank, s->nope_dim}, 3));
     SAC_TRY(check(t, &v, (const int64_t[]){t->d->n_heads, s->value_dim, s->kv_rank}, 3));
-    const bool same = k.dtype == v.dtype && (k.dtype == SAC_DTYPE_F32 || k.dtype == SAC_DTYPE_BF16);
-    const sac_dtype type = same ? (sac_dtype)k.dtype : SAC_DTYPE_F16;
+    const bool has_f32 = k.dtype == SAC_DTYPE_F32 || v.dtype == SAC_DTYPE_F32, is_bf16 = k.dtype == SAC_DTYPE_BF16 && v.dtype == k.dtype;
+    const sac_dtype type = has_f32 ? SAC_DTYPE_F32 : is_bf16 ? SAC_DTYPE_BF16 : SAC_DTYPE_F16;
     whole = k;
+    whole.file = -1;
     whole.dtype = type;
     whole.dtype_name = sac_dtype_name(type);
     whole.n_dims = 2;
@@ -136,6 +137,7 @@ static sac_status take_rows(const table *t, const sac_checkpoint_tensor *from, i
     uint8_t *to = sac_checkpoint_own(t->c, out.n_bytes);
     if (!to) return sac_fail(t->err, SAC_NO_MEMORY, "no memory for blk.%d.%s.weight", layer, part);
     out.data = to;
+    out.file = -1;
     for (int i = 0; i < n_pieces; i++)
         for (int64_t h = 0; h < heads; h++) {
             const size_t n_bytes = (size_t)pieces[i].n * row_bytes;

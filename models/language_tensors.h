@@ -10,8 +10,8 @@
  *                         no latent;
  *   of linear attention   ssm_beta and ssm_alpha of ssm_ba, and in files of 2025 attn_qkv and attn_gate of ssm_in, which have the
  *                         rows of a key head together.
- * Blocks of attn_k_b and attn_v_b become f16; what is there under its own name stays, what others are made of goes. BAD_FILE for
- * other shapes. */
+ * Blocks of attn_k_b and attn_v_b become f16, f32 where either is f32; what is there under its own name stays, what others are
+ * made of goes. BAD_FILE for other shapes. */
 sac_status sac_language_tensors_shape(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err);
 
 #endif

@@ -222,12 +222,23 @@ static sac_status read_stop_ids(reader *r) {
 
 /* ---- the whole ---- */
 
+static bool has_router_bias(const reader *r) {
+    char name[48];
+    bool there = false;
+    for (int i = 0; i < r->l->config.decoder.n_layers && !there; i++) {
+        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", i);
+        there = sac_checkpoint_find(&r->l->files->weights, name) != NULL;
+    }
+    return there;
+}
+
 /* What the family's own keys say; c is in range, and is afterwards. */
 static sac_status read_own_keys(reader *r) {
     sac_model_config *c = &r->l->config;
     json_t *keys = NULL;
     if (!r->family->read_gguf) return SAC_OK;
     sac_status st = sac_gguf_keys(&keys, &r->g, arch_key(r, ""), r->l->err);
+    if (st == SAC_OK && has_router_bias(r)) json_object_set_new(keys, "exp_probs_b", json_true());
     if (st == SAC_OK) st = r->family->read_gguf(c, keys, r->l->err);
     json_decref(keys);
     return st;

@@ -115,12 +115,17 @@ sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *obj
     return read_routed(c, object, &names, n_shared, n_dense, err);
 }
 
-/* How scores are made: 1 a softmax of all, 2 sigmoids; `usual` where the file does not say. */
-static sac_status read_gate(const json_t *keys, int usual, bool may_be_softmax, bool *sigmoid, sac_error *err) {
+/* How scores are made: 1 a softmax of all, 2 sigmoids. Where the file does not say, a bias of scores tells that they are sigmoids, as
+ * of GLM-4.7-Flash, whose files llama.cpp reads so, too. */
+static sac_status read_gate(const json_t *keys, bool may_be_softmax, bool *sigmoid, sac_error *err) {
+    const bool has_bias = json_object_get(keys, "exp_probs_b") != NULL;
+    const int usual = may_be_softmax && !has_bias ? 1 : 2;
     int gate = usual;
     SAC_TRY(sac_config_get_int(keys, "expert_gating_func", 0, INT32_MAX, &gate, err));
     if (gate == 0) gate = usual;
     *sigmoid = gate == 2;
+    if (gate == 1 && may_be_softmax && has_bias)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"expert_gating_func\" is 1 (softmax); tensors exp_probs_b are not supported beside it");
     if (gate == 2 || (gate == 1 && may_be_softmax)) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "\"expert_gating_func\" is %d; %s supported here", gate,
                     may_be_softmax ? "1 (softmax) and 2 (sigmoid) are" : "only 2 (sigmoid) is");
@@ -138,7 +143,7 @@ sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t
     int n_behind = 0;
     for (size_t i = 0; i < SAC_COUNT(needed); i++)
         if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
-    SAC_TRY(read_gate(keys, may_be_softmax ? 1 : 2, may_be_softmax, &sigmoid, err));
+    SAC_TRY(read_gate(keys, may_be_softmax, &sigmoid, err));
     /* layers that guess tokens ahead, counted among the others */
     SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
     if (n_behind >= d->n_layers)

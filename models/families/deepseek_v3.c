@@ -90,6 +90,22 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 
 /* ---- GGUF (deepseek2) ---- */
 
+/* What the cache has of all heads together: the latent, and the channels that are turned. */
+static sac_status check_gguf_cache(const sac_latent_shape *s, int rope_dim, const json_t *keys, sac_error *err) {
+    const struct {
+        const char *key;
+        int expected;
+    } known[] = {{"attention.key_length", s->kv_rank + rope_dim}, {"attention.value_length", s->kv_rank}, {"attention.head_count_kv", 1}};
+    if (!json_object_get(keys, "attention.key_length_mla")) return SAC_OK;
+    for (size_t i = 0; i < SAC_COUNT(known); i++) {
+        int n = known[i].expected;
+        SAC_TRY(sac_config_get_int(keys, known[i].key, 1, INT32_MAX, &n, err));
+        if (n != known[i].expected)
+            return sac_fail(err, SAC_BAD_FILE, "\"%s\" is %d, the latent's sizes make it %d", known[i].key, n, known[i].expected);
+    }
+    return SAC_OK;
+}
+
 /* Lengths of a head's keys and values. Files from before llama.cpp had latents in its cache (2025) say them under the usual names. */
 static sac_status read_gguf_lengths(sac_latent_shape *s, const json_t *keys, int *length, sac_error *err) {
     const bool is_new = json_object_get(keys, "attention.key_length_mla") != NULL;
@@ -112,6 +128,7 @@ static sac_status read_gguf_latents(sac_decoder_config *d, const json_t *keys, s
     int length = 0;
     SAC_TRY(read_gguf_lengths(s, keys, &length, err));
     s->rope_dim = d->rope.rot_dim;
+    SAC_TRY(check_gguf_cache(s, s->rope_dim, keys, err));
     s->nope_dim = length - s->rope_dim;
     d->head_dim = length;
     if (s->nope_dim < 1)

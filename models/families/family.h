@@ -40,7 +40,8 @@ struct sac_family {
      * such file does; NULL: nothing, or the family has none. */
     sac_status (*mmproj)(sac_mmproj *p, sac_error *err);
     /* Of the family's language models in GGUF, whose common keys model_gguf.c reads: what its own say and what no key says,
-     * into c, which is in range. `keys`: the architecture's, without its name in front. NULL: nothing. */
+     * into c, which is in range. `keys`: the architecture's, without its name in front; and
+     * "exp_probs_b" where a layer has a tensor of that name. NULL: nothing. */
     sac_status (*read_gguf)(sac_model_config *c, const json_t *keys, sac_error *err);
     /* The other way round, into `keys`: integers, reals, booleans and lists of booleans. UNSUPPORTED for what GGUF cannot say. */
     sac_status (*write_gguf)(const sac_model_config *c, json_t *keys, sac_error *err);

@@ -109,7 +109,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_glm4v_read(c, config, "glm4v_text", read_text, err);
 }
 
-/* Bounds of pixels where no key says them, and those of videos, are the published ones; how wide the merger is the tensors say.
+/* Bounds of pixels where no key says them, and those of videos, are transformers' defaults; how wide the merger is the tensors say.
  * Which of GLM-4.1V's and GLM-4.6V's rules choose frames no key tells: they are chosen by GLM-4.1V's. */
 sac_status sac_glm4v_mmproj(sac_mmproj *p, sac_error *err) {
     static const char *const norms[] = {"v.blk.0.attn_q_norm.weight", "v.blk.0.attn_k_norm.weight"}; /* GLM-OCR's */

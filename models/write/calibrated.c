@@ -26,6 +26,10 @@ sac_status sac_calibrated_write(const char *path, const sac_calibrated_tensor *t
     return st;
 }
 
+sac_status sac_calibrated_none(const char *first, sac_error *err) {
+    return sac_fail(err, SAC_UNSUPPORTED, "no matrix is read where the files have it: nothing is calibrated (%.200s)", first);
+}
+
 static const sac_checkpoint_tensor *find_made(const sac_checkpoint *files, const sac_out_part *p) {
     const bool is_rounded = p->source == SAC_PART_ROUNDED;
     char name[SAC_TENSOR_NAME_BYTES + 16];

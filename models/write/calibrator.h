@@ -24,7 +24,7 @@ typedef struct sac_calibration_plan {
 
 /* Said afterwards. */
 typedef struct sac_calibration_report {
-    int n_unseen; /* matrices that no row met, rounded to nearest */
+    int n_unseen; /* matrices that no row met, or of which the model reads a copy: rounded to nearest */
     char first_unseen[128];
     int n_calibrated;
     double error; /* of what the matrices make of the prompts' rows, relative to rounding to nearest: geometric mean */
@@ -62,6 +62,9 @@ typedef struct sac_calibrated_tensor {
     size_t n_bytes;
     int64_t cols;
 } sac_calibrated_tensor;
+
+/* UNSUPPORTED: of all matrices, of which `first` is one, the model reads copies. */
+sac_status sac_calibrated_none(const char *first, sac_error *err);
 
 /* There whole, or not at all. */
 sac_status sac_calibrated_write(const char *path, const sac_calibrated_tensor *tensors, int n, sac_error *err);

@@ -157,14 +157,25 @@ sac_status sac_gguf_out_lay_out(sac_gguf_out *g, sac_error *err) {
     return head.has_failed ? sac_fail_no_memory(err) : SAC_OK;
 }
 
+static bool is_weighed(const sac_gguf_out_tensor *t) {
+    return sac_can_weigh(t->rounded.type) && strncmp(t->name, "blk.", 4) == 0;
+}
+
 sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_error *err) {
+    const sac_gguf_out_tensor *first = NULL;
+    bool has_any = false;
+    for (int i = g->n_tensors - 1; i >= 0; i--)
+        if (is_weighed(&g->tensors[i])) first = &g->tensors[i];
+    if (!first)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "no matrix of a layer has rows of whole blocks to choose by prompts: leave --calibrate out");
     SAC_TRY(c->columns(c->ctx, err));
     for (int i = 0; i < g->n_tensors; i++) {
         sac_rounded *r = &g->tensors[i].rounded;
-        const bool is_of_layer = strncmp(g->tensors[i].name, "blk.", 4) == 0;
-        if (sac_can_weigh(r->type) && is_of_layer) r->importance = c->column_sums(c->ctx, r->from->name, r->cols);
+        if (is_weighed(&g->tensors[i])) r->importance = c->column_sums(c->ctx, r->from->name, r->cols);
+        has_any |= r->importance != NULL;
     }
-    return SAC_OK;
+    return has_any ? SAC_OK : sac_calibrated_none(first->rounded.from->name, err);
 }
 
 sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,

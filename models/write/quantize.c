@@ -3,9 +3,11 @@
 
 #include "model_path.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool ends_in(const char *text, const char *end) {
     size_t n = strlen(text), k = strlen(end);
@@ -80,40 +82,69 @@ static sac_status check_loads(const sac_quantize_job *j) {
     return st;
 }
 
+static bool is_calibrated(const sac_quantize_job *j) {
+    return j->options->calibrator || j->options->is_calibrated;
+}
+
 /* An adapter in the folder is merged when the model is loaded: prompts would meet other matrices than are written. */
 static sac_status check_adapter(const sac_quantize_job *j) {
     char path[SAC_WRITE_PATH];
     SAC_TRY(sac_path_join(path, sizeof path, j->in, "adapter_config.json", j->err));
-    if (!j->options->calibrator || !sac_file_exists(path)) return SAC_OK;
+    if (!is_calibrated(j) || !sac_file_exists(path)) return SAC_OK;
     return sac_fail(j->err, SAC_UNSUPPORTED,
                     "%.250s: the model is not calibrated with an adapter beside it: merge it into the model first (peft: "
                     "merge_and_unload), or remove it",
                     path);
 }
 
-static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
-    bool is_folder;
+/* Of j->in, which becomes `found`. */
+static sac_status check(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES], bool *is_folder) {
     SAC_TRY(sac_scheme_parse(&j->scheme, j->options->format, j->err));
     SAC_TRY(check_out(j));
-    SAC_TRY(sac_pool_create(&j->pool, j->options->n_threads, j->err));
-    SAC_TRY(sac_model_path_find(found, &is_folder, j->in, j->err));
+    SAC_TRY(sac_model_path_find(found, is_folder, j->in, j->err));
     j->in = found;
     SAC_TRY(check_part(j));
-    if (!is_folder && !j->scheme.is_gguf)
+    if (!*is_folder && !j->scheme.is_gguf)
         return sac_fail(j->err, SAC_UNSUPPORTED,
                         "%.200s: %s is written from a Hugging Face folder, not from a GGUF file", j->in,
                         j->scheme.name);
-    if (j->options->calibrator && j->scheme.is_gguf && !sac_can_weigh(j->scheme.type))
+    if (is_calibrated(j) && j->scheme.is_gguf && !sac_can_weigh(j->scheme.type))
         return sac_fail(j->err, SAC_UNSUPPORTED, "%s has no numbers to choose by prompts: leave --calibrate out", j->scheme.name);
-    if (!is_folder) return sac_quantize_gguf(j);
+    if (!*is_folder) return SAC_OK;
     SAC_TRY(sac_quantize_open_folder(j));
     SAC_TRY(check_part(j)); /* with its files of weights */
+    return check_adapter(j);
+}
+
+static sac_status run(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
+    bool is_folder;
+    SAC_TRY(check(j, found, &is_folder));
+    SAC_TRY(sac_pool_create(&j->pool, j->options->n_threads, j->err));
+    if (!is_folder) return sac_quantize_gguf(j);
     SAC_TRY(check_loads(j));
-    SAC_TRY(check_adapter(j));
     return j->scheme.is_gguf ? sac_quantize_folder_to_gguf(j) : sac_quantize_to_folder(j);
 }
 
-sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err) {
+/* OUT.part is no other run's. */
+static sac_status check_free(const sac_quantize_job *j) {
+    char part[SAC_WRITE_PATH];
+    int fd = -1;
+    snprintf(part, sizeof part, "%s.part", j->out);
+    SAC_TRY(sac_out_lock(&fd, part, j->scheme.is_gguf ? O_WRONLY : O_RDONLY | O_DIRECTORY, j->err));
+    if (fd >= 0) close(fd);
+    return SAC_OK;
+}
+
+static sac_status run_checks(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]) {
+    bool is_folder;
+    SAC_TRY(check(j, found, &is_folder));
+    if (!is_folder) SAC_TRY(sac_quantize_check_gguf(j));
+    return check_free(j);
+}
+
+typedef sac_status (*run_fn)(sac_quantize_job *j, char found[SAC_MODEL_PATH_BYTES]);
+
+static sac_status with_job(run_fn fn, const char *in, const char *out, const sac_quantize_options *options, sac_error *err) {
     char found[SAC_MODEL_PATH_BYTES];
     char *name = strdup(out);
     sac_quantize_job *j = calloc(1, sizeof *j);
@@ -124,7 +155,7 @@ sac_status sac_quantize(const char *in, const char *out, const sac_quantize_opti
         for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = 0;
         *j = (sac_quantize_job){.in = in, .out = name, .options = options, .err = err};
         j->progress = (sac_out_progress){.fn = options->progress, .ctx = options->ctx};
-        st = run(j, found);
+        st = fn(j, found);
         sac_round_plan_close(&j->rounds);
         sac_tensor_table_close(&j->table);
         sac_checkpoint_free(&j->weights);
@@ -134,4 +165,12 @@ sac_status sac_quantize(const char *in, const char *out, const sac_quantize_opti
     free(j);
     free(name);
     return st;
+}
+
+sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err) {
+    return with_job(run, in, out, options, err);
+}
+
+sac_status sac_quantize_check(const char *in, const char *out, const sac_quantize_options *options, sac_error *err) {
+    return with_job(run_checks, in, out, options, err);
 }

@@ -37,6 +37,7 @@ typedef struct sac_quantize_options {
     void (*planned)(void *ctx, const sac_quantize_plan *plan); /* before the disk is touched; or NULL */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* bytes; or NULL */
     void *ctx;
+    bool is_calibrated;               /* by a calibrator, which sac_quantize_check does without */
     const sac_calibrator *calibrator; /* or NULL: to nearest */
 } sac_quantize_options;
 
@@ -45,5 +46,9 @@ typedef struct sac_quantize_options {
  * GGUF cannot say. IO: no room, another run that writes OUT.part, or a failed write; then nothing is at `out`, and of a
  * folder the finished files of weights are in OUT.part, from where a later call goes on. */
 sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
+
+/* What sac_quantize refuses by names, config.json, tensors' types and runs beside it, before a calibration is opened; not what a format
+ * of GGUF cannot say of a folder, nor a disk that is full. Writes nothing. */
+sac_status sac_quantize_check(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
 
 #endif

@@ -251,7 +251,7 @@ static sac_status find_done(folder_job *f) {
     SAC_TRY(st);
     if (!is_same && !is_new)
         return sac_fail(j->err, SAC_BAD_ARGUMENT,
-                        "%.200s is left of a run with another format or source; remove it, or give another name",
+                        "%.200s is left of a run with another format, source or list of prompts; remove it, or give another name",
                         f->part);
     if (is_new) unlinkat(f->lock, STATE ".part", 0);
     for (int i = 0; i < j->weights.n_files && is_same; i++) {
@@ -298,6 +298,18 @@ static sac_calibration_job calibration_of(const folder_job *f) {
                                  .pool = j->pool};
 }
 
+/* What the layers' files have nothing for is rounded to nearest, which is no calibration where it is all of it. */
+static sac_status check_calibrated(const folder_job *f) {
+    const char *first = NULL;
+    for (int i = 0; i < f->j->weights.n_files; i++)
+        for (int k = 0; k < f->shards[i].n; k++) {
+            const sac_out_part *p = &f->shards[i].parts[k];
+            if (p->source == SAC_PART_ROUNDED && p->made) return SAC_OK;
+            if (p->source == SAC_PART_ROUNDED && !first) first = p->rounded.from->name;
+        }
+    return first ? sac_calibrated_none(first, f->j->err) : SAC_OK;
+}
+
 /* Where a file of weights is still to be written. */
 static sac_status calibrate(folder_job *f) {
     const sac_calibrator *c = f->j->options->calibrator;
@@ -306,7 +318,8 @@ static sac_status calibrate(folder_job *f) {
     if (!c || is_done) return SAC_OK;
     const sac_calibration_job job = calibration_of(f);
     SAC_TRY(c->layers(c->ctx, &job, f->j->err));
-    return sac_calibrated_take(&f->calibrated, &job, f->shards, f->j->weights.n_files, f->j->err);
+    SAC_TRY(sac_calibrated_take(&f->calibrated, &job, f->shards, f->j->weights.n_files, f->j->err));
+    return check_calibrated(f);
 }
 
 /* ---------------------------------------------------------------- the whole */

@@ -197,3 +197,11 @@ sac_status sac_quantize_gguf(sac_quantize_job *j) {
     sac_gguf_free(&f.g);
     return st;
 }
+
+sac_status sac_quantize_check_gguf(sac_quantize_job *j) {
+    gguf_job f = {.j = j};
+    const sac_status st = convert(&f);
+    sac_gguf_out_free(&f.out);
+    sac_gguf_free(&f.g);
+    return st == SAC_OK ? st : sac_fail_prefix(j->err, st, "%s", j->in);
+}

@@ -32,6 +32,7 @@ sac_status sac_quantize_open_folder(sac_quantize_job *j);
 sac_status sac_quantize_to_folder(sac_quantize_job *j); /* of a folder */
 sac_status sac_quantize_folder_to_gguf(sac_quantize_job *j);
 sac_status sac_quantize_gguf(sac_quantize_job *j);
+sac_status sac_quantize_check_gguf(sac_quantize_job *j); /* that its tensors can be rounded; writes nothing */
 
 /* The plan has its sizes: tells them, and IO where the disk has no room. beside: a path on that disk. */
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside);

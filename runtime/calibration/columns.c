@@ -56,8 +56,8 @@ sac_status sac_calibration_columns(void *ctx, sac_error *err) {
 const float *sac_calibration_column_sums(void *ctx, const char *name, int64_t n) {
     sac_calibration *c = ctx;
     const sac_tensor_entry *t = sac_calibration_tensor(c, name);
-    if (!t || !c->sums || t->tensor.dim[1] != n) return NULL;
-    const float *sums = c->sums[t - c->model->loaded.tensors];
+    const bool is_it = t && c->sums && t->tensor.dim[1] == n;
+    const float *sums = is_it ? c->sums[t - c->model->loaded.tensors] : NULL;
     if (sums)
         c->report.n_calibrated++;
     else

@@ -32,7 +32,8 @@ static int inputs_of(sac_layer_job *l, const sac_layer_matrix *m) {
     return l->n_inputs++;
 }
 
-/* False where the model does not read the tensor where it lies. */
+/* False where the model has no such tensor. One that is read from a copy (bind_latent.c, bind_linear.c, or where it lies at no
+ * aligned place) is watched in vain: no row meets it. */
 static bool watch(sac_layer_job *l, const sac_plan_entry *e) {
     const sac_tensor_entry *t = sac_calibration_tensor(l->c, e->from->name);
     if (!t || !t->tensor.data || t->n_bytes != e->from->n_bytes) return false;

@@ -1,9 +1,12 @@
 """saccade quantize --calibrate: prompts as lines, what is told, what an interrupted run leaves, and what is refused."""
+import fcntl
 import glob
 import json
 import os
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -59,13 +62,15 @@ class Calibrated(Case):
                       self.quantize(DEMO, self.path("few"), "--format", "w4a16:g=64", "--calibrate", prompts, "--limit", "2").stdout)
 
     def test_families_and_formats(self):
-        """Norms of heads, fused matrices, experts, latents, linear attention: every matrix is found where the model reads it."""
+        """Norms of heads, fused matrices, experts, linear attention: every matrix is found where the model reads it, but for those of
+        latents, of which it reads copies, and experts that no row chose."""
         texts = self.lines(*TEXTS, name="texts.txt")
-        for name, scheme in (("llama_f32", "int8"), ("glm4", "fp8"), ("qwen3_5", "w8a16:g=8"), ("deepseek_v3", "int8"), ("mixtral", "fp8"),
-                             ("phi3", "w4a16:g=8"), ("gemma3", "int8")):
+        for name, scheme, unseen in (("llama_f32", "int8", 0), ("glm4", "fp8", 0), ("qwen3_5", "w8a16:g=8", 0), ("deepseek_v3", "int8", 6),
+                                     ("mixtral", "fp8", 0), ("phi3", "w4a16:g=8", 0), ("gemma3", "int8", 0)):
             folder, out = os.path.join(MODELS, name), self.path(name)
             told = json.loads(self.quantize(folder, out, "--format", scheme, "--calibrate", texts, "--json").stdout)["calibration"]
             self.assertLess(told["error"], 0.95, name)
+            self.assertEqual(told["unseen"], unseen, (name, told["first_unseen"]))
             self.assertEqual(saccade("inspect", "-m", out).returncode, 0, name)
 
     def test_gguf_files_too(self):
@@ -85,7 +90,38 @@ class Calibrated(Case):
     def test_what_no_row_meets_is_named(self):
         prompts = self.lines({"text": "a"})
         run = self.quantize(os.path.join(MODELS, "qwen3_moe"), self.path("out"), "--format", "int8", "--calibrate", prompts)
-        self.assertRegex(run.stdout, r"rounded to nearest: \d+ matrices that no row of the prompts met, the first is .*experts")
+        self.assertRegex(run.stdout, r"rounded to nearest: \d+ matrices that no row of the prompts met, or of which .*, the first is .*experts")
+
+    def test_copies_of_all_matrices(self):
+        """Tensors that lie at no aligned place are read from copies: nothing can be calibrated, which is no success."""
+        folder, out = self.path("odd"), self.path("out")
+        shutil.copytree(os.path.join(MODELS, "qwen3_vl"), folder)
+        for name in glob.glob(folder + "/*.safetensors"):
+            with open(name, "rb") as f:
+                data = f.read()
+            n = struct.unpack("<Q", data[:8])[0]
+            with open(name, "wb") as f:
+                f.write(struct.pack("<Q", n + 1) + data[8:8 + n] + b" " + data[8 + n:])
+        texts = self.lines(*TEXTS, name="texts.txt")
+        for target, scheme in ((out, "int8"), (out, "int8"), (out + ".gguf", "q8_0"), (out + ".gguf", "q4_0")):
+            says = "leave --calibrate out" if scheme == "q8_0" else "no matrix is read where the files have it"
+            self.assertIn(says, self.quantize(folder, target, "--format", scheme, "--calibrate", texts, "-q", code=69).stderr)
+            self.assertFalse(os.path.exists(target))
+        run = self.quantize(os.path.join(MODELS, "llama_f32"), out + ".gguf", "--format", "q4_0", "--calibrate", texts, "-q", code=69)
+        self.assertIn("rows of whole blocks", run.stderr)
+
+    def test_lines_as_they_stand(self):
+        """A line's end is none of its text, whichever system wrote it; blanks before it are."""
+        def rows(text):
+            with open(self.path("prompts.txt"), "w", encoding="utf-8", newline="") as f:
+                f.write(text)
+            out = self.path("out" + str(len(os.listdir(os.path.dirname(self.path("out"))))))
+            run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("prompts.txt"), "--json")
+            return json.loads(run.stdout)["calibration"]["rows"]
+        self.assertEqual(rows("a b\r\n\r\n \r\nc d\r\n"), rows("a b\n\n \nc d\n"))
+        self.assertEqual(rows("a b\r\nc d"), rows("a b\nc d"))
+        self.assertGreater(rows("\ta b\n"), rows("a b\n"))
+        self.assertEqual(rows('  {"text": "a b"}\r\n'), rows("a b\n"))
 
     def test_a_killed_run_goes_on(self):
         """With the layer that it was at; with other prompts it does not."""
@@ -108,16 +144,34 @@ class Calibrated(Case):
         self.assertEqual(files_of(self.path("out")), files_of(whole))
         self.assertFalse(os.path.exists(part))
 
+    def refused_before_prompts(self, out):
+        """Which are not so much as read."""
+        with open(out + ".gguf.part", "wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for words, code, says in (((DEMO, out, "--format", "w5"), 64, "w5"), ((DEMO, out + ".gguf", "--format", "w4a16"), 64, "folder"),
+                                      ((DEMO, "tests", "--format", "w4a16"), 64, "there already"),
+                                      ((self.path("none"), out, "--format", "w4a16"), 66, "none"),
+                                      ((DEMO, out + ".gguf", "--format", "q4_0"), 74, "another run writes")):
+                self.assertIn(says, self.quantize(*words, "--calibrate", self.path("no-list"), code=code).stderr)
+        os.unlink(out + ".gguf.part")
+
     def test_refusals(self):
         out = self.path("out")
         for line, says in (({"image": "none.png", "prompt": "x"}, "none.png"), ({"image": 3}, "a file's name"), ({"text": "a", "prompt": "b"}, "alone"),
-                           ("{oops", "is no JSON"), ({}, 'expected "image"'), ({"prompt": 1}, "expected a text in prompt")):
-            run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.lines("first", line), code=66 if "none" in says else 65)
+                           ("{oops", "is no JSON"), ({}, 'expected "image"'),
+                           ({"text": "a", "image": "none.gif"}, "alone"), ({"messages": []}, "not known here: messages"),
+                           ({"prompt": "a", "images": ["x.png"]}, "not known here: images"),
+                           ({"prompt": 1}, "expected a text in prompt")):
+            run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.lines("first", line), code=66 if says == "none.png" else 65)
             self.assertRegex(run.stderr, r"prompts\.jsonl:2: .*" + re.escape(says))
         self.assertIn("no line", self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.lines(""), code=65).stderr)
         self.assertIn("such", self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("none"), code=66).stderr)
         self.assertIn("leave --calibrate out",
                       self.quantize(DEMO, out + ".gguf", "--format", "q8_0", "--calibrate", self.lines("x"), code=69).stderr)
+        for option in (("--chat", "chatml"), ("--ctx", "64"), ("--num-frames", "4"), ("--limit", "2")):
+            self.assertIn(option[0] + " is of the prompts of --calibrate", self.quantize(DEMO, out, "--format", "w4a16", *option, code=64).stderr)
+        self.assertIn("at most 4096", " ".join(saccade("quantize", "--help").stdout.split()))
+        self.refused_before_prompts(out)
         long = self.lines(" ".join(TEXTS * 9))
         self.assertRegex(self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", long, "--ctx", "64", code=65).stderr,
                          r"prompts\.jsonl:1: .*64")

@@ -322,11 +322,13 @@ static void damage_latents(void) {
     static const damage keys[] = {{"attention.key_length_mla", 4, "of which \"rope.dimension_count\" 4 are turned"},
                                   {"attention.key_length_mla", 12, "has shape"},
                                   {"attention.value_length_mla", 11, "values of 11 channels a head beside keys of 10"},
-                                  {"attention.kv_lora_rank", 8, "has shape"},
+                                  {"attention.kv_lora_rank", 8, "\"attention.key_length\" is 13, the latent's sizes make it 12"},
+                                  {"attention.value_length", 8, "\"attention.value_length\" is 8, the latent's sizes make it 9"},
+                                  {"attention.head_count_kv", 3, "\"attention.head_count_kv\" is 3, the latent's sizes make it 1"},
                                   {"attention.q_lora_rank", 10, "has shape"},
                                   {"attention.head_count", 2, "has shape"},
                                   {"expert_gating_func", 3, "\"expert_gating_func\" is 3; 1 (softmax) and 2 (sigmoid) are"},
-                                  {"expert_gating_func", 1, "groups of experts"},
+                                  {"expert_gating_func", 1, "tensors exp_probs_b are not supported beside it"},
                                   {"expert_group_used_count", 4, "but there are 3 groups"},
                                   {"leading_dense_block_count", 0, "blk.0"}};
     static const char *const old_tensors[] = {"blk.0.attn_kv_b.weight", NULL};
@@ -345,6 +347,29 @@ static void damage_latents(void) {
     set_f32(&b, "deepseek2.expert_weights_scale", -1);
     DAMAGED_LANGUAGE("expert_weights_scale");
     free(b.data);
+}
+
+/* A file that does not say how scores are made, as those of GLM-4.7-Flash: a bias of them tells that they are sigmoids. */
+static void gate_of_bias(void) {
+    const char *pair = "deepseek_v3";
+    char path[PATH_BYTES];
+    bytes b;
+    for (size_t i = 0; i < 3; i++) {
+        sac_loaded_model m;
+        sac_error err;
+        b.data = get(pair, "model.gguf", &b.n);
+        if (i == 1) rename_it(&b, "deepseek2.expert_gating_func");
+        if (i == 2) set_u32(&b, "deepseek2.expert_gating_func", 0);
+        snprintf(path, sizeof path, "%s/gate-%zu.gguf", folder, i);
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(b.data, 1, b.n, f), b.n);
+        assert_int_equal(fclose(f), 0);
+        assert_ok(sac_loaded_model_open(&m, path, NULL, NULL, &err), err);
+        assert_true(m.decoder.config.experts.sigmoid);
+        sac_loaded_model_free(&m);
+        free(b.data);
+    }
 }
 
 /* Linear attention whose strengths and decays are of key heads. */
@@ -448,6 +473,7 @@ static void damaged_languages(void **state) {
     damage_hybrid("qwen3_5_moe_text", "qwen35moe");
     damage_decay("qwen3_5_moe_text");
     damage_latents();
+    gate_of_bias();
     damage_grouped();
     damage_long_rope();
     const char *pair = "gemma3_pan";

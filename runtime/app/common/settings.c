@@ -88,8 +88,8 @@ sac_status settings_check_folder(const char *option, const char *path, sac_error
 
 bool settings_given(const settings *s, size_t offset) {
     for (size_t i = 0; i < settings_n; i++)
-        if (settings_table[i].kind != SETTING_MEDIA && settings_table[i].offset == offset)
-            return s->origin[i] != ORIGIN_DEFAULT;
+        if (settings_table[i].kind != SETTING_MEDIA && settings_table[i].offset == offset && s->origin[i] != ORIGIN_DEFAULT)
+            return true;
     return false;
 }
 

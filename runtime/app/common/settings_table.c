@@ -145,8 +145,10 @@ const setting settings_table[] = {
      "a further setting, named as in generation_config.json (no_repeat_ngram_size=3) or llama.cpp "
      "(dry_multiplier=0.8), its value as in JSON; repeat for more"},
 
-    {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), ANY, 0, INT_MAX, "N",
+    {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), COMMAND_ALL, 0, INT_MAX, "N",
      "tokens of prompt and answer together; 0 = the model's length, at most 32768"},
+    {"ctx", 'c', "session", false, SETTING_INT, offsetof(settings, ctx), COMMAND_QUANTIZE, 0, INT_MAX, "N",
+     "tokens of the longest prompt of --calibrate; 0 = the model's length, at most 4096"},
     {"kv", 0, "session", false, SETTING_TEXT, offsetof(settings, kv), TAKE_ONE_METHOD, 0, 0, "FORMAT",
      "storage of keys and values, f16 if not given"},
     {"prefill", 0, "session", false, SETTING_TEXT, offsetof(settings, prefill), TAKE_ONE_METHOD, 0, 0,

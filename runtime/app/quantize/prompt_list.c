@@ -69,13 +69,35 @@ static sac_status read_talk(const reader *r, prompt_line *line, const json_t *o,
     return answer ? conversation_add_message(&line->talk, "assistant", answer, r->err) : SAC_OK;
 }
 
-static sac_status read_object(const reader *r, prompt_line *line, const json_t *o) {
+/* What is not read is said, so that nothing is calibrated without it unawares. */
+static sac_status check_keys(const reader *r, const prompt_line *line, json_t *o) {
+    static const char *const known[] = {"image", "video", "frames", "prompt", "answer", "text", "id", "image_id"};
+    const char *key;
+    json_t *v;
+    json_object_foreach(o, key, v) {
+        bool is_known = false;
+        for (size_t i = 0; i < SAC_COUNT(known); i++) is_known |= strcmp(key, known[i]) == 0;
+        if (!is_known) return refuse(r, line, "a key that is not known here: ", key);
+    }
+    return SAC_OK;
+}
+
+static bool has_media(const json_t *o) {
+    for (size_t i = 0; i < SAC_COUNT(media_keys); i++) {
+        const json_t *v = json_object_get(o, media_keys[i].key);
+        if (v && !json_is_null(v)) return true;
+    }
+    return false;
+}
+
+static sac_status read_object(const reader *r, prompt_line *line, json_t *o) {
     const char *text, *prompt, *answer;
+    SAC_TRY(check_keys(r, line, o));
     SAC_TRY(get_text(r, line, o, "text", &text));
     SAC_TRY(get_text(r, line, o, "prompt", &prompt));
     SAC_TRY(get_text(r, line, o, "answer", &answer));
     if (!text) return read_talk(r, line, o, prompt, answer);
-    if (prompt || answer) return refuse(r, line, "\"text\" stands alone, without a prompt or an answer", "");
+    if (prompt || answer || has_media(o)) return refuse(r, line, "\"text\" stands alone, without prompt, answer, pictures or videos", "");
     line->text = strdup(text);
     return line->text ? SAC_OK : sac_fail_no_memory(r->err);
 }
@@ -107,11 +129,11 @@ static sac_status read_line(reader *r, const char *text, size_t n, size_t number
 static sac_status read_lines(reader *r, const char *text) {
     size_t number = 1;
     for (const char *at = text; *at; number++) {
-        const char *begin = at + strspn(at, " \t\r");
-        const size_t n = strcspn(begin, "\n");
-        const bool is_full = r->s->limit && r->list->n == (size_t)r->s->limit;
-        if (n && !is_full) SAC_TRY(read_line(r, begin, n, number));
-        at = begin + n + (begin[n] == '\n');
+        const size_t all = strcspn(at, "\n"), n = all && at[all - 1] == '\r' ? all - 1 : all;
+        const size_t blanks = strspn(at, " \t\r"); /* which a line of JSON may begin with */
+        const bool is_full = r->s->limit && r->list->n == (size_t)r->s->limit, is_json = at[blanks] == '{';
+        if (blanks < n && !is_full) SAC_TRY(read_line(r, is_json ? at + blanks : at, is_json ? n - blanks : n, number));
+        at += all + (at[all] == '\n');
     }
     return r->list->n ? SAC_OK : sac_fail(r->err, SAC_BAD_FILE, "%.250s: no line with a prompt", r->path);
 }

@@ -2,8 +2,8 @@
  *
  * A line that begins with '{' is that of a manifest of `saccade caption`: {"image": FILE}, {"video": FILE} or {"frames": FILE},
  * each a name or a list of names, relative to the manifest, with a "prompt"; or a "prompt" alone; and with an "answer", the
- * model's turn behind it. Or {"text": TEXT}, which is run as it stands, without chat format. So is any other line that is not
- * blank. */
+ * model's turn behind it; "id" and "image_id" are passed over, other keys are refused. Or {"text": TEXT} alone, which is run as it
+ * stands, without chat format. So is any other line that is not blank, but for its line end. */
 #ifndef APP_PROMPT_LIST_H
 #define APP_PROMPT_LIST_H
 

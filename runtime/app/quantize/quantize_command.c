@@ -63,7 +63,8 @@ static void tell(void *ctx, const char *stage, int64_t done, int64_t total) {
 /* What the prompts said. */
 static void print_calibrated(const sac_calibration_report *r) {
     if (r->n_unseen)
-        printf("rounded to nearest: %d matrices that no row of the prompts met, the first is %s\n", r->n_unseen, r->first_unseen);
+        printf("rounded to nearest: %d matrices that no row of the prompts met, or of which the model reads a copy, the first is %s\n",
+               r->n_unseen, r->first_unseen);
     if (r->n_scalable) printf("inputs scaled by channel: %d of %d groups of matrices\n", r->n_scaled, r->n_scalable);
     if (r->n_calibrated && r->error > 0)
         printf("error of what %d matrices make of the prompts: %.3f of rounding to nearest\n", r->n_calibrated, r->error);
@@ -111,7 +112,18 @@ static sac_status open_calibration(quantize_run *q, const char *model, sac_error
     return sac_calibration_open(&q->calibration, model, q->prompts.prompts, q->prompts.n, &o, err);
 }
 
+/* Options of prompts have nothing to say without any. */
+static sac_status check_options(const settings *s, sac_error *err) {
+    static const size_t of_prompts[] = {offsetof(settings, chat), offsetof(settings, ctx), offsetof(settings, num_frames),
+                                        offsetof(settings, limit)};
+    if (s->calibrate_list) return SAC_OK;
+    return settings_refuse_given(s, of_prompts, SAC_COUNT(of_prompts), "is of the prompts of --calibrate, which is not given", err);
+}
+
+/* What can be refused is before the model is run. */
 static sac_status quantize_with(quantize_run *q, const char *in, sac_quantize_options *options, sac_error *err) {
+    SAC_TRY(check_options(q->s, err));
+    if (q->s->calibrate_list) SAC_TRY(sac_quantize_check(in, q->out, options, err));
     SAC_TRY(open_calibration(q, in, err));
     if (q->calibration) options->calibrator = sac_calibration_calibrator(q->calibration);
     SAC_TRY(sac_quantize(in, q->out, options, err));
@@ -129,6 +141,7 @@ static sac_status quantize(const settings *s, char **words, int n_words, sac_err
     quantize_run q = {.s = s, .out = words[1]};
     sac_quantize_options options = {.format = s->quantize_format,
                                           .n_threads = (int)s->threads,
+                                          .is_calibrated = s->calibrate_list != NULL,
                                           .planned = print_plan,
                                           .progress = tell,
                                           .ctx = &q};
