@@ -33,11 +33,11 @@ CANNOT = {
     r"\./demo\.sh|\./test\.sh|cmake --preset": "builds; test.sh runs this test",
     r"apt-get install|pip install|cmake --install|cpack|docker |systemctl |kubectl |saccade-parquet ": "installs, or needs a daemon or a cluster",
     r"sbatch |saccade caption merge /scratch": "a Slurm cluster: tools/check_slurm.py starts one and runs the same file",
-    r"hf download|saccade (eval|compare|reproduce) .*(coco_pope|MVBench|MMBench|TextVQA|ruler|DIR\b|LongVA)|tools/(convert_eval|make_needles)\.py": CHECKPOINT,
+    r"hf download|saccade (eval|compare|reproduce) .*(coco_pope|MVBench|MMBench|TextVQA|ruler|DIR\b|LongVA|llava-v1)|tools/(convert_eval|make_needles)\.py": CHECKPOINT,
     r".* -m qwen\b|.*saccade inspect qwen": "a checkpoint of gigabytes, which the line before downloads",
     r"tools/compare_transformers\.py|.*--device cuda|text_probe|batch_probe|checkkernels|tools/check_sanitizers": CUDA,
     r"tools/compare_formats\.py": "numpy, and minutes",
-    r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|saccade tune |saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
+    r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|saccade tune |SACCADE=\S+ tools/check_front\.py|saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
     r"exec ": "is samples/captions.sbatch, which test_schedulers runs",
     r"python -m lmms_eval|python -c \"from saccade": "PyTorch, gigabytes: test_integrations.py has their interfaces",
 }
@@ -202,6 +202,7 @@ class Pasted(Case):
         for name in "video0000_16.mp4", "video0001_64.mp4", "video0002_256.mp4":
             os.symlink(os.path.abspath("samples/" + name), self.path(name))
         os.symlink(os.path.abspath("samples/calibration.json"), self.path("questions.json"))
+        self.write("prompts.jsonl", '{"image": "photos/a.png", "prompt": "What is this?"}\n{"text": "A circle is red."}\n')
         self.write("table.csv", "name,photo\na,photos/a.png\nb,photos/b.jpg\n")
         self.write("methods.yaml", blocks("docs/command.md", ("yaml",))[0])
         self.write("serve.yaml", "serve: {slots: 2}\n")
