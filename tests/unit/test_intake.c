@@ -535,6 +535,7 @@ static void parts_are_decoded_side_by_side(void **state) {
     }
     atomic_int spare = 4;
     use.n_spare = &spare;
+    told = (progress){0};
     use.max_in_flight = one.n_bytes - 1;
     assert_int_equal(intake_media_open(&many, d, &task, &use, fd, NULL, &crashed, &err), SAC_IO);
     assert_int_equal(atomic_load(&in_flight), 0);

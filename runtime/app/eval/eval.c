@@ -333,7 +333,7 @@ static sac_status eval_command(const settings *s, char **words, int n_words, sac
 const command command_eval = {
     .name = "eval",
     .mask = COMMAND_EVAL,
-    .brief = "ask and score a benchmark of questions about pictures, videos or texts",
+    .brief = "ask and score a benchmark of pictures, videos or texts",
     .synopsis = "[options] SET",
     .summary =
         "Asks the questions of a benchmark in its official file (or folder of files) and scores the "

@@ -367,7 +367,7 @@ const command command_reproduce = {
     .examples = "  saccade reproduce zipvl:table2 -m MODEL --data videomme --out runs/zipvl2\n"
                 "  saccade reproduce tokenselect:table2 -m MODEL --data ruler --ctx 131072 \\\n"
                 "    --out runs/ts2\n"
-                "  saccade reproduce twilight:table3 -m MODEL --data DIR --ctx 32768 --out runs/tw3\n"
+                "  saccade reproduce twilight:table3 -m MODEL --data DIR --ctx 32768 --out tw3\n"
                 "  saccade reproduce mine.yaml:first --data DIR --limit 20\n",
     .run = reproduce_command_run,
 };
