@@ -116,7 +116,7 @@ class Calibrated(Case):
             with open(self.path("prompts.txt"), "w", encoding="utf-8", newline="") as f:
                 f.write(text)
             out = self.path("out" + str(len(os.listdir(os.path.dirname(self.path("out"))))))
-            run = self.quantize(DEMO, out, "--format", "w4a16", "--calibrate", self.path("prompts.txt"), "--json")
+            run = self.quantize(os.path.join(MODELS, "llama_f32"), out, "--format", "int8", "--calibrate", self.path("prompts.txt"), "--json")
             return json.loads(run.stdout)["calibration"]["rows"]
         self.assertEqual(rows("a b\r\n\r\n \r\nc d\r\n"), rows("a b\n\n \nc d\n"))
         self.assertEqual(rows("a b\r\nc d"), rows("a b\nc d"))
