@@ -118,7 +118,7 @@ static sac_status move_one(method_list *list, size_t from, size_t number, bool u
     static const int parts[] = {METHOD_PREFILL, METHOD_DECODE,
                                 METHOD_REDUCE}; /* a cache's numbers are bits */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        bool ended;
+        bool ended = false;
         const char *part = list->lines[from].part[parts[i]];
         char *text = part ? move_setting(part, number, up, &ended) : NULL;
         if (!text) {
