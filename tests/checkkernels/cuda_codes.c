@@ -275,7 +275,7 @@ int cuda_n_code_cases(check_op op) {
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
-    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 1288}, {6, 40, 264}};
+    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}};
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;

@@ -186,7 +186,10 @@ int main(int argc, char **argv) {
     size_t least = sessions ? (size_t)atoi(sessions) : 1, most = sessions ? least : MOST;
     int n_rounds = rounds ? atoi(rounds) : ROUNDS;
     bool with_apart = value_of(argc, argv, "apart") && atoi(value_of(argc, argv, "apart"));
-    if (least < 1 || most > MOST || n_rounds < 1 || n_rounds > ROUNDS) return 64;
+    if (least < 1 || most > MOST || n_rounds < 1 || n_rounds > ROUNDS) {
+        fprintf(stderr, "batch_probe: sessions are 1 to %d, rounds 1 to %d\n", MOST, ROUNDS);
+        return 64;
+    }
     int64_t n_prompt = atoll(argv[3]);
     int steps = atoi(argv[4]);
     if (n_prompt < 1 || steps < 1) return 64;

@@ -261,8 +261,7 @@ template <typename F> static sac_status stream_product(const sac_stream *s, cons
 }
 template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
     if constexpr (streams<F>) {
-        /* gate and up stay with block_product.cuh until gate_up_pairs has been held against the reference on a card */
-        const sac_status st = j.x.rows == 1 && !j.gated ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
+        const sac_status st = j.x.rows == 1 ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
         if (st != SAC_UNSUPPORTED) return st;
     }
     if (j.norm) return SAC_UNSUPPORTED;
