@@ -6,7 +6,7 @@
 The weights of a tiny model are rounded here to the nearest number of each format and packed by that format's layout.
 What transformers computes from the same numbers as f32 weights is the golden: a runtime that unpacks them right and
 keeps activations in f32 differs by the order of its sums alone. Where compressed-tensors is installed, its unpacking
-must give the same numbers. Needs what make_tiny_models.py needs."""
+must give the same numbers. Needs what make_tiny_models.py needs, and bitsandbytes for what it rounds itself."""
 import json
 import os
 import shutil
@@ -166,6 +166,16 @@ def nf4(module, w, block=32, nested=False):
     return tensors, (levels[q] * absmax[:, None]).reshape(w.shape)
 
 
+def llm_int8(module, w):
+    """bitsandbytes' LLM.int8(), rounded and stored by bitsandbytes itself, on the CPU."""
+    import bitsandbytes as bnb
+    linear = bnb.nn.Linear8bitLt(w.shape[1], w.shape[0], bias=False, has_fp16_weights=False)
+    linear.weight = bnb.nn.Int8Params(torch.from_numpy(w).half(), requires_grad=False, has_fp16_weights=False)
+    stored = linear.to("cpu").state_dict()
+    same = bnb.functional.int8_vectorwise_dequant(stored["weight"], stored["SCB"])
+    return {f"{module}.{k}": v for k, v in stored.items()}, same.numpy()
+
+
 # ---------------------------------------------------------------- activations
 
 def round_rows(x, most, group, to):
@@ -221,6 +231,9 @@ FINE = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_siz
 BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True, "load_in_8bit": False,
        "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": False, "bnb_4bit_compute_dtype": "bfloat16",
        "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}
+BNB8 = {"quant_method": "bitsandbytes", "load_in_4bit": False, "_load_in_4bit": False, "load_in_8bit": True,
+        "_load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0,
+        "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
 
 # name: packing, quantization_config, rounding of activations
 FORMATS = {
@@ -239,6 +252,7 @@ FORMATS = {
     "fp8_block": (partial(fp8, block=(24, 40), suffix="weight_scale_inv"), FINE, fp8_rounded(40)),
     "nf4": (nf4, BNB, None),
     "nf4_nested": (partial(nf4, nested=True), {**BNB, "bnb_4bit_use_double_quant": True}, None),
+    "llm_int8": (llm_int8, BNB8, None),
 }
 
 

@@ -54,7 +54,7 @@ class Quantised(Case):
 
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
-                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048)):
+                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096)):
             with self.subTest(base=base):
                 run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
                 tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
@@ -79,9 +79,16 @@ class Quantised(Case):
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
             (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
-            (69, 'other than "load_in_4bit"', "nf4", {"load_in_8bit": True}),
+            (69, 'needs either "load_in_4bit" or "load_in_8bit"', "nf4", {"load_in_8bit": True}),
+            (65, "is quantised, and", "llm_int8", {"llm_int8_skip_modules": ["q_proj"]}),
+            (69, '"frobnicate" is not known', "llm_int8", {"frobnicate": 1}),
         ]:
             self.refused(code, needle, base, **config)
+
+    def test_bitsandbytes_without_a_method(self):
+        """Folders of its first versions say "load_in_8bit" alone."""
+        self.assertEqual(saccade("inspect", self.model("llm_int8", quant_method=None)).returncode, 0)
+        self.refused(69, "quantised with an unnamed method", "llm_int8", quant_method=None, load_in_8bit=False)
 
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
@@ -138,6 +145,12 @@ class Quantised(Case):
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
             (69, "has other levels than nf4's", "nf4", put(Q + "weight.quant_map", 0, nan32)),
             (65, Q + "weight.absmax has a scale that is not finite", "nf4", put(Q + "weight.absmax", 8, nan32)),
+            (65, Q + "weight has no SCB beside it", "llm_int8", without(Q + "SCB")),
+            (65, Q + "SCB is f32 [8, 8]", "llm_int8", shape(Q + "SCB", 8, 8)),
+            (65, Q + "SCB has a scale that is not finite", "llm_int8", put(Q + "SCB", 252, nan32)),
+            (65, Q + "weight_format is u8 [1, 1, 2]", "llm_int8", lambda t: t.__setitem__(
+                Q + "weight_format", ["U8", [1, 1, 2], b"\0\0"])),
+            (69, Q + "weight_format is 2, an order other than", "llm_int8", put(Q + "weight_format", 0, b"\2")),
             (65, Q + "weight has no weight.nested_absmax", "nf4_nested", without(Q + "weight.nested_absmax")),
         ]:
             self.refused(code, needle, base, change)

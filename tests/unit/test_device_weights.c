@@ -510,6 +510,7 @@ static void test_folders(void **state) {
         {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128},
         {"packed_nf4", SAC_DTYPE_NF4_32},
         {"packed_nf4_nested", SAC_DTYPE_NF4_32},
+        {"packed_llm_int8", SAC_DTYPE_C8_128},
         {"packed_fp8_block", SAC_N_DTYPES},
     };
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
