@@ -1,7 +1,8 @@
 /* fp8_weights.c - floats of 8 bits (ref/weights/fp8_ref.c): `<module>.weight` (F8_E4M3 [n][k]) and beside it, floats
  * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
  * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all.
- * Activations are rounded to e4m3 as the configuration asks. */
+ * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale`, "fp8" calls it
+ * `<module>.activation_scale` too. */
 #include "compressed_tensors.h"
 
 #define MAX_BLOCK (1 << 20)
@@ -61,10 +62,13 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     SAC_TRY(sac_json_get_string(quantization, "fmt", &fmt, err));
     SAC_TRY(sac_json_get_string(quantization, "scale_fmt", &scale_fmt, err));
     SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
-    if (strcmp(scheme, "dynamic") != 0) return unsupported("\"activation_scheme\" other than dynamic", err);
+    const bool is_static = strcmp(scheme, "static") == 0;
+    if (!is_static && strcmp(scheme, "dynamic") != 0)
+        return unsupported("\"activation_scheme\" other than dynamic and static", err);
     if (strcmp(fmt, "e4m3") != 0) return unsupported("\"fmt\" other than e4m3", err);
     if (strcmp(scale_fmt, "float") != 0) return unsupported("\"scale_fmt\" other than float", err);
-    if (!dequantize) out->x_rounding = out->block_cols ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
+    if (dequantize) return SAC_OK;
+    out->x_rounding = is_static ? SAC_X_FP8_STATIC : out->block_cols ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
     return SAC_OK;
 }
 
@@ -87,6 +91,11 @@ static bool go_together(const fp8_config *c, const sac_checkpoint_tensor *scales
            s.dim[1] == (k + c->block_cols - 1) / c->block_cols;
 }
 
+static sac_status input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, float *scale,
+                              sac_error *err) {
+    return sac_quant_input_scale(c, t, n_module, "input_scale", "activation_scale", scale, err);
+}
+
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            const sac_checkpoint_tensor *t, int n_module, sac_checkpoint_tensor *out,
                            sac_error *err) {
@@ -94,9 +103,11 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
     const sac_checkpoint_tensor *scales;
     SAC_TRY(read_config(quantization, &config, err));
     SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
-    if (sac_quant_part(c, t->name, n_module, "input_scale"))
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it: not supported",
-                        t->name);
+    float x_scale;
+    if (config.x_rounding == SAC_X_FP8_STATIC)
+        SAC_TRY(input_scale(c, t, n_module, &x_scale, err));
+    else if (config.x_rounding != SAC_X_EXACT && sac_quant_part(c, t->name, n_module, "input_scale"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it, and activations are dynamic", t->name);
     if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 ||
         !go_together(&config, scales, t->dim[0], t->dim[1]))
         return sac_quant_misshapen(scales, t, err);
@@ -127,7 +138,7 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
                         .group_rows = c.block_rows,
                         .x_rounding = c.x_rounding,
                         .format = SAC_WEIGHT_FP8};
-    return SAC_OK;
+    return c.x_rounding == SAC_X_FP8_STATIC ? input_scale(s->checkpoint, numbers, n_module, &out->x_scale, err) : SAC_OK;
 }
 
 const sac_weight_reader sac_weight_reader_fp8 = {.check = check, .name = name, .knows = knows, .read = read};

@@ -74,7 +74,8 @@ class Quantised(Case):
             (69, '"dynamic" that changes modules', "gptq_4", {"dynamic": {"+:.*": {"bits": 8}}}),
             (69, '"kv_cache_scheme"', "ct_w4", {"kv_cache_scheme": {"num_bits": 8}}),
             (69, "weights quantised with compressed-tensors are not supported", "ct_w4", {"format": "marlin-24"}),
-            (69, '"activation_scheme" other than dynamic', "fp8_block", {"activation_scheme": "static"}),
+            (69, '"activation_scheme" other than dynamic and static', "fp8_block", {"activation_scheme": "frozen"}),
+            (65, "weight has no input_scale beside it", "fp8_block", {"activation_scheme": "static"}),
             (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
@@ -140,6 +141,16 @@ class Quantised(Case):
             (65, Q + "weight_scale has a scale that is not finite", "ct_fp8", put(Q + "weight_scale", 4, nan32)),
             (65, Q + "weight_scale is f32 [32, 2]", "ct_fp8", shape(Q + "weight_scale", 32, 2)),
             (65, Q + "weight_scale_inv is f32", "fp8_block", shape(Q + "weight_scale_inv", 2, 3)),
+            (65, Q + "activation_scale is nan, no scale", "fp8_static", put(Q + "activation_scale", 0, nan32)),
+            (65, Q + "activation_scale is 0, no scale", "fp8_static", put(Q + "activation_scale", 0, bytes(4))),
+            (65, Q + "activation_scale is f32 [2]", "fp8_static", lambda t: t.__setitem__(
+                Q + "activation_scale", ["F32", [2], bytes(8)])),
+            (65, Q + "input_scale is i32 []", "ct_w8a8_static", lambda t: t[Q + "input_scale"].__setitem__(0, "I32")),
+            (65, Q + "weight has no input_scale beside it", "ct_w8a8_static", without(Q + "input_scale")),
+            (69, Q + "weight has an input_zero_point beside it", "ct_w8a8_static", lambda t: t.__setitem__(
+                Q + "input_zero_point", ["I8", [1], b"\3"])),
+            (69, "input_scale beside it, and activations are dynamic", "ct_fp8", lambda t: t.__setitem__(
+                Q + "input_scale", ["F32", [1], b"\0\0\x80?"])),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
