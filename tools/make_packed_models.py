@@ -251,6 +251,9 @@ def dynamic(kind):
 
 
 FINE = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [24, 40], "modules_to_not_convert": ["lm_head"]}
+MODELOPT = {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"], "producer": {"name": "modelopt", "version": "0.47.0"},
+            "config_groups": {"group_0": {"input_activations": {"dynamic": False, "num_bits": 8, "type": "float"}, "targets": ["Linear"],
+                                          "weights": {"dynamic": False, "num_bits": 8, "type": "float"}}}}
 BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True, "load_in_8bit": False,
        "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": False, "bnb_4bit_compute_dtype": "bfloat16",
        "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}
@@ -276,6 +279,7 @@ FORMATS = {
                        ct_config("int-quantized", eight_bits("int", "channel"), static("int")), static_int8),
     "fp8_static": (partial(with_input_scale, partial(fp8, suffix="weight_scale_inv"), "activation_scale", 448),
                    {**FINE, "activation_scheme": "static", "weight_block_size": None}, static_fp8),
+    "modelopt_fp8": (partial(with_input_scale, fp8, "input_scale", 448), MODELOPT, static_fp8),
     "fp8_block": (partial(fp8, block=(24, 40), suffix="weight_scale_inv"), FINE, fp8_rounded(40)),
     "nf4": (nf4, BNB, None),
     "nf4_nested": (partial(nf4, nested=True), {**BNB, "bnb_4bit_use_double_quant": True}, None),

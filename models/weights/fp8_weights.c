@@ -2,7 +2,7 @@
  * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
  * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all.
  * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale`, "fp8" calls it
- * `<module>.activation_scale` too. */
+ * `<module>.activation_scale` too. ModelOpt's FP8 is float-quantized's with static scales, and with one a token. */
 #include "compressed_tensors.h"
 
 #define MAX_BLOCK (1 << 20)
@@ -72,13 +72,40 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     return SAC_OK;
 }
 
+/* hf_quant_config.json as ModelOpt's export puts it into config.json (modelopt/torch/export/convert_hf_config.py, 0.47);
+ * "config_groups" says what "quant_algo" does. */
+static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac_error *err) {
+    static const char *const honoured[] = {"quant_method", "quant_algo", "ignore", "kv_cache_scheme", NULL};
+    static const char *const without_effect[] = {"config_groups", "producer", NULL};
+    const json_t *ignored;
+    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
+    SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
+    const json_t *cache = json_object_get(quantization, "kv_cache_scheme");
+    if (cache && !json_is_null(cache)) return unsupported("\"kv_cache_scheme\"", err);
+    *out = (fp8_config){.scale = "weight_scale", .skipped = "ignore"};
+    if (sac_quant_is(quantization, "quant_algo", "FP8"))
+        out->x_rounding = SAC_X_FP8_STATIC;
+    else if (sac_quant_is(quantization, "quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"))
+        out->x_rounding = SAC_X_FP8_ROWS;
+    else
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"quantization_config\": \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported "
+                        "with ModelOpt");
+    return SAC_OK;
+}
+
+static bool is_modelopt(const json_t *quantization) {
+    return sac_quant_is(quantization, "quant_method", "modelopt");
+}
+
 static sac_status read_config(const json_t *quantization, fp8_config *out, sac_error *err) {
+    if (is_modelopt(quantization)) return read_modelopt(quantization, out, err);
     return is_ct(quantization) ? read_ct(quantization, out, err) : read_fine(quantization, out, err);
 }
 
 static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
     fp8_config c;
-    *is_mine = is_ct(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
+    *is_mine = is_ct(quantization) || is_modelopt(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
     return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
 }
 

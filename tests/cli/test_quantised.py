@@ -79,6 +79,9 @@ class Quantised(Case):
             (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
+            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "NVFP4"}),
+            (69, '"kv_cache_scheme"', "modelopt_fp8", {"kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}),
+            (65, "is quantised, and", "modelopt_fp8", {"ignore": ["q_proj"]}),
             (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
             (69, 'needs either "load_in_4bit" or "load_in_8bit"', "nf4", {"load_in_8bit": True}),
             (65, "is quantised, and", "llm_int8", {"llm_int8_skip_modules": ["q_proj"]}),
@@ -151,6 +154,8 @@ class Quantised(Case):
                 Q + "input_zero_point", ["I8", [1], b"\3"])),
             (69, "input_scale beside it, and activations are dynamic", "ct_fp8", lambda t: t.__setitem__(
                 Q + "input_scale", ["F32", [1], b"\0\0\x80?"])),
+            (65, Q + "weight has no input_scale beside it", "modelopt_fp8", without(Q + "input_scale")),
+            (65, Q + "weight_scale has a scale that is not finite", "modelopt_fp8", put(Q + "weight_scale", 0, nan32)),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),

@@ -508,6 +508,7 @@ static void test_folders(void **state) {
         {"packed_ct_w8a8", SAC_DTYPE_C8_128},
         {"packed_ct_w8a8_static", SAC_DTYPE_C8_128},
         {"packed_fp8_static", SAC_DTYPE_E4M3_128},
+        {"packed_modelopt_fp8", SAC_DTYPE_E4M3_128},
         {"packed_ct_fp8", SAC_DTYPE_E4M3_128},
         {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128},
         {"packed_nf4", SAC_DTYPE_NF4_32},
