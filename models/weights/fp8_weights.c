@@ -77,11 +77,7 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
 static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac_error *err) {
     static const char *const honoured[] = {"quant_method", "quant_algo", "ignore", "kv_cache_scheme", NULL};
     static const char *const without_effect[] = {"config_groups", "producer", NULL};
-    const json_t *ignored;
-    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
-    SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
-    const json_t *cache = json_object_get(quantization, "kv_cache_scheme");
-    if (cache && !json_is_null(cache)) return unsupported("\"kv_cache_scheme\"", err);
+    const json_t *ignored, *cache = json_object_get(quantization, "kv_cache_scheme");
     *out = (fp8_config){.scale = "weight_scale", .skipped = "ignore"};
     if (sac_quant_is(quantization, "quant_algo", "FP8"))
         out->x_rounding = SAC_X_FP8_STATIC;
@@ -91,7 +87,9 @@ static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"quantization_config\": \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported "
                         "with ModelOpt");
-    return SAC_OK;
+    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
+    SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
+    return cache && !json_is_null(cache) ? unsupported("\"kv_cache_scheme\"", err) : SAC_OK;
 }
 
 static bool is_modelopt(const json_t *quantization) {

@@ -94,6 +94,29 @@ class Quantised(Case):
         self.assertEqual(saccade("inspect", self.model("llm_int8", quant_method=None)).returncode, 0)
         self.refused(69, "quantised with an unnamed method", "llm_int8", quant_method=None, load_in_8bit=False)
 
+    def test_modelopt_in_a_file_of_its_own(self):
+        """Older exports: config.json says nothing of its weights."""
+        for code, needle, more in [(0, "", {}), (69, '"kv_cache_scheme"', {"kv_cache_quant_algo": "FP8"}),
+                                   (69, '"quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
+                                   (65, "is quantised, and", {"exclude_modules": ["q_proj"]}),
+                                   (69, "f8_e4m3", {"quant_algo": None})]:
+            with self.subTest(needle=needle):
+                folder = self.model("modelopt_fp8")
+                path = os.path.join(folder, "config.json")
+                with open(path, encoding="utf-8") as f:
+                    content = json.load(f)
+                del content["quantization_config"]
+                with open(path, "w", encoding="utf-8") as f:
+                    json.dump(content, f)
+                said = {"quant_algo": "FP8", "kv_cache_quant_algo": None, "exclude_modules": ["lm_head"], **more}
+                with open(os.path.join(folder, "hf_quant_config.json"), "w", encoding="utf-8") as f:
+                    json.dump({"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": said}, f)
+                run = saccade("inspect", folder)
+                if code:
+                    self.assert_refused(run, code, needle)
+                else:
+                    self.assertIn("fp8", run.stdout)
+
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
         for needle, change in [
