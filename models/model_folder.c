@@ -56,6 +56,29 @@ sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_e
 
 /* ---- weights ---- */
 
+static void move_key(json_t *object, const char *from, const char *to) {
+    json_t *v = json_object_get(object, from);
+    if (v) json_object_set(object, to, v);
+    json_object_del(object, from);
+}
+
+/* What ModelOpt says of its weights, in the file that it writes where config.json does not have it, as newer exports have it
+ * there. */
+static sac_status adopt_quantization(const char *folder, json_t *config, sac_error *err) {
+    json_t *file;
+    if (sac_config_has(config, "quantization_config")) return SAC_OK;
+    SAC_TRY(sac_load_json(&file, folder, "hf_quant_config.json", err));
+    json_t *said = json_object_get(file, "quantization");
+    if (json_is_string(json_object_get(said, "quant_algo"))) {
+        json_object_set_new(said, "quant_method", json_string("modelopt"));
+        move_key(said, "exclude_modules", "ignore");
+        move_key(said, "kv_cache_quant_algo", "kv_cache_scheme");
+        json_object_set(config, "quantization_config", said);
+    }
+    json_decref(file);
+    return SAC_OK;
+}
+
 /* Quantised weights are refused, whichever half of the model they are in. */
 static sac_status check_quantization(const json_t *config, sac_error *err) {
     SAC_TRY(sac_weight_check_config(json_object_get(config, "quantization_config"), err));
@@ -241,6 +264,7 @@ static sac_status load_generation(sac_load_context *l, const json_t *config) {
 
 static sac_status load_parts(sac_load_context *l, json_t *config) {
     SAC_TRY(sac_load_adopt_tower_config(l->path, config, l->err));
+    SAC_TRY(adopt_quantization(l->path, config, l->err));
     SAC_TRY(sac_load_hash_json(l, config));
     sac_status st = sac_model_config_read(&l->config, config, l->err);
     if (st == SAC_OK) st = sac_config_keys_of_config(&l->m->keys, l->config.family, config, l->err);

@@ -6,7 +6,7 @@
 The weights of a tiny model are rounded here to the nearest number of each format and packed by that format's layout.
 What transformers computes from the same numbers as f32 weights is the golden: a runtime that unpacks them right and
 keeps activations in f32 differs by the order of its sums alone. Where compressed-tensors is installed, its unpacking
-must give the same numbers. Needs what make_tiny_models.py needs."""
+must give the same numbers. Needs what make_tiny_models.py needs, and bitsandbytes for what it rounds itself."""
 import json
 import os
 import shutil
@@ -166,6 +166,27 @@ def nf4(module, w, block=32, nested=False):
     return tensors, (levels[q] * absmax[:, None]).reshape(w.shape)
 
 
+def llm_int8(module, w):
+    """bitsandbytes' LLM.int8(), rounded and stored by bitsandbytes itself, on the CPU."""
+    import bitsandbytes as bnb
+    linear = bnb.nn.Linear8bitLt(w.shape[1], w.shape[0], bias=False, has_fp16_weights=False)
+    linear.weight = bnb.nn.Int8Params(torch.from_numpy(w).half(), requires_grad=False, has_fp16_weights=False)
+    stored = linear.to("cpu").state_dict()
+    same = bnb.functional.int8_vectorwise_dequant(stored["weight"], stored["SCB"])
+    return {f"{module}.{k}": v for k, v in stored.items()}, same.numpy()
+
+
+INPUT_SCALES = {}  # of activations, by the bytes of the weight that they meet
+
+
+def with_input_scale(pack, suffix, most, module, w):
+    """A module whose activations have a scale in the files: those above about 3 are cut, in each module elsewhere."""
+    parts, same = pack(module, w)
+    scale = np.float32((3 + len(INPUT_SCALES) % 5 / 7) / most)
+    INPUT_SCALES[same.tobytes()] = scale
+    return {**parts, f"{module}.{suffix}": torch.tensor(scale)}, same
+
+
 # ---------------------------------------------------------------- activations
 
 def round_rows(x, most, group, to):
@@ -178,6 +199,14 @@ def fp8_rounded(group=None):
     def to(b, scale):
         return (b / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
     return lambda x: round_rows(x, 448, group, to)
+
+
+def static_fp8(x, scale):
+    return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
+
+
+def static_int8(x, scale):
+    return (x / scale).round().clamp(-128, 127) * scale
 
 
 def int8_rounded(x):
@@ -213,14 +242,24 @@ def eight_bits(kind, strategy, **more):
     return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": strategy, "dynamic": False, **more}
 
 
+def static(kind):
+    return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": "tensor", "dynamic": False}
+
+
 def dynamic(kind):
     return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": "token", "dynamic": True}
 
 
 FINE = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [24, 40], "modules_to_not_convert": ["lm_head"]}
+MODELOPT = {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"], "producer": {"name": "modelopt", "version": "0.47.0"},
+            "config_groups": {"group_0": {"input_activations": {"dynamic": False, "num_bits": 8, "type": "float"}, "targets": ["Linear"],
+                                          "weights": {"dynamic": False, "num_bits": 8, "type": "float"}}}}
 BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": True, "load_in_8bit": False,
        "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": False, "bnb_4bit_compute_dtype": "bfloat16",
        "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}
+BNB8 = {"quant_method": "bitsandbytes", "load_in_4bit": False, "_load_in_4bit": False, "load_in_8bit": True,
+        "_load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0,
+        "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
 
 # name: packing, quantization_config, rounding of activations
 FORMATS = {
@@ -236,9 +275,15 @@ FORMATS = {
     "ct_fp8": (partial(fp8, channel=True), ct_config("float-quantized", eight_bits("float", "channel"), dynamic("float")),
                fp8_rounded()),
     "ct_w8a8": (int8, ct_config("int-quantized", eight_bits("int", "channel"), dynamic("int")), int8_rounded),
+    "ct_w8a8_static": (partial(with_input_scale, int8, "input_scale", 127),
+                       ct_config("int-quantized", eight_bits("int", "channel"), static("int")), static_int8),
+    "fp8_static": (partial(with_input_scale, partial(fp8, suffix="weight_scale_inv"), "activation_scale", 448),
+                   {**FINE, "activation_scheme": "static", "weight_block_size": None}, static_fp8),
+    "modelopt_fp8": (partial(with_input_scale, fp8, "input_scale", 448), MODELOPT, static_fp8),
     "fp8_block": (partial(fp8, block=(24, 40), suffix="weight_scale_inv"), FINE, fp8_rounded(40)),
     "nf4": (nf4, BNB, None),
     "nf4_nested": (partial(nf4, nested=True), {**BNB, "bnb_4bit_use_double_quant": True}, None),
+    "llm_int8": (llm_int8, BNB8, None),
 }
 
 
@@ -270,8 +315,13 @@ def write(name, seed, as_floats):
 def golden(as_floats, rounding):
     """goldens.golden, with the inputs of the layers' linear modules rounded as the checkpoint asks."""
     plain = torch.nn.Linear.forward
+
+    def rounded(m, x):
+        if rounding in (static_fp8, static_int8):
+            return rounding(x, INPUT_SCALES[m.weight.numpy().tobytes()])
+        return rounding(x)
     if rounding:
-        torch.nn.Linear.forward = lambda m, x: plain(m, rounding(x) if m.out_features != tiny.VOCAB else x)
+        torch.nn.Linear.forward = lambda m, x: plain(m, rounded(m, x) if m.out_features != tiny.VOCAB else x)
     try:
         return goldens.golden(as_floats, min_gap=tiny.MIN_GAP)
     finally:

@@ -50,12 +50,14 @@ typedef enum sac_weight_format {
 } sac_weight_format;
 
 /* How rows of x are rounded before they meet the weights, where a checkpoint asks for it: to scale times the nearest
- * number of the type, the scale being the largest magnitude over the type's. */
+ * number of the type, the scale being the largest magnitude over the type's, or x_scale, whatever is in x. */
 typedef enum sac_x_rounding {
     SAC_X_EXACT,
     SAC_X_FP8_ROWS,   /* e4m3, a scale a row */
     SAC_X_FP8_GROUPS, /* e4m3, a scale for each `group` elements */
     SAC_X_INT8_ROWS,  /* -128 to 127, a scale a row */
+    SAC_X_FP8_STATIC, /* as those, what is larger being the largest number of the type */
+    SAC_X_INT8_STATIC,
 } sac_x_rounding;
 
 /* An [n][k] matrix, n outputs of k inputs. Each part has the shape that it is stored in, but the numbers have the
@@ -73,6 +75,7 @@ typedef struct sac_weight {
     int zero_add;   /* to each zero, within its bits */
     sac_x_rounding x_rounding;
     sac_weight_format format;
+    float x_scale; /* of SAC_X_FP8_STATIC and SAC_X_INT8_STATIC, above 0 */
 } sac_weight;
 
 /* A weight that is all in one tensor, of a floating type or of blocks. */

@@ -11,7 +11,7 @@ bool sac_ct_is(const json_t *quantization, const char *format, const char *or_fo
            (sac_quant_is(quantization, "format", format) || sac_quant_is(quantization, "format", or_format));
 }
 
-/* Activations are rounded as they come, a scale a row, or not at all. */
+/* Activations are rounded as they come, a scale a row, or by one scale that the files have, or not at all. */
 static sac_status read_rounding(const json_t *group, sac_ct_config *out, sac_error *err) {
     const json_t *x = json_object_get(group, "input_activations");
     bool symmetric = true;
@@ -20,14 +20,18 @@ static sac_status read_rounding(const json_t *group, sac_ct_config *out, sac_err
         return unsupported("\"output_activations\"", err);
     if (!json_is_object(x)) return SAC_OK;
     SAC_TRY(sac_json_get_bool(x, "symmetric", &symmetric, err));
-    if (!json_is_true(json_object_get(x, "dynamic")) || !sac_quant_is(x, "strategy", "token") ||
+    const bool is_dynamic = json_is_true(json_object_get(x, "dynamic"));
+    if (!sac_quant_is(x, "strategy", is_dynamic ? "token" : "tensor") || json_is_string(json_object_get(x, "dynamic")) ||
         json_integer_value(json_object_get(x, "num_bits")) != 8 || !symmetric ||
         !sac_quant_is(x, "type", out->is_float ? "float" : "int") || out->bits != 8)
         return unsupported(
-            "\"input_activations\" other than 8 bits of the weights' type, dynamic, a scale a token, "
-            "symmetric",
+            "\"input_activations\" other than 8 bits of the weights' type, symmetric, dynamic with a scale a token "
+            "or static with one",
             err);
-    out->x_rounding = out->is_float ? SAC_X_FP8_ROWS : SAC_X_INT8_ROWS;
+    if (is_dynamic)
+        out->x_rounding = out->is_float ? SAC_X_FP8_ROWS : SAC_X_INT8_ROWS;
+    else
+        out->x_rounding = out->is_float ? SAC_X_FP8_STATIC : SAC_X_INT8_STATIC;
     return SAC_OK;
 }
 

@@ -1,7 +1,8 @@
 /* fp8_weights.c - floats of 8 bits (ref/weights/fp8_ref.c): `<module>.weight` (F8_E4M3 [n][k]) and beside it, floats
  * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
  * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all.
- * Activations are rounded to e4m3 as the configuration asks. */
+ * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale`, "fp8" calls it
+ * `<module>.activation_scale` too. ModelOpt's FP8 is float-quantized's with static scales, and with one a token. */
 #include "compressed_tensors.h"
 
 #define MAX_BLOCK (1 << 20)
@@ -61,20 +62,48 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     SAC_TRY(sac_json_get_string(quantization, "fmt", &fmt, err));
     SAC_TRY(sac_json_get_string(quantization, "scale_fmt", &scale_fmt, err));
     SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
-    if (strcmp(scheme, "dynamic") != 0) return unsupported("\"activation_scheme\" other than dynamic", err);
+    const bool is_static = strcmp(scheme, "static") == 0;
+    if (!is_static && strcmp(scheme, "dynamic") != 0)
+        return unsupported("\"activation_scheme\" other than dynamic and static", err);
     if (strcmp(fmt, "e4m3") != 0) return unsupported("\"fmt\" other than e4m3", err);
     if (strcmp(scale_fmt, "float") != 0) return unsupported("\"scale_fmt\" other than float", err);
-    if (!dequantize) out->x_rounding = out->block_cols ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
+    if (dequantize) return SAC_OK;
+    out->x_rounding = is_static ? SAC_X_FP8_STATIC : out->block_cols ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
     return SAC_OK;
 }
 
+/* hf_quant_config.json as ModelOpt's export puts it into config.json (modelopt/torch/export/convert_hf_config.py, 0.47);
+ * "config_groups" says what "quant_algo" does. */
+static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac_error *err) {
+    static const char *const honoured[] = {"quant_method", "quant_algo", "ignore", "kv_cache_scheme", NULL};
+    static const char *const without_effect[] = {"config_groups", "producer", NULL};
+    const json_t *ignored, *cache = json_object_get(quantization, "kv_cache_scheme");
+    *out = (fp8_config){.scale = "weight_scale", .skipped = "ignore"};
+    if (sac_quant_is(quantization, "quant_algo", "FP8"))
+        out->x_rounding = SAC_X_FP8_STATIC;
+    else if (sac_quant_is(quantization, "quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"))
+        out->x_rounding = SAC_X_FP8_ROWS;
+    else
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"quantization_config\": \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported "
+                        "with ModelOpt");
+    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
+    SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
+    return cache && !json_is_null(cache) ? unsupported("\"kv_cache_scheme\"", err) : SAC_OK;
+}
+
+static bool is_modelopt(const json_t *quantization) {
+    return sac_quant_is(quantization, "quant_method", "modelopt");
+}
+
 static sac_status read_config(const json_t *quantization, fp8_config *out, sac_error *err) {
+    if (is_modelopt(quantization)) return read_modelopt(quantization, out, err);
     return is_ct(quantization) ? read_ct(quantization, out, err) : read_fine(quantization, out, err);
 }
 
 static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
     fp8_config c;
-    *is_mine = is_ct(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
+    *is_mine = is_ct(quantization) || is_modelopt(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
     return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
 }
 
@@ -87,6 +116,11 @@ static bool go_together(const fp8_config *c, const sac_checkpoint_tensor *scales
            s.dim[1] == (k + c->block_cols - 1) / c->block_cols;
 }
 
+static sac_status input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, float *scale,
+                              sac_error *err) {
+    return sac_quant_input_scale(c, t, n_module, "input_scale", "activation_scale", scale, err);
+}
+
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            const sac_checkpoint_tensor *t, int n_module, sac_checkpoint_tensor *out,
                            sac_error *err) {
@@ -94,9 +128,11 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
     const sac_checkpoint_tensor *scales;
     SAC_TRY(read_config(quantization, &config, err));
     SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
-    if (sac_quant_part(c, t->name, n_module, "input_scale"))
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it: not supported",
-                        t->name);
+    float x_scale;
+    if (config.x_rounding == SAC_X_FP8_STATIC)
+        SAC_TRY(input_scale(c, t, n_module, &x_scale, err));
+    else if (config.x_rounding != SAC_X_EXACT && sac_quant_part(c, t->name, n_module, "input_scale"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it, and activations are dynamic", t->name);
     if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 ||
         !go_together(&config, scales, t->dim[0], t->dim[1]))
         return sac_quant_misshapen(scales, t, err);
@@ -127,7 +163,7 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
                         .group_rows = c.block_rows,
                         .x_rounding = c.x_rounding,
                         .format = SAC_WEIGHT_FP8};
-    return SAC_OK;
+    return c.x_rounding == SAC_X_FP8_STATIC ? input_scale(s->checkpoint, numbers, n_module, &out->x_scale, err) : SAC_OK;
 }
 
 const sac_weight_reader sac_weight_reader_fp8 = {.check = check, .name = name, .knows = knows, .read = read};

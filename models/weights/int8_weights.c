@@ -1,7 +1,7 @@
 /* int8_weights.c - compressed-tensors' int-quantized and naive-quantized with 8 bits: beside `<module>.weight` (I8) are
  * `<module>.weight_scale` ([n][1], [n][k / group] or one for all) and, where zeros are not in the middle,
  * `<module>.weight_zero_point` (I8, of the same shape). Activations stay as they are (W8A16), or are
- * rounded to 8 bits as they come where the configuration asks for that (W8A8). */
+ * rounded to 8 bits where the configuration asks for that (W8A8): as they come, or by `<module>.input_scale`. */
 #include "compressed_tensors.h"
 
 static sac_status read_config(const json_t *quantization, sac_ct_config *c, sac_error *err) {
@@ -35,10 +35,14 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
         *zeros = sac_quant_part(s->checkpoint, numbers->name, n_module, "weight_zero_point");
     sac_ct_config c;
     SAC_TRY(read_config(s->quantization, &c, err));
+    if (sac_quant_part(s->checkpoint, numbers->name, n_module, "input_zero_point"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_zero_point beside it: not supported", numbers->name);
     SAC_TRY(sac_quant_need(s->checkpoint, numbers, n_module, "weight_scale", &scales, err));
     *out = (sac_weight){
         .tensor = sac_checkpoint_matrix(numbers), .x_rounding = c.x_rounding, .format = SAC_WEIGHT_INT8};
     out->scales = sac_checkpoint_matrix(scales);
+    if (c.x_rounding == SAC_X_INT8_STATIC)
+        SAC_TRY(sac_quant_input_scale(s->checkpoint, numbers, n_module, "input_scale", NULL, &out->x_scale, err));
     if (!sac_quant_is_float(scales) || scales->n_dims < 1 || scales->n_dims > 2 ||
         (out->scales.dim[0] != numbers->dim[0] && (out->scales.dim[0] != 1 || out->scales.dim[1] != 1)))
         return sac_quant_misshapen(scales, numbers, err);

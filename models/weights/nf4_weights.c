@@ -7,7 +7,7 @@
  *   <module>.weight.quant_state.bitsandbytes__nf4   U8: JSON with shape, sizes of blocks, offset of nested scales
  *
  * Nested scales become f32 when a file is opened: a half bit a weight. */
-#include "quantization.h"
+#include "bitsandbytes.h"
 #include "ref/weights/nf4_levels.h"
 
 #include <math.h>
@@ -15,36 +15,15 @@
 #define MAX_BLOCK 65536
 #define STATE     "weight.quant_state.bitsandbytes__nf4"
 
-static sac_status unsupported(const char *what, sac_error *err) {
-    return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported with bitsandbytes",
-                    what);
-}
-
 static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
-    static const char *const honoured[] = {
-        "quant_method",  "load_in_4bit",        "_load_in_4bit",         "load_in_8bit",
-        "_load_in_8bit", "bnb_4bit_quant_type", "llm_int8_skip_modules", NULL};
-    static const char *const without_effect[] = {"bnb_4bit_compute_dtype",
-                                                 "bnb_4bit_quant_storage",
-                                                 "bnb_4bit_use_double_quant",
-                                                 "llm_int8_enable_fp32_cpu_offload",
-                                                 "llm_int8_has_fp16_weight",
-                                                 "llm_int8_threshold",
-                                                 NULL};
-    bool in4 = false, in8 = false;
     const char *type = "fp4";
-    const json_t *skipped;
-    *is_mine = sac_quant_is(quantization, "quant_method", "bitsandbytes");
+    *is_mine = sac_bnb_is(quantization, 4);
     if (!*is_mine) return SAC_OK;
-    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
-    SAC_TRY(sac_json_get_bool(quantization, "_load_in_4bit", &in4, err));
-    SAC_TRY(sac_json_get_bool(quantization, "load_in_4bit", &in4, err));
-    SAC_TRY(sac_json_get_bool(quantization, "_load_in_8bit", &in8, err));
-    SAC_TRY(sac_json_get_bool(quantization, "load_in_8bit", &in8, err));
+    SAC_TRY(sac_bnb_check(quantization, err));
     SAC_TRY(sac_json_get_string(quantization, "bnb_4bit_quant_type", &type, err));
-    SAC_TRY(sac_json_get_array(quantization, "llm_int8_skip_modules", &skipped, err));
-    if (in8 || !in4) return unsupported("other than \"load_in_4bit\"", err);
-    return strcmp(type, "nf4") != 0 ? unsupported("\"bnb_4bit_quant_type\" other than nf4", err) : SAC_OK;
+    if (strcmp(type, "nf4") == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": \"bnb_4bit_quant_type\" other than nf4: not "
+                                          "supported with bitsandbytes");
 }
 
 typedef struct nf4_state {

@@ -1,5 +1,6 @@
 #include "quantization.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -116,6 +117,23 @@ sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err
                                            : has_bits(t->data, t->n_bytes, 2, 0x7f80);
     return bad ? sac_fail(err, SAC_BAD_FILE, "tensor %.100s has a scale that is not finite", t->name)
                : SAC_OK;
+}
+
+sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, const char *suffix,
+                                 const char *or_suffix, float *scale, sac_error *err) {
+    const sac_checkpoint_tensor *part = sac_quant_part(c, t->name, n_module, suffix);
+    if (!part && or_suffix) part = sac_quant_part(c, t->name, n_module, or_suffix);
+    if (!part) SAC_TRY(sac_quant_need(c, t, n_module, suffix, &part, err));
+    if (!sac_quant_is_float(part) || part->n_bytes != sac_dtype_row_bytes((sac_dtype)part->dtype, 1))
+        return sac_quant_misshapen(part, t, err);
+    uint32_t bits = 0;
+    memcpy(&bits, part->data, part->n_bytes);
+    if (part->dtype == SAC_DTYPE_F32)
+        memcpy(scale, &bits, sizeof *scale);
+    else
+        *scale = part->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32((uint16_t)bits) : sac_bf16_to_f32((uint16_t)bits);
+    if (*scale > 0 && *scale <= FLT_MAX) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "tensor %.100s is %g, no scale of activations", part->name, (double)*scale);
 }
 
 sac_status sac_quant_rename(sac_checkpoint_tensor *t, int n_module, sac_dtype dtype, int64_t n, int64_t k,

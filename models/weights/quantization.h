@@ -45,6 +45,11 @@ bool sac_quant_has_shape(const sac_checkpoint_tensor *t, const char *dtype_name,
 /* BAD_FILE, with its name, for a tensor of F32, F16 or BF16 in which a value is not finite. */
 sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err);
 
+/* The one scale that a checkpoint has for activations that meet t: the first of these two parts that is there; a second NULL is
+ * fine. BAD_FILE when none is, or it is not one finite number above 0. */
+sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, const char *suffix,
+                                 const char *or_suffix, float *scale, sac_error *err);
+
 /* Checks one matrix, whose numbers are t, "<module>.<suffix>", and describes it in *out as "<module>.weight". */
 typedef sac_status (*sac_quant_name_fn)(const sac_checkpoint *c, const json_t *quantization,
                                         const sac_checkpoint_tensor *t, int n_module,

@@ -16,6 +16,7 @@
     X(packed)                                                                                                \
     X(fp8)                                                                                                   \
     X(nf4)                                                                                                   \
+    X(llm_int8)                                                                                              \
     X(int8)                                                                                                  \
     X(plain)
 

@@ -34,6 +34,8 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_F32, false, false, true, SAC_X_EXACT},
     {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_FP8_ROWS},
     {SAC_DTYPE_FP8, 128, 128, SAC_DTYPE_F32, false, false, false, SAC_X_FP8_GROUPS},
+    {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_BF16, false, false, true, SAC_X_FP8_STATIC},
+    {SAC_DTYPE_I8, 0, 0, SAC_DTYPE_F32, false, false, false, SAC_X_INT8_STATIC},
     {SAC_DTYPE_NF4, 32, 0, SAC_DTYPE_F16, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
 };
@@ -103,6 +105,8 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     if (kind->zeros && t == SAC_DTYPE_I8) w.zeros = random_tensor(c, t, rows, n_groups);
     if (kind->ordered) w.order = order_of(c, k, w.group);
     w.x_rounding = kind->how;
+    if (kind->how == SAC_X_FP8_STATIC || kind->how == SAC_X_INT8_STATIC)
+        w.x_scale = kind->how == SAC_X_FP8_STATIC ? 0x1.8p-10f : 0x1.8p-7f; /* what is above 0.66 or 1.5 is cut */
     return w;
 }
 

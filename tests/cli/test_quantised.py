@@ -54,7 +54,7 @@ class Quantised(Case):
 
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
-                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048)):
+                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096)):
             with self.subTest(base=base):
                 run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
                 tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
@@ -74,14 +74,48 @@ class Quantised(Case):
             (69, '"dynamic" that changes modules', "gptq_4", {"dynamic": {"+:.*": {"bits": 8}}}),
             (69, '"kv_cache_scheme"', "ct_w4", {"kv_cache_scheme": {"num_bits": 8}}),
             (69, "weights quantised with compressed-tensors are not supported", "ct_w4", {"format": "marlin-24"}),
-            (69, '"activation_scheme" other than dynamic', "fp8_block", {"activation_scheme": "static"}),
+            (69, '"activation_scheme" other than dynamic and static', "fp8_block", {"activation_scheme": "frozen"}),
+            (65, "weight has no input_scale beside it", "fp8_block", {"activation_scheme": "static"}),
             (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
+            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "NVFP4"}),
+            (69, '"kv_cache_scheme"', "modelopt_fp8", {"kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}),
+            (65, "is quantised, and", "modelopt_fp8", {"ignore": ["q_proj"]}),
             (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
-            (69, 'other than "load_in_4bit"', "nf4", {"load_in_8bit": True}),
+            (69, 'needs either "load_in_4bit" or "load_in_8bit"', "nf4", {"load_in_8bit": True}),
+            (65, "is quantised, and", "llm_int8", {"llm_int8_skip_modules": ["q_proj"]}),
+            (69, '"frobnicate" is not known', "llm_int8", {"frobnicate": 1}),
         ]:
             self.refused(code, needle, base, **config)
+
+    def test_bitsandbytes_without_a_method(self):
+        """Folders of its first versions say "load_in_8bit" alone."""
+        self.assertEqual(saccade("inspect", self.model("llm_int8", quant_method=None)).returncode, 0)
+        self.refused(69, "quantised with an unnamed method", "llm_int8", quant_method=None, load_in_8bit=False)
+
+    def test_modelopt_in_a_file_of_its_own(self):
+        """Older exports: config.json says nothing of its weights."""
+        for code, needle, more in [(0, "", {}), (69, '"kv_cache_scheme"', {"kv_cache_quant_algo": "FP8"}),
+                                   (69, '"quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
+                                   (65, "is quantised, and", {"exclude_modules": ["q_proj"]}),
+                                   (69, "f8_e4m3", {"quant_algo": None})]:
+            with self.subTest(needle=needle):
+                folder = self.model("modelopt_fp8")
+                path = os.path.join(folder, "config.json")
+                with open(path, encoding="utf-8") as f:
+                    content = json.load(f)
+                del content["quantization_config"]
+                with open(path, "w", encoding="utf-8") as f:
+                    json.dump(content, f)
+                said = {"quant_algo": "FP8", "kv_cache_quant_algo": None, "exclude_modules": ["lm_head"], **more}
+                with open(os.path.join(folder, "hf_quant_config.json"), "w", encoding="utf-8") as f:
+                    json.dump({"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": said}, f)
+                run = saccade("inspect", folder)
+                if code:
+                    self.assert_refused(run, code, needle)
+                else:
+                    self.assertIn("fp8", run.stdout)
 
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
@@ -133,11 +167,29 @@ class Quantised(Case):
             (65, Q + "weight_scale has a scale that is not finite", "ct_fp8", put(Q + "weight_scale", 4, nan32)),
             (65, Q + "weight_scale is f32 [32, 2]", "ct_fp8", shape(Q + "weight_scale", 32, 2)),
             (65, Q + "weight_scale_inv is f32", "fp8_block", shape(Q + "weight_scale_inv", 2, 3)),
+            (65, Q + "activation_scale is nan, no scale", "fp8_static", put(Q + "activation_scale", 0, nan32)),
+            (65, Q + "activation_scale is 0, no scale", "fp8_static", put(Q + "activation_scale", 0, bytes(4))),
+            (65, Q + "activation_scale is f32 [2]", "fp8_static", lambda t: t.__setitem__(
+                Q + "activation_scale", ["F32", [2], bytes(8)])),
+            (65, Q + "input_scale is i32 []", "ct_w8a8_static", lambda t: t[Q + "input_scale"].__setitem__(0, "I32")),
+            (65, Q + "weight has no input_scale beside it", "ct_w8a8_static", without(Q + "input_scale")),
+            (69, Q + "weight has an input_zero_point beside it", "ct_w8a8_static", lambda t: t.__setitem__(
+                Q + "input_zero_point", ["I8", [1], b"\3"])),
+            (69, "input_scale beside it, and activations are dynamic", "ct_fp8", lambda t: t.__setitem__(
+                Q + "input_scale", ["F32", [1], b"\0\0\x80?"])),
+            (65, Q + "weight has no input_scale beside it", "modelopt_fp8", without(Q + "input_scale")),
+            (65, Q + "weight_scale has a scale that is not finite", "modelopt_fp8", put(Q + "weight_scale", 0, nan32)),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
             (69, "has other levels than nf4's", "nf4", put(Q + "weight.quant_map", 0, nan32)),
             (65, Q + "weight.absmax has a scale that is not finite", "nf4", put(Q + "weight.absmax", 8, nan32)),
+            (65, Q + "weight has no SCB beside it", "llm_int8", without(Q + "SCB")),
+            (65, Q + "SCB is f32 [8, 8]", "llm_int8", shape(Q + "SCB", 8, 8)),
+            (65, Q + "SCB has a scale that is not finite", "llm_int8", put(Q + "SCB", 252, nan32)),
+            (65, Q + "weight_format is u8 [1, 1, 2]", "llm_int8", lambda t: t.__setitem__(
+                Q + "weight_format", ["U8", [1, 1, 2], b"\0\0"])),
+            (69, Q + "weight_format is 2, an order other than", "llm_int8", put(Q + "weight_format", 0, b"\2")),
             (65, Q + "weight has no weight.nested_absmax", "nf4_nested", without(Q + "weight.nested_absmax")),
         ]:
             self.refused(code, needle, base, change)

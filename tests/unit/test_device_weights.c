@@ -506,10 +506,14 @@ static void test_folders(void **state) {
         {"packed_ct_w4_zeros", SAC_DTYPE_C4_32},
         {"packed_ct_w8", SAC_DTYPE_C8_128},
         {"packed_ct_w8a8", SAC_DTYPE_C8_128},
+        {"packed_ct_w8a8_static", SAC_DTYPE_C8_128},
+        {"packed_fp8_static", SAC_DTYPE_E4M3_128},
+        {"packed_modelopt_fp8", SAC_DTYPE_E4M3_128},
         {"packed_ct_fp8", SAC_DTYPE_E4M3_128},
         {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128},
         {"packed_nf4", SAC_DTYPE_NF4_32},
         {"packed_nf4_nested", SAC_DTYPE_NF4_32},
+        {"packed_llm_int8", SAC_DTYPE_C8_128},
         {"packed_fp8_block", SAC_N_DTYPES},
     };
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
@@ -530,6 +534,7 @@ static void test_folders(void **state) {
             const sac_weight *q = &d.decoder.layers[0].q, *here = &m.decoder.layers[0].q;
             assert_int_equal(q->tensor.dtype, all[i].type);
             assert_int_equal(q->x_rounding, here->x_rounding);
+            assert_true(q->x_scale == here->x_scale);
             assert_int_equal(q->order.data != NULL, here->order.data != NULL);
             assert_null(q->scales.data);
             assert_int_equal(d.decoder.embed.tensor.dtype, SAC_DTYPE_F16);

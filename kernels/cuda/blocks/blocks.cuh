@@ -79,6 +79,7 @@ struct rounded_job {
     const int32_t *order; /* or NULL */
     sac_x_rounding how;
     int64_t group; /* elements that share a scale, of SAC_X_FP8_GROUPS */
+    float scale;   /* of SAC_X_FP8_STATIC and SAC_X_INT8_STATIC */
 };
 sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 

@@ -49,7 +49,7 @@ static bool fits(const sac_weight *w, int64_t k) {
 /* Whether two weights want the same of x. */
 static bool same_rows(const sac_weight *a, const sac_weight *b) {
     return a->x_rounding == b->x_rounding && (a->x_rounding != SAC_X_FP8_GROUPS || a->group == b->group) &&
-           a->order.data == b->order.data;
+           a->x_scale == b->x_scale && a->order.data == b->order.data;
 }
 static bool changes_rows(const sac_weight *w) {
     return w->x_rounding != SAC_X_EXACT || w->order.data;
@@ -60,7 +60,7 @@ static bool norms_itself(const sac_weight *w, sac_mat x, const float *norm) {
 }
 /* Rows of x as w wants them, to y. */
 static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat x, sac_mat y) {
-    const rounded_job j = {y, x, (const int32_t *)w->order.data, w->x_rounding, w->group};
+    const rounded_job j = {y, x, (const int32_t *)w->order.data, w->x_rounding, w->group, w->x_scale};
     return rounded_rows(s, j);
 }
 

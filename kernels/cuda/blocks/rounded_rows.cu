@@ -16,7 +16,7 @@ __device__ __forceinline__ float nearest_e4m3(float v) {
 __device__ __forceinline__ float rounded(float x, float scale, bool is_int8) {
     float v = scale != 0 ? __fdiv_rn(x, scale) : 0;
     if (is_int8) {
-        v = rintf(v) > 127 ? 127 : rintf(v);
+        v = rintf(v) > 127 ? 127 : rintf(v) < -128 ? -128 : rintf(v);
         return v * scale;
     }
     return nearest_e4m3(v > 448.0f ? 448.0f : v < -448.0f ? -448.0f : v) * scale;
@@ -39,11 +39,15 @@ __device__ __forceinline__ float scale_of(uint32_t largest, bool is_int8) {
     return __fdiv_rn(__uint_as_float(largest), is_int8 ? 127.5f : 448.0f);
 }
 
-/* A row has one scale. A thread reads the elements that it writes, so y may be x. */
+__device__ __forceinline__ bool is_static(sac_x_rounding how) {
+    return how == SAC_X_FP8_STATIC || how == SAC_X_INT8_STATIC;
+}
+
+/* A row has one scale, its own or everybody's. A thread reads the elements that it writes, so y may be x. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(NORM_THREADS, 3) round_rows_kernel(const rounded_job j) {
     __shared__ uint32_t part[32];
-    const bool is_int8 = j.how == SAC_X_INT8_ROWS;
+    const bool is_int8 = j.how == SAC_X_INT8_ROWS || j.how == SAC_X_INT8_STATIC;
     const int64_t row = norm_row(j.x.rows);
     const int n_vec = (int)(j.x.cols / V);
     start_next();
@@ -53,12 +57,15 @@ static __global__ void __launch_bounds__(NORM_THREADS, 3) round_rows_kernel(cons
     T *y = (T *)j.y.data + row * j.y.stride;
     raw<T, V> now[NORM_VECTORS];
     load_row<T, V>(now, x, n_vec);
-    uint32_t largest = 0;
-    for_row<T, V>(now, x, n_vec, [&](const float *e, int) {
+    float scale = j.scale;
+    if (!is_static(j.how)) {
+        uint32_t largest = 0;
+        for_row<T, V>(now, x, n_vec, [&](const float *e, int) {
 #pragma unroll
-        for (int i = 0; i < V; i++) largest = max(largest, magnitude(e[i]));
-    });
-    const float scale = scale_of(block_largest(largest, part), is_int8);
+            for (int i = 0; i < V; i++) largest = max(largest, magnitude(e[i]));
+        });
+        scale = scale_of(block_largest(largest, part), is_int8);
+    }
     for_row<T, V>(now, x, n_vec, [&](const float *e, int at) {
         float o[V];
 #pragma unroll

@@ -1,6 +1,7 @@
 #include "x_rounding.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 float sac_e4m3_to_f32(uint8_t b) {
     int exponent = b >> 3 & 15, mantissa = b & 7;
@@ -19,27 +20,33 @@ float sac_round_to_e4m3(float v) {
     return v;
 }
 
-/* n elements that share a scale. A NaN makes the scale NaN, and with it all of them. */
-static void round_group(sac_x_rounding how, const float *x, float *y, int64_t n) {
-    const float most = how == SAC_X_INT8_ROWS ? 127.5f : 448.0f;
+/* What n elements share. A NaN makes it NaN, and with it all of them. */
+static float scale_of(const float *x, int64_t n, float most) {
     float largest = 0;
     for (int64_t i = 0; i < n; i++) {
         float size = fabsf(x[i]);
         if (!(size <= largest)) largest = size;
     }
-    const float scale = largest / most;
+    return largest / most;
+}
+
+static void round_group(const float *x, float *y, int64_t n, bool is_int8, float scale) {
     for (int64_t i = 0; i < n; i++) {
         float v = scale != 0 ? x[i] / scale : 0;
-        if (how == SAC_X_INT8_ROWS)
-            v = rintf(v) > 127 ? 127 : rintf(v);
+        if (is_int8)
+            v = rintf(v) > 127 ? 127 : rintf(v) < -128 ? -128 : rintf(v);
         else
-            v = sac_round_to_e4m3(v > most ? most : v < -most ? -most : v);
+            v = sac_round_to_e4m3(v > 448 ? 448 : v < -448 ? -448 : v);
         y[i] = v * scale;
     }
 }
 
 void sac_round_x(const sac_weight *w, const float *x, float *y, int64_t k) {
     const int64_t group = w->x_rounding == SAC_X_FP8_GROUPS ? w->group : k;
-    for (int64_t p = 0; p < k; p += group)
-        round_group(w->x_rounding, x + p, y + p, k - p < group ? k - p : group);
+    const bool is_static = w->x_rounding == SAC_X_FP8_STATIC || w->x_rounding == SAC_X_INT8_STATIC,
+               is_int8 = w->x_rounding == SAC_X_INT8_ROWS || w->x_rounding == SAC_X_INT8_STATIC;
+    for (int64_t p = 0; p < k; p += group) {
+        const int64_t n = k - p < group ? k - p : group;
+        round_group(x + p, y + p, n, is_int8, is_static ? w->x_scale : scale_of(x + p, n, is_int8 ? 127.5f : 448.0f));
+    }
 }
