@@ -1,0 +1,401 @@
+#define _GNU_SOURCE
+/* EAGLE-3 heads: their logits against the library `speculators` (tools/make_eagle_goldens.py), answers that are the bits of plain
+ * ones, and folders that are no head of the model. */
+#include "eagle_head.h"
+#include "engine.h"
+#include "step_test.h"
+#include "write_safetensors.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#define GOLDEN      "tests/golden/eagle3/"
+#define MOST_TOKENS 200
+
+/* Logits of every step. */
+typedef struct seen {
+    float *logits; /* [MOST_TOKENS][vocab] */
+    int n, vocab;
+    int32_t ids[MOST_TOKENS];
+    sac_result result;
+} seen;
+
+static void see(void *ctx, float *logits, int n_vocab) {
+    seen *x = ctx;
+    assert_true(x->n < MOST_TOKENS);
+    if (!x->logits) x->logits = malloc((size_t)MOST_TOKENS * (size_t)n_vocab * sizeof(float));
+    x->vocab = n_vocab;
+    memcpy(x->logits + (size_t)x->n++ * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof(float));
+}
+
+static void drop(seen *x) {
+    free(x->logits);
+    *x = (seen){0};
+}
+
+static sac_model *open_path(const char *path) {
+    sac_error err;
+    sac_model *m;
+    assert_ok(sac_model_open(&m, path, NULL, &err), err);
+    return m;
+}
+
+static sac_session *session_of(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft) {
+    sac_session_config c;
+    sac_error err;
+    sac_session *s;
+    sac_session_config_default(&c);
+    c.n_ctx = n_ctx, c.kv = kv, c.draft = draft;
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    return s;
+}
+
+static void answer(seen *x, sac_session *s, const int32_t *ids, size_t n, const sac_sampling *o) {
+    sac_error err;
+    int32_t token;
+    sac_events e = {.ctx = x, .logits = see};
+    x->n = 0;
+    assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
+    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
+    sac_session_end(s, &x->result);
+    memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
+}
+
+static void same(const seen *a, const seen *b) {
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
+    assert_memory_equal(a->logits, b->logits, (size_t)a->n * (size_t)a->vocab * sizeof(float));
+    assert_string_equal(a->result.finish_reason, b->result.finish_reason);
+}
+
+static sac_sampling long_answer(int n) {
+    sac_sampling o = step_sampling(n);
+    o.ignore_eos = true;
+    return o;
+}
+
+static json_t *golden(int32_t *ids, int *n) {
+    json_t *g, *list;
+    sac_error err;
+    assert_ok(sac_json_parse_file(&g, GOLDEN "golden.json", &err), err);
+    list = json_object_get(g, "ids");
+    *n = (int)json_array_size(list);
+    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    return g;
+}
+
+/* ---------------------------------------------------------------- logits */
+
+/* Drafts of 1, 2, ... tokens behind the prompt: the logits of the last one are still there. */
+static void compare_logits(const sac_model *m, const char *name, const json_t *wanted, const int32_t *ids,
+                           int n) {
+    const json_t *tokens = json_object_get(wanted, "tokens"), *logits = json_object_get(wanted, "logits");
+    for (size_t k = 0; k < json_array_size(logits); k++) {
+        char line[200];
+        sac_error err;
+        int32_t token;
+        bool done;
+        snprintf(line, sizeof line, "eagle3:most=%zu,adapt=0," GOLDEN "%s", k + 1, name);
+        sac_session *s = session_of(m, "f32", 160, line);
+        sac_sampling o = long_answer(60);
+        assert_ok(sac_session_begin_tokens(s, ids, (size_t)n, &o, NULL, &err), err);
+        assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
+        while (!s->ahead.n && !done) assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
+        const json_t *row = json_array_get(logits, k);
+        double most = 0, apart = 0;
+        for (size_t i = 0; i < json_array_size(row); i++) {
+            const double x = json_number_value(json_array_get(row, i));
+            most = fmax(most, fabs(x));
+            apart = fmax(apart, fabs(x - (double)s->ahead.head.logits[i]));
+        }
+        assert_int_equal(s->ahead.n, k + 1);
+        for (size_t i = 0; i <= k; i++)
+            assert_int_equal(s->ahead.ids[1 + i], json_integer_value(json_array_get(tokens, i)));
+        if (apart > 3e-4 * most) fail_msg("%s, draft %zu: logits are %g apart, of %g", name, k, apart, most);
+        sac_session_free(s);
+    }
+}
+
+static void logits_are_those_of_speculators(void **state) {
+    (void)state;
+    int32_t ids[100];
+    int n;
+    json_t *g = golden(ids, &n);
+    sac_model *m = open_path(GOLDEN "target");
+    const char *name;
+    json_t *wanted;
+    json_object_foreach(json_object_get(g, "heads"), name, wanted) compare_logits(m, name, wanted, ids, n);
+    json_decref(g);
+    sac_model_free(m);
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static void drafted_answers_have_the_same_bits(void **state) {
+    (void)state;
+    static const char *const names[] = {"original", "speculators", "norm_fc"}, *const kvs[] = {"f32", "f16",
+                                                                                               "bf16"};
+    static seen plain, drafted;
+    int32_t ids[100];
+    int n;
+    json_decref(golden(ids, &n));
+    sac_model *m = open_path(GOLDEN "target");
+    for (size_t i = 0; i < SAC_COUNT(names); i++) {
+        char line[200];
+        snprintf(line, sizeof line, "eagle3:most=5,adapt=0," GOLDEN "%s", names[i]);
+        sac_session *a = session_of(m, kvs[i], 160, NULL), *b = session_of(m, kvs[i], 160, line);
+        sac_sampling o = long_answer(60);
+        answer(&plain, a, ids, (size_t)n, &o);
+        answer(&drafted, b, ids, (size_t)n, &o);
+        same(&plain, &drafted);
+        const sac_result *r = &drafted.result;
+        assert_true(r->n_drafted_tokens > 20);
+        if (i == 0) assert_true(r->n_accepted_tokens > 35); /* the head has learned this answer */
+        if (i > 0) assert_true(r->n_accepted_tokens * 3 < r->n_drafted_tokens);
+        for (o.seed = 1; o.seed <= 3; o.seed++) { /* other answers over rows of this one; the last of fewer */
+            o.temperature = 0.6, o.top_p = 0.9, o.repetition_penalty = 1.05;
+            answer(&plain, a, ids, (size_t)n - (o.seed == 3 ? 9 : 0), &o);
+            answer(&drafted, b, ids, (size_t)n - (o.seed == 3 ? 9 : 0), &o);
+            same(&plain, &drafted);
+            assert_true(drafted.result.n_drafted_tokens > 20);
+        }
+        o = long_answer(0); /* to the end of the context */
+        answer(&plain, a, ids, (size_t)n, &o);
+        answer(&drafted, b, ids, (size_t)n, &o);
+        same(&plain, &drafted);
+        assert_int_equal(sac_session_n_tokens(a), sac_session_n_tokens(b));
+        sac_session_free(a);
+        sac_session_free(b);
+    }
+    drop(&plain);
+    drop(&drafted);
+    sac_model_free(m);
+}
+
+/* By the clock; and a prompt that is read in several pieces. */
+static void drafts_adapt(void **state) {
+    (void)state;
+    static seen plain, drafted;
+    static int32_t ids[400];
+    for (int i = 0; i < 400; i++) ids[i] = 5 + i % 7;
+    sac_model *m = open_path(GOLDEN "target");
+    sac_session *a = session_of(m, NULL, 512, NULL),
+                *b = session_of(m, NULL, 512, "eagle3:" GOLDEN "original"),
+                *c = session_of(m, NULL, 512, "eagle3:path=" GOLDEN "original,adapt=0");
+    sac_sampling o = long_answer(100);
+    answer(&plain, a, ids, 400, &o);
+    answer(&drafted, b, ids, 400, &o);
+    same(&plain, &drafted);
+    answer(&drafted, c, ids, 400, &o);
+    same(&plain, &drafted);
+    assert_true(drafted.result.n_drafted_tokens > 40);
+    sac_memory_report own, with, planned;
+    sac_session_config config;
+    sac_error err;
+    sac_session_memory(a, &own);
+    sac_session_memory(b, &with);
+    sac_session_config_default(&config);
+    config.n_ctx = 512, config.draft = "eagle3:" GOLDEN "original";
+    assert_ok(sac_session_plan(m, &config, &planned, &err), err);
+    assert_true(with.total_bytes > own.total_bytes && with.weight_bytes > own.weight_bytes);
+    assert_int_equal(planned.total_bytes, with.total_bytes);
+    size_t parts = 0;
+    for (int i = 0; i < with.n_parts; i++) parts += with.parts[i].is_shared ? 0 : with.parts[i].n_bytes;
+    assert_int_equal(parts, with.total_bytes);
+    sac_session_free(a);
+    sac_session_free(b);
+    sac_session_free(c);
+    drop(&plain);
+    drop(&drafted);
+    sac_model_free(m);
+}
+
+/* What is kept of layers is of the rows that the sequence has. */
+static void kept_rows_follow_the_sequence(void **state) {
+    (void)state;
+    float rows[40 * SAC_LAYER_ROWS * 2] = {0}, x[8 * 2];
+    sac_layer_rows r = {.layer = {1, 1, 4}, .hidden = 2, .rows = rows};
+    for (int i = 0; i < 16; i++) x[i] = (float)i;
+    sac_layer_rows_keep(&r, 0, 0, sac_mat_f32(x, 8, 2));
+    sac_layer_rows_keep(&r, 1, 0, sac_mat_f32(x, 8, 2));
+    assert_int_equal(r.end, 0); /* until the last layer has run */
+    sac_layer_rows_keep(&r, 4, 0, sac_mat_f32(x, 8, 2));
+    assert_int_equal(r.end, 8);
+    for (int i = 0; i < 6; i++) assert_true(rows[7 * 6 + i] == (float)(14 + i % 2));
+    r.n_read = 7;
+    sac_layer_rows_keep(&r, 4, 6, sac_mat_f32(x, 3, 2)); /* drafted rows are written over */
+    assert_true(r.first == 0 && r.end == 9);
+    sac_layer_rows_cut(&r, 5);
+    assert_true(r.first == 0 && r.end == 5 && r.n_read == 4);
+    sac_layer_rows_keep(&r, 4, 12, sac_mat_f32(x, 2, 2)); /* rows of elsewhere lie between */
+    assert_true(r.first == 12 && r.end == 14 && r.n_read == 0);
+    sac_layer_rows_cut(&r, 3);
+    assert_true(r.first == 3 && r.end == 3);
+}
+
+/* ---------------------------------------------------------------- what is refused */
+
+typedef struct broken {
+    const char *drops, *shapes, *adds; /* names of tensors */
+    int64_t d2t;
+    const char *config, *says; /* "key": value, in front of the others; what is said */
+} broken;
+
+static const broken cases[] = {
+    {.drops = "fc.weight", .says = "no tensor fc.weight"},
+    {.drops = "lm_head.weight", .says = "no tensor lm_head.weight"},
+    {.drops = "midlayer.self_attn.k_proj.weight", .says = "no tensor midlayer.self_attn.k_proj.weight"},
+    {.drops = "midlayer.input_layernorm.weight", .says = "no tensor midlayer.input_layernorm.weight"},
+    {.drops = "norm.weight", .says = "no tensor norm.weight"},
+    {.drops = "d2t", .says = "no tensor d2t, and the head drafts 4 of the model's 288"},
+    {.shapes = "fc.weight", .says = "tensor fc.weight has shape"},
+    {.shapes = "midlayer.mlp.down_proj.weight", .says = "tensor midlayer.mlp.down_proj.weight has shape"},
+    {.shapes = "norm.weight", .says = "tensor norm.weight has shape"},
+    {.shapes = "d2t", .says = "tensor d2t has shape"},
+    {.shapes = "t2d", .says = "tensor t2d has shape"},
+    {.adds = "midlayer.self_attn.q_norm.weight", .says = "which a head of this config.json has not"},
+    {.adds = "layers.1.mlp.up_proj.weight", .says = "tensor layers.1.mlp.up_proj.weight is no part"},
+    {.d2t = 286, .says = "tensor d2t: element 2 is 286"},
+    {.d2t = -3, .says = "tensor d2t: element 2 is -3"},
+    {.d2t = INT64_MIN, .says = "tensor d2t: element 2"},
+    {.d2t = INT64_MAX, .says = "tensor d2t: element 2"},
+    {.config = "\"vocab_size\": 300", .says = "\"vocab_size\" is 300, and the model has 288"},
+    {.config = "\"draft_vocab_size\": 289", .says = "draft_vocab_size"},
+    {.config = "\"draft_vocab_size\": 5",
+     .says = "tensor t2d has shape|tensor d2t has shape|lm_head.weight has shape"},
+    {.config = "\"target_hidden_size\": 32",
+     .says = "rows of 32 channels, and the model's hidden size is 16"},
+    {.config = "\"hidden_size\": 8", .says = "rows of 8 channels"},
+    {.config = "\"num_hidden_layers\": 2", .says = "\"num_hidden_layers\" is 2"},
+    {.config = "\"eagle_aux_hidden_state_layer_ids\": [1, 2, 7]", .says = "by the model's 7 layers"},
+    {.config = "\"eagle_aux_hidden_state_layer_ids\": [1, 2]", .says = "lists 2 layers"},
+    {.config = "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [1, 2, 6]}",
+     .says = "must list numbers of -1 to 5"},
+    {.config = "\"eagle_config\": {\"use_aux_hidden_state\": false}",
+     .says = "\"use_aux_hidden_state\" is false"},
+    {.config = "\"architectures\": [\"LlamaForCausalLM\"]", .says = "no EAGLE-3 head"},
+    {.config = "\"model_type\": \"gemma\"", .says = "\"model_type\" is \"gemma\""},
+    {.config = "\"speculators_model_type\": \"dflash\"", .says = "only eagle3 is supported"},
+    {.config = "\"speculators_model_type\": \"eagle3\"", .says = "\"transformer_layer_config\" is missing"},
+    {.config = "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}",
+     .says = "depends on the length"},
+    {.config = "\"norm_before_fc\": true", .says = "no tensor input_norm.weight"},
+    {.config = "\"fc_norm\": true", .says = "no tensor fc_norm.0.weight"},
+    {.config = "\"quantization_config\": {}", .says = "\"quantization_config\""},
+};
+
+static void write_config(const char *folder, const char *more) {
+    static const char *const keys[] = {"\"architectures\": [\"LlamaForCausalLMEagle3\"]",
+                                       "\"model_type\": \"llama\"",
+                                       "\"draft_vocab_size\": 4",
+                                       "\"vocab_size\": 288",
+                                       "\"hidden_size\": 16",
+                                       "\"intermediate_size\": 8",
+                                       "\"num_attention_heads\": 2",
+                                       "\"num_key_value_heads\": 1",
+                                       "\"head_dim\": 8",
+                                       "\"num_hidden_layers\": 1"};
+    char path[200];
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "{\"rms_norm_eps\": 1e-5");
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        const size_t n = strcspn(keys[i], ":");
+        if (!more || strncmp(keys[i], more, n + 1) != 0) fprintf(f, ", %s", keys[i]);
+    }
+    fprintf(f, "%s%s}\n", more ? ", " : "", more ? more : "");
+    fclose(f);
+}
+
+static void write_head(const char *folder, const broken *b) {
+    static const struct {
+        const char *name;
+        int64_t rows, cols;
+    } tensors[] = {{"fc.weight", 16, 48},
+                   {"midlayer.input_layernorm.weight", 16, 0},
+                   {"midlayer.hidden_norm.weight", 16, 0},
+                   {"midlayer.post_attention_layernorm.weight", 16, 0},
+                   {"midlayer.self_attn.q_proj.weight", 16, 32},
+                   {"midlayer.self_attn.k_proj.weight", 8, 32},
+                   {"midlayer.self_attn.v_proj.weight", 8, 32},
+                   {"midlayer.self_attn.o_proj.weight", 16, 16},
+                   {"midlayer.mlp.gate_proj.weight", 8, 16},
+                   {"midlayer.mlp.up_proj.weight", 8, 16},
+                   {"midlayer.mlp.down_proj.weight", 16, 8},
+                   {"norm.weight", 16, 0},
+                   {"lm_head.weight", 4, 16}};
+    static float zeros[49 * 49];
+    static uint8_t mask[289];
+    writer *w = begin_writer();
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        const int64_t cols = tensors[i].cols;
+        const int64_t rows = tensors[i].rows + (b->shapes && !strcmp(b->shapes, tensors[i].name));
+        if (b->drops && !strcmp(b->drops, tensors[i].name)) continue;
+        put(w, tensors[i].name, "F32", rows, cols, zeros,
+            (size_t)rows * (size_t)(cols ? cols : 1) * sizeof(float));
+    }
+    const int64_t ids[5] = {7, 8, b->d2t, 0, 0}, n = 4 + (b->shapes && !strcmp(b->shapes, "d2t"));
+    if (!b->drops || strcmp(b->drops, "d2t") != 0) put(w, "d2t", "I64", n, 0, ids, (size_t)n * sizeof *ids);
+    const int64_t n_mask = 288 + (b->shapes && !strcmp(b->shapes, "t2d"));
+    put(w, "t2d", "BOOL", n_mask, 0, mask, (size_t)n_mask);
+    if (b->adds) put(w, b->adds, "F32", 8, 0, zeros, 8 * sizeof(float));
+    end_writer(w, folder, "model.safetensors");
+    write_config(folder, b->config);
+}
+
+/* One of several, between bars. */
+static bool has_said(const char *text, const char *says) {
+    for (size_t n; *says; says += n + (says[n] == '|')) {
+        char one[100];
+        n = strcspn(says, "|");
+        snprintf(one, sizeof one, "%.*s", (int)n, says);
+        if (strstr(text, one)) return true;
+    }
+    return false;
+}
+
+static void broken_heads_are_refused_in_a_line(void **state) {
+    (void)state;
+    char folder[] = "/tmp/saccade_eagle_XXXXXX", line[200], path[200];
+    sac_session_config c;
+    sac_error err;
+    sac_session *s;
+    assert_non_null(mkdtemp(folder));
+    sac_model *m = open_path(GOLDEN "target");
+    snprintf(line, sizeof line, "eagle3:%s", folder);
+    sac_session_config_default(&c);
+    c.n_ctx = 64, c.draft = line;
+    for (size_t i = 0; i < SAC_COUNT(cases); i++) {
+        write_head(folder, &cases[i]);
+        const sac_status st = sac_session_create(&s, m, &c, &err);
+        if (st == SAC_OK || !has_said(err.text, cases[i].says) || strchr(err.text, '\n') ||
+            !strstr(err.text, folder))
+            fail_msg("case %zu (%s): %s", i, cases[i].says, st == SAC_OK ? "taken" : err.text);
+    }
+    write_head(folder, &(broken){0}); /* and this one is whole */
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    sac_session_free(s);
+    c.prefill = "fastv";
+    assert_true(sac_session_create(&s, m, &c, &err) == SAC_UNSUPPORTED && strstr(err.text, "drops tokens"));
+    c.prefill = "dense", c.draft = "eagle3:/nowhere";
+    assert_true(sac_session_create(&s, m, &c, &err) == SAC_NOT_FOUND && strstr(err.text, "config.json"));
+    c.draft = "eagle3";
+    assert_true(sac_session_create(&s, m, &c, &err) == SAC_BAD_ARGUMENT && strstr(err.text, "eagle3:PATH"));
+    sac_model_free(m);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i ? "config.json" : "model.safetensors");
+        remove(path);
+    }
+    remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(logits_are_those_of_speculators),
+                                       cmocka_unit_test(drafted_answers_have_the_same_bits),
+                                       cmocka_unit_test(drafts_adapt),
+                                       cmocka_unit_test(kept_rows_follow_the_sequence),
+                                       cmocka_unit_test(broken_heads_are_refused_in_a_line)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
