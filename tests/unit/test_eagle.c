@@ -239,7 +239,8 @@ static void kept_rows_follow_the_sequence(void **state) {
 typedef struct broken {
     const char *drops, *shapes, *adds; /* names of tensors */
     int64_t d2t;
-    const char *config, *says; /* "key": value, in front of the others; what is said */
+    const char *config, *says; /* "key": value, in the place of another; what is said */
+    int64_t hidden;            /* 0: 16 */
 } broken;
 
 static const broken cases[] = {
@@ -285,12 +286,11 @@ static const broken cases[] = {
     {.config = "\"quantization_config\": {}", .says = "\"quantization_config\""},
 };
 
-static void write_config(const char *folder, const char *more) {
+static void write_config(const char *folder, int64_t hidden, const char *more) {
     static const char *const keys[] = {"\"architectures\": [\"LlamaForCausalLMEagle3\"]",
                                        "\"model_type\": \"llama\"",
                                        "\"draft_vocab_size\": 4",
                                        "\"vocab_size\": 288",
-                                       "\"hidden_size\": 16",
                                        "\"intermediate_size\": 8",
                                        "\"num_attention_heads\": 2",
                                        "\"num_key_value_heads\": 1",
@@ -301,6 +301,8 @@ static void write_config(const char *folder, const char *more) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fprintf(f, "{\"rms_norm_eps\": 1e-5");
+    if (!more || strncmp(more, "\"hidden_size\"", 13) != 0)
+        fprintf(f, ", \"hidden_size\": %lld", (long long)hidden);
     for (size_t i = 0; i < SAC_COUNT(keys); i++) {
         const size_t n = strcspn(keys[i], ":");
         if (!more || strncmp(keys[i], more, n + 1) != 0) fprintf(f, ", %s", keys[i]);
@@ -309,40 +311,88 @@ static void write_config(const char *folder, const char *more) {
     fclose(f);
 }
 
+/* A whole head, of drawn numbers, but for what is broken. */
 static void write_head(const char *folder, const broken *b) {
     static const struct {
         const char *name;
-        int64_t rows, cols;
-    } tensors[] = {{"fc.weight", 16, 48},
-                   {"midlayer.input_layernorm.weight", 16, 0},
-                   {"midlayer.hidden_norm.weight", 16, 0},
-                   {"midlayer.post_attention_layernorm.weight", 16, 0},
-                   {"midlayer.self_attn.q_proj.weight", 16, 32},
-                   {"midlayer.self_attn.k_proj.weight", 8, 32},
-                   {"midlayer.self_attn.v_proj.weight", 8, 32},
-                   {"midlayer.self_attn.o_proj.weight", 16, 16},
-                   {"midlayer.mlp.gate_proj.weight", 8, 16},
-                   {"midlayer.mlp.up_proj.weight", 8, 16},
-                   {"midlayer.mlp.down_proj.weight", 16, 8},
-                   {"norm.weight", 16, 0},
-                   {"lm_head.weight", 4, 16}};
-    static float zeros[49 * 49];
+        int64_t rows, cols; /* negative: times the hidden size */
+    } tensors[] = {{"fc.weight", -1, -3},
+                   {"midlayer.input_layernorm.weight", -1, 0},
+                   {"midlayer.hidden_norm.weight", -1, 0},
+                   {"midlayer.post_attention_layernorm.weight", -1, 0},
+                   {"midlayer.self_attn.q_proj.weight", 16, -2},
+                   {"midlayer.self_attn.k_proj.weight", 8, -2},
+                   {"midlayer.self_attn.v_proj.weight", 8, -2},
+                   {"midlayer.self_attn.o_proj.weight", -1, 16},
+                   {"midlayer.mlp.gate_proj.weight", 8, -1},
+                   {"midlayer.mlp.up_proj.weight", 8, -1},
+                   {"midlayer.mlp.down_proj.weight", -1, 8},
+                   {"norm.weight", -1, 0},
+                   {"lm_head.weight", 4, -1}};
+    static float drawn[33 * 96];
     static uint8_t mask[289];
+    const int64_t hidden = b->hidden ? b->hidden : 16;
+    uint32_t seed = 7;
+    for (size_t i = 0; i < SAC_COUNT(drawn); i++)
+        seed = seed * 1664525u + 1013904223u, drawn[i] = (float)(seed >> 16) / 65536 - 0.5f;
     writer *w = begin_writer();
     for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
-        const int64_t cols = tensors[i].cols;
-        const int64_t rows = tensors[i].rows + (b->shapes && !strcmp(b->shapes, tensors[i].name));
+        int64_t rows = tensors[i].rows, cols = tensors[i].cols;
+        if (rows < 0) rows *= -hidden;
+        if (cols < 0) cols *= -hidden;
+        rows += b->shapes && !strcmp(b->shapes, tensors[i].name);
         if (b->drops && !strcmp(b->drops, tensors[i].name)) continue;
-        put(w, tensors[i].name, "F32", rows, cols, zeros,
+        put(w, tensors[i].name, "F32", rows, cols, drawn,
             (size_t)rows * (size_t)(cols ? cols : 1) * sizeof(float));
     }
     const int64_t ids[5] = {7, 8, b->d2t, 0, 0}, n = 4 + (b->shapes && !strcmp(b->shapes, "d2t"));
     if (!b->drops || strcmp(b->drops, "d2t") != 0) put(w, "d2t", "I64", n, 0, ids, (size_t)n * sizeof *ids);
     const int64_t n_mask = 288 + (b->shapes && !strcmp(b->shapes, "t2d"));
     put(w, "t2d", "BOOL", n_mask, 0, mask, (size_t)n_mask);
-    if (b->adds) put(w, b->adds, "F32", 8, 0, zeros, 8 * sizeof(float));
+    if (b->adds) put(w, b->adds, "F32", 8, 0, drawn, 8 * sizeof(float));
     end_writer(w, folder, "model.safetensors");
-    write_config(folder, b->config);
+    write_config(folder, hidden, b->config);
+}
+
+/* Which layers a head reads: what is usual, as vLLM writes it, as SGLang does. */
+static void layers_are_those_of_the_file(void **state) {
+    (void)state;
+    static const struct {
+        const char *key;
+        int at[SAC_LAYER_ROWS];
+    } files[] = {{"\"bos_token_id\": 1", {2, 3, 4}},
+                 {"\"eagle_aux_hidden_state_layer_ids\": [6, 0, 2]", {0, 2, 6}},
+                 {"\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [-1, 2, 5]}", {0, 3, 6}}};
+    char folder[] = "/tmp/saccade_eagle_XXXXXX", path[200];
+    sac_decoder_config of = {.n_layers = 7, .hidden = 16, .vocab = 288};
+    sac_eagle_config e;
+    sac_error err;
+    json_t *config;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    for (size_t i = 0; i < SAC_COUNT(files); i++) {
+        write_config(folder, 16, files[i].key);
+        assert_ok(sac_json_parse_file(&config, path, &err), err);
+        assert_ok(sac_eagle_read_config(&e, config, &of, &err), err);
+        assert_memory_equal(e.at, files[i].at, sizeof e.at);
+        of.n_layers = 4;
+        if (i == 0)
+            assert_true(sac_eagle_read_config(&e, config, &of, &err) == SAC_BAD_FILE &&
+                        strstr(err.text, "has 4 layers"));
+        of.n_layers = 7;
+        json_decref(config);
+    }
+    remove(path);
+    remove(folder);
+}
+
+static void remove_head(const char *folder) {
+    char path[200];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i ? "config.json" : "model.safetensors");
+        remove(path);
+    }
+    remove(folder);
 }
 
 /* One of several, between bars. */
@@ -358,7 +408,7 @@ static bool has_said(const char *text, const char *says) {
 
 static void broken_heads_are_refused_in_a_line(void **state) {
     (void)state;
-    char folder[] = "/tmp/saccade_eagle_XXXXXX", line[200], path[200];
+    char folder[] = "/tmp/saccade_eagle_XXXXXX", line[200];
     sac_session_config c;
     sac_error err;
     sac_session *s;
@@ -384,11 +434,84 @@ static void broken_heads_are_refused_in_a_line(void **state) {
     c.draft = "eagle3";
     assert_true(sac_session_create(&s, m, &c, &err) == SAC_BAD_ARGUMENT && strstr(err.text, "eagle3:PATH"));
     sac_model_free(m);
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, i ? "config.json" : "model.safetensors");
-        remove(path);
+    remove_head(folder);
+}
+
+/* Rows of pictures, and questions over the rows of others, some of which another session has run. */
+static void heads_draft_behind_pictures(void **state) {
+    (void)state;
+    static heard alone, drafted;
+    char folder[] = "/tmp/saccade_eagle_XXXXXX", line[200];
+    sac_error err;
+    sac_beginnings *shared;
+    asked q;
+    assert_non_null(mkdtemp(folder));
+    write_head(folder, &(broken){.hidden = 32, .config = "\"eagle_aux_hidden_state_layer_ids\": [0, 1, 1]"});
+    sac_model *m = open_path("tests/golden/models/llava");
+    snprintf(line, sizeof line, "eagle3:most=3,adapt=0,%s", folder);
+    sac_session *a = session_of(m, NULL, 700, NULL), *b = session_of(m, NULL, 700, line),
+                *c = session_of(m, NULL, 700, line);
+    assert_ok(sac_beginnings_open(&shared, m, &err), err);
+    assert_ok(sac_session_join(b, shared, &err), err);
+    assert_ok(sac_session_join(c, shared, &err), err);
+    sac_sampling o = long_answer(30);
+    for (int i = 0; i < 5; i++) {
+        const sac_message *said =
+            ask_about(&q, i < 4 ? STEP_PICTURE : NULL, 0, i == 1 ? "What is where?" : "Describe the image.");
+        hear_alone(&alone, m, a, said, &o);
+        hear_alone(&drafted, m, i == 2 ? c : b, said, &o);
+        heard_equal(&alone, &drafted);
     }
-    remove(folder);
+    assert_true(c->ahead.head.rows.first > 0); /* the rows before came of the other one */
+    assert_true(b->ahead.head.rows.n_read > 0 && c->ahead.head.rows.n_read > 0);
+    sac_session_free(a);
+    sac_session_free(b);
+    sac_session_free(c);
+    sac_beginnings_close(shared);
+    sac_model_free(m);
+    remove_head(folder);
+}
+
+/* In a batch none is drafted, and rows of layers are kept all the same: left alone, a session drafts from all of them. */
+static void batches_keep_rows(void **state) {
+    (void)state;
+    static seen plain;
+    int32_t ids[100], token;
+    int n;
+    bool done;
+    sac_error err;
+    sac_batch *batch;
+    sac_session *s[2];
+    json_decref(golden(ids, &n));
+    sac_model *m = open_path(GOLDEN "target");
+    sac_sampling o = long_answer(60);
+    assert_ok(sac_batch_create(&batch, m, 2, &err), err);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session_of(m, NULL, 160, i ? "lookup" : "eagle3:adapt=0," GOLDEN "original");
+        assert_ok(sac_session_begin_tokens(s[i], ids, (size_t)n, &o, NULL, &err), err);
+    }
+    for (int i = 0; i < 20; i++) {
+        sac_batch_item items[2] = {{.session = s[0]}, {.session = s[1]}};
+        assert_ok(sac_batch_step(batch, items, 2, &err), err);
+    }
+    const sac_layer_rows *kept = &s[0]->ahead.head.rows;
+    assert_true(kept->first == 0 && kept->end == n + 19);
+    sac_result r;
+    for (done = false; !done;) assert_ok(sac_session_step(s[0], NULL, &token, &done, &err), err);
+    sac_session_end(s[0], &r);
+    assert_true(r.n_accepted_tokens > 20 && kept->first == 0);
+    sac_session *lone = session_of(m, NULL, 160, NULL);
+    answer(&plain, lone, ids, (size_t)n, &o);
+    assert_int_equal(r.n_tokens, plain.result.n_tokens);
+    assert_memory_equal(r.tokens, plain.ids, (size_t)r.n_tokens * sizeof *r.tokens);
+    assert_memory_equal(sac_session_logits(s[0]), sac_session_logits(lone),
+                        (size_t)plain.vocab * sizeof(float));
+    sac_session_free(s[0]);
+    sac_session_free(s[1]);
+    sac_session_free(lone);
+    sac_batch_free(batch);
+    drop(&plain);
+    sac_model_free(m);
 }
 
 int main(void) {
@@ -396,6 +519,9 @@ int main(void) {
                                        cmocka_unit_test(drafted_answers_have_the_same_bits),
                                        cmocka_unit_test(drafts_adapt),
                                        cmocka_unit_test(kept_rows_follow_the_sequence),
-                                       cmocka_unit_test(broken_heads_are_refused_in_a_line)};
+                                       cmocka_unit_test(layers_are_those_of_the_file),
+                                       cmocka_unit_test(broken_heads_are_refused_in_a_line),
+                                       cmocka_unit_test(heads_draft_behind_pictures),
+                                       cmocka_unit_test(batches_keep_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
