@@ -14,6 +14,7 @@
 
 #include "block.h"
 #include "kv_cache.h"
+#include "layer_rows.h"
 #include "measure.h"
 #include "ops.h"
 #include "policy.h"
@@ -155,6 +156,7 @@ typedef struct sac_decoder_state {
 
     sac_decode drafting;             /* of what the model drafts itself (decoder_draft.h); .policy NULL: nothing */
     sac_layer_stats *drafting_stats; /* [shape.n_layers] */
+    sac_layer_rows *layer_rows;      /* what a drafting head reads of its layers (layer_rows.h); borrowed, NULL: nothing */
 } sac_decoder_state;
 
 /* Bytes by purpose: of a sequence as long as it lives, and of what it is lent. */

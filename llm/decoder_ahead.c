@@ -59,7 +59,10 @@ static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, in
     SAC_TRY(sac_stream_use(r->stream));
     SAC_TRY(sac_decoder_prepare_ahead(r, past, n));
     SAC_TRY(decoder_embed(r->d, r->ops, r->stream, rows.hidden, ids));
-    for (int layer = 0; layer < r->d->config.n_layers; layer++) SAC_TRY(run_layer(r, &rows, layer, n));
+    for (int layer = 0; layer < r->d->config.n_layers; layer++) {
+        decoder_show_rows(s, layer, past, rows.hidden);
+        SAC_TRY(run_layer(r, &rows, layer, n));
+    }
     SAC_TRY(sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab)));
     sac_decoder_end_logits(r->d, s->ahead_logits, n * vocab);
     return SAC_OK;

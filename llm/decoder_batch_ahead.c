@@ -23,6 +23,8 @@ static sac_status run_layer(const decoder_steps *t, int layer) {
         n = decoder_min(t->n - at, TOGETHER);
         for (int64_t i = 0; i < n; i++) {
             const decoder_run r = run_of(t, at + i);
+            decoder_show_rows(r.s, layer, r.s->cache.n_rows,
+                              sac_mat_rows(t->rows.hidden, t->first[at + i], rows_of(t, at + i)));
             parts[i] = sac_decoder_part_ahead(&r, layer, rows_of(t, at + i));
         }
         SAC_TRY(at ? sac_block_store(&t->rows, t->first[at], parts, (int)n) : sac_block_in(&t->rows, w, parts, (int)n));

@@ -126,6 +126,7 @@ static sac_status chunk_in(sac_prefill_work *w) {
     if (w->at == 0) SAC_TRY(begin_layer(w, &r));
     int64_t n = chunk_rows(w);
     sac_block_rows x = sac_decoder_rows(&r, w->past + w->at, n);
+    decoder_show_rows(w->s, w->layer, w->past + w->at, x.hidden);
     sac_block_part part = {.n = n,
                            .rotation = decoder_rotation(&r, w->layer),
                            .pos = w->s->device_positions + w->past + w->at,

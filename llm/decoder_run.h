@@ -94,6 +94,11 @@ static inline sac_status decoder_embed(const sac_decoder *d, const sac_ops *ops,
 /* Logits [n] as they come of the head, on the host: divided and capped where the model does that. */
 void sac_decoder_end_logits(const sac_decoder *d, float *logits, int64_t n);
 
+/* Hidden rows of the sequence's rows from `at` on, which the layer is about to run, to who reads them. */
+static inline void decoder_show_rows(const sac_decoder_state *s, int layer, int64_t at, sac_mat x) {
+    if (s->layer_rows) sac_layer_rows_keep(s->layer_rows, layer, at, x);
+}
+
 /* To the device's copy of something; on the CPU there is no copy. */
 static inline sac_status decoder_upload(const decoder_run *r, void *to, const void *from, size_t n_bytes) {
     return r->s->device ? r->s->device->upload(r->stream, to, from, n_bytes) : SAC_OK;

@@ -354,7 +354,13 @@ int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n) {
     return n > few ? n : 0;
 }
 
+/* Of a sequence of so many rows. */
+static void cut_layer_rows(sac_decoder_state *s, int64_t n) {
+    if (s->layer_rows) sac_layer_rows_cut(s->layer_rows, n);
+}
+
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n) {
+    cut_layer_rows(s, decoder_min(n, s->cache.n_rows));
     for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = n;
     s->cache.n_rows = n;
 }
@@ -364,6 +370,7 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     n = sac_decoder_can_keep(s, n);
     if (n > 0 && n == c->n_rows) return n;
     s->states.goes_back = n > 0;
+    cut_layer_rows(s, n);
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
         sac_decode_cut(&s->decode, n);

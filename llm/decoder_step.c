@@ -15,7 +15,12 @@ static sac_status check_room(const sac_decoder_state *s, sac_error *err) {
 }
 
 static sac_status run_layers(const decoder_steps *t) {
-    for (int layer = 0; layer < t->d->config.n_layers; layer++) SAC_TRY(sac_decoder_step_layer(t, layer));
+    for (int layer = 0; layer < t->d->config.n_layers; layer++) {
+        for (int64_t i = 0; i < t->n; i++)
+            decoder_show_rows(t->states[i], layer, t->states[i]->cache.n_rows,
+                              sac_mat_rows(t->rows.hidden, decoder_first_row(t, i + 1) - 1, 1));
+        SAC_TRY(sac_decoder_step_layer(t, layer));
+    }
     return SAC_OK;
 }
 

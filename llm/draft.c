@@ -79,7 +79,7 @@ void sac_draft_print(const sac_draft *d, char *text, size_t capacity) {
         return;
     }
     sac_method_print(d->method->name, d->method->params, d->p, text, capacity);
-    const bool is_path = d->method->from == SAC_DRAFT_OF_MODEL;
+    const bool is_path = d->method->from == SAC_DRAFT_OF_MODEL || d->method->from == SAC_DRAFT_OF_HEAD;
     const char *rest = is_path ? d->rest : d->rest + strcspn(d->rest, ":");
     const size_t used = strlen(text);
     if (*rest && used < capacity) snprintf(text + used, capacity - used, ",%s%s", is_path ? "path=" : "", rest + !is_path);

@@ -17,6 +17,7 @@ typedef enum sac_draft_source {
     SAC_DRAFT_OF_TOKENS, /* the tokens before: propose */
     SAC_DRAFT_OF_SPARSE, /* the model itself, through a sparse decode policy (decoder_draft.h) */
     SAC_DRAFT_OF_MODEL,  /* another model, which the engine has */
+    SAC_DRAFT_OF_HEAD,   /* a head of the model's own hidden rows, which the engine has (eagle.h) */
 } sac_draft_source;
 
 typedef struct sac_draft_method {
@@ -30,7 +31,7 @@ typedef struct sac_draft_method {
     sac_status (*read_rest)(const double *p, const char *rest, char line[SAC_DRAFT_REST_BYTES], sac_error *err);
 } sac_draft_method;
 
-#define SAC_DRAFTS(X) X(lookup) X(model) X(sparse)
+#define SAC_DRAFTS(X) X(lookup) X(model) X(sparse) X(eagle3)
 #define X(name)       extern const sac_draft_method sac_draft_##name;
 SAC_DRAFTS(X)
 #undef X

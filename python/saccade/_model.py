@@ -147,7 +147,7 @@ class Session:
     """A conversation with its keys and values; for one thread at a time (cancel excepted).
 
     ctx: tokens of prompt and answer, 0 = the model's length. kv, prefill, decode, rope, reduce: methods, as in docs/methods.md.
-    draft: "lookup", "sparse:budget=1024" or "model:PATH", as --draft in docs/command.md."""
+    draft: "lookup", "sparse:budget=1024", "model:PATH" or "eagle3:PATH", as --draft in docs/command.md."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "decoder_ahead.h"
 #include "decoder_draft.h"
+#include "draft_head.h"
 #include "draft_model.h"
 
 /* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have
@@ -82,8 +83,9 @@ static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int 
     const sac_draft_method *m = a->draft.method;
     *n = 0;
     if (!most) return SAC_OK;
-    if (m->from == SAC_DRAFT_OF_MODEL) {
-        sac_status st = sac_draft_model_guess(s, past, most, a->ids + 1, n, behind_s, err);
+    if (m->from == SAC_DRAFT_OF_MODEL || m->from == SAC_DRAFT_OF_HEAD) {
+        sac_status st = (m->from == SAC_DRAFT_OF_MODEL ? sac_draft_model_guess : sac_draft_head_guess)(s, past, most, a->ids + 1, n,
+                                                                                                       behind_s, err);
         if (st == SAC_OK || st == SAC_CANCELLED) return st;
         a->has_failed = true; /* an answer does not fail with its draft: it goes on without */
         *n = 0;

@@ -6,6 +6,7 @@
 #include "detokenizer.h"
 #include "device_weights.h"
 #include "draft.h"
+#include "eagle.h"
 #include "media_memo.h"
 #include "model.h"
 #include "reduce.h"
@@ -32,6 +33,7 @@ struct sac_model {
     bool fast;
     char cpu_text[96];
     struct sac_draft_models *draft_models; /* locked inside (draft_model.h) */
+    struct sac_draft_heads *draft_heads;   /* likewise (draft_head.h) */
 };
 
 /* Buffers between the tower and the prompt; empty for a text-only model. A tile is one picture that the tower
@@ -113,10 +115,11 @@ typedef struct sac_ahead {
     sac_draft draft;
     int n, at; /* drafted ones that were run; the row whose logits are the decoder's, 0: the pass's own */
     int credit;
-    bool has_failed; /* in this answer: a draft model has failed, and is not asked any more */
+    bool has_failed; /* in this answer: a draft model or head has failed, and is not asked any more */
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
     sac_ahead_gain gain;             /* where making them takes time */
     sac_session *drafter;            /* of the model that makes them, or NULL */
+    sac_eagle_state head;            /* that makes them; .head NULL: there is none */
 } sac_ahead;
 
 /* What a row of a sequence was made from: a token id, or part of the SHA-256 key of a picture or video and the row's

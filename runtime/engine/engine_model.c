@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "cpu_flags.h"
 #include "device_weights.h"
+#include "draft_head.h"
 #include "draft_model.h"
 #include "scheme.h"
 #include "workspace.h"
@@ -105,6 +106,7 @@ sac_status sac_model_open(sac_model **out, const char *path, const sac_model_opt
     SAC_TRY_GOTO(st, open_device(m, options, err), fail);
     SAC_TRY_GOTO(st, sac_workspaces_create(&m->workspaces, err), fail);
     SAC_TRY_GOTO(st, sac_draft_models_create(&m->draft_models, err), fail);
+    SAC_TRY_GOTO(st, sac_draft_heads_create(&m->draft_heads, err), fail);
     m->vision_cache = malloc(sizeof *m->vision_cache);
     m->memo = malloc(sizeof *m->memo);
     if (!m->vision_cache || !m->memo) {
@@ -137,6 +139,7 @@ void sac_model_free(sac_model *m) {
         sac_model_free(d);
     }
     sac_draft_models_free(m->draft_models);
+    sac_draft_heads_free(m->draft_heads);
     sac_workspaces_free(m->workspaces, m);
     if (m->vision_cache) sac_vision_cache_free(m->vision_cache);
     free(m->vision_cache);

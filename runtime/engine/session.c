@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "beginnings.h"
 #include "dialect.h"
+#include "draft_head.h"
 #include "draft_model.h"
 #include "guide.h"
 #include "prompt_chat.h"
@@ -193,7 +194,9 @@ static sac_status plan_one(const sac_model *m, const sac_session_config *config,
     SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
+    const sac_status st = sac_draft_head_plan(m, &draft, &decoder, report, err);
     sac_decoder_state_free(&decoder);
+    SAC_TRY(st);
     return drafts_by_model(&draft) ? plan_drafter(m, &draft, report, err) : SAC_OK;
 }
 
@@ -308,10 +311,12 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     s->ahead.draft = draft;
     SAC_TRY_GOTO(st, sac_decoder_state_open(&s->decoder, sac_model_decoder(m), &o, err), fail);
     plan(m, &s->decoder, &s->reduce, &s->memory);
+    SAC_TRY_GOTO(st, sac_draft_head_plan(m, &draft, &s->decoder, &s->memory, err), fail);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
     SAC_TRY_GOTO(st, enter_workspaces(s, err), fail);
     SAC_TRY_GOTO(st, take_decoder(s, err), fail);
+    SAC_TRY_GOTO(st, sac_draft_head_take(s, err), fail);
     SAC_TRY_GOTO(st, sac_sampler_init(&s->sampler, m->loaded.decoder.config.vocab, &s->arena, err), fail);
     SAC_TRY_GOTO(st, sac_detokenizer_open(&s->detokenizer, m->loaded.tokenizer, true, err), fail);
     SAC_TRY_GOTO(st, take_layout(s, err), fail);

@@ -221,7 +221,7 @@ static void print_names(const char *what, const char *const *names) {
 static void print_methods(const chat *h) {
     static const char *const rope[] = {"model", "ntk:factor=F", NULL},
                              *const reduce[] = {"none", "hired:rate=R", "evs:prune=Q", "vidcom2:rate=R", "flashvid:rate=R", "uniform:rate=R", NULL},
-                             *const draft[] = {"none", "lookup", "model:PATH", "sparse", NULL};
+                             *const draft[] = {"none", "lookup", "model:PATH", "eagle3:PATH", "sparse", NULL};
     sac_session_method_lines l;
     sac_session_methods(h->r->session, &l);
     const char *const now[] = {l.prefill, l.decode, l.kv, l.rope, l.reduce, l.draft};

@@ -161,7 +161,7 @@ const setting settings_table[] = {
      "REDUCER", "visual tokens left out: none; of pictures hired:rate=R; of videos evs:prune=Q, vidcom2:rate=R, flashvid:rate=R, uniform:rate=R (none)"},
     {"draft", 0, "session", false, SETTING_TEXT, offsetof(settings, draft), DRAFT, 0, 0, "METHOD",
      "guess tokens and run several in a pass, for the same answer: none, lookup:n=N,most=K, "
-     "sparse:method=M,budget=N or model:PATH (none)"},
+     "sparse:method=M,budget=N, model:PATH or eagle3:PATH (none)"},
     {"measure-mass", 0, "session", false, SETTING_FLAG, offsetof(settings, measure_mass), MEASURE, 0, 0, NULL,
      "compare what the decode policy reads with dense attention: slow, for tables"},
     {"prefill-chunk", 0, "session", false, SETTING_INT, offsetof(settings, prefill_chunk), COMMAND_ALL, 0,
