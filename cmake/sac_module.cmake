@@ -1,8 +1,10 @@
-# sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# sac_module(FOLDER [NAME n] [FOLDERS a b] [SUBFOLDERS c d] [WITHOUT regex] [DEPENDS x y] [LINK_DEPENDS z] [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
 # One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
 # headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
 # named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
 # Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
+# Files that match WITHOUT are left to the caller.
+set(SAC_ISAS avx2 avx512 vnni bf16 amx)
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 set(SAC_ISA_vnni ${SAC_ISA_avx512} -mavx512vnni)
@@ -14,7 +16,7 @@ function(sac_instruction_sets sources)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     return()
   endif()
-  foreach(isa avx2 avx512 vnni bf16 amx)
+  foreach(isa ${SAC_ISAS})
     foreach(source ${sources})
       if(source MATCHES "_${isa}\\.c$")
         set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${SAC_ISA_${isa}} -ffp-contract=fast ${ARGN})
@@ -24,7 +26,7 @@ function(sac_instruction_sets sources)
 endfunction()
 
 function(sac_module dir)
-  cmake_parse_arguments(A "" "NAME" "FOLDERS;SUBFOLDERS;DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;WITHOUT" "FOLDERS;SUBFOLDERS;DEPENDS;LINK_DEPENDS;PUBLIC_LIBS;PRIVATE_LIBS" ${ARGN})
   get_filename_component(name ${dir} NAME)
   if(A_NAME)
     set(name ${A_NAME})
@@ -38,6 +40,9 @@ function(sac_module dir)
     list(APPEND seen ${dir}/${sub})
   endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  if(A_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "${A_WITHOUT}")
+  endif()
   list(TRANSFORM seen APPEND /*.h OUTPUT_VARIABLE header_globs)
   file(GLOB headers CONFIGURE_DEPENDS ${header_globs})
   if(NOT sources) # a folder that has only headers so far

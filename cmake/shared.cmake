@@ -6,6 +6,7 @@ add_library(saccade_shared SHARED)
 
 foreach(name ${SAC_SHARED_MODULES})
   get_target_property(sources sac_${name} SOURCES)
+  list(FILTER sources EXCLUDE REGEX TARGET_OBJECTS) # of kernels/cpu
   get_target_property(options sac_${name} COMPILE_OPTIONS)
   get_target_property(definitions sac_${name} COMPILE_DEFINITIONS)
   get_target_property(folders sac_${name} INCLUDE_DIRECTORIES)
@@ -26,6 +27,7 @@ foreach(name ${SAC_SHARED_MODULES})
   list(FILTER libraries EXCLUDE REGEX "sac_")
   target_link_libraries(saccade_shared PRIVATE ${libraries})
 endforeach()
+target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_kernels_isa_shared>)
 add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
 
 set_target_properties(saccade_shared PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}

@@ -24,7 +24,7 @@ def find_objects(build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         found = re.search(r" -o (\S*CMakeFiles/(sac_\w+)\.dir/\S+\.o)", entry["command"])
         if found and not found.group(2).endswith("_shared"):
-            objects[str(pathlib.Path(entry["directory"]) / found.group(1))] = found.group(2)
+            objects[str(pathlib.Path(entry["directory"]) / found.group(1))] = found.group(2).removesuffix("_isa")  # objects of a library of ours
     return objects
 
 
