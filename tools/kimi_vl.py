@@ -15,6 +15,34 @@ from PIL import Image
 import make_model_goldens as goldens
 
 PAD = "<|media_pad|>"
+N_CONTROL = 256  # ids behind the ranks
+PATTERN = "|".join([  # of tokenization_moonshot.py
+    r"[\p{Han}]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+
+
+def open_tiktoken(folder):
+    """tiktoken's own encoding of a folder's tiktoken.model."""
+    import tiktoken
+    from tiktoken.load import load_tiktoken_bpe
+    ranks = load_tiktoken_bpe(os.path.join(folder, "tiktoken.model"))
+    named = goldens.read_json(folder, "tokenizer_config.json")["added_tokens_decoder"]
+    special = {named.get(str(i), {"content": f"<|reserved_token_{i}|>"})["content"]: i for i in range(len(ranks), len(ranks) + N_CONTROL)}
+    return tiktoken.Encoding("kimi", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special)
+
+
+def write_tiktoken(folder, ranks, names, **keys):
+    """ranks: the tokens' bytes in their order; names: of the first control tokens."""
+    import base64
+    with open(os.path.join(folder, "tiktoken.model"), "wb") as f:
+        f.write(b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks)))
+    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+        json.dump({"added_tokens_decoder": {str(len(ranks) + i): {"content": name, **flags} for i, name in enumerate(names)},
+                   "auto_map": {"AutoTokenizer": ["tokenization_moonshot.TikTokenTokenizer", None]}, **keys,
+                   "tokenizer_class": "TikTokenTokenizer"}, f, indent=1)
 
 
 def k25_name(name):
@@ -54,7 +82,7 @@ class KimiVL(goldens.TextModel):
 
     def __init__(self, path):
         self.model = open_k25(path)
-        self.tokenizer = goldens.tokenizer_of(path)
+        self.tokenizer = open_tiktoken(path)
         self.own = goldens.read_json(path, "preprocessor_config.json")
         self.image_token = self.model.config.image_token_id
         with open(os.path.join(path, "chat_template.jinja")) as f:
@@ -103,12 +131,12 @@ class KimiVL(goldens.TextModel):
 
     def prompt(self, case):
         if "text" in case:
-            return super().prompt(case)
+            return self.tokenizer.encode(case["text"], allowed_special="all"), 0
         counts = [int(t * h * w) // 4 for t, h, w in self.batch(case).get("image_grid_thw", [])]
         pieces = self.text(case).split(PAD)
         assert len(pieces) == len(counts) + 1
         text = pieces[0] + "".join(PAD * n + piece for n, piece in zip(counts, pieces[1:]))
-        return self.tokenizer.encode(text, add_special_tokens=False).ids, sum(counts)
+        return self.tokenizer.encode(text, allowed_special="all"), sum(counts)
 
     def first(self, ids, case):
         out = self.model(input_ids=torch.tensor([ids]), use_cache=True, **self.batch(case))

@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 import gguf_pack
+import kimi_vl as kimi
 import llava_video
 import make_model_goldens as goldens
 
@@ -444,7 +445,7 @@ def glm4v(vision, model_type="glm4v", **keys):
                 "rms_norm_eps": 1e-5, "attention_bias": False, "attention_dropout": 0.0, "out_hidden_size": text["hidden_size"], **vision}}
 
 
-KIMI_TOKENS = ["<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_middle|>", "<|media_start|>", "<|media_content|>",
+KIMI_TOKENS = ["[BOS]", "[EOS]", "<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_middle|>", "<|media_start|>", "<|media_content|>",
                "<|media_end|>", "<|media_pad|>"]
 KIMI_CHAT = """{%- for m in messages -%}
 {%- if loop.first and m.role != 'system' -%}<|im_system|>system<|im_middle|>Be helpful.<|im_end|>{%- endif -%}
@@ -462,9 +463,10 @@ def kimi_vl(vision, **keys):
     text = deepseek(3, **{"rope_scaling": None, "n_group": 1, "topk_group": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
                           "moe_layer_freq": 1, "ep_size": 1, "seq_aux": True, "aux_loss_alpha": 0.001, "pretraining_tp": 1, **keys})
     text = {k: v for k, v in text.items() if k not in ("architectures", "model_type")}
-    text["vocab_size"] = VOCAB + len(KIMI_TOKENS)
+    first = VOCAB - len(SPECIAL)  # of the control tokens
+    text.update(vocab_size=first + kimi.N_CONTROL, bos_token_id=first, eos_token_id=first + 1, pad_token_id=first + kimi.N_CONTROL - 1)
     return {"architectures": ["KimiVLForConditionalGeneration"], "model_type": "kimi_vl", "text_config": text, "ignore_index": -100,
-            "media_placeholder_token_id": VOCAB + KIMI_TOKENS.index("<|media_pad|>"),
+            "media_placeholder_token_id": first + KIMI_TOKENS.index("<|media_pad|>"),
             "tie_word_embeddings": text.get("tie_word_embeddings", False),
             "vision_config": {"model_type": "moonvit", "merge_kernel_size": [2, 2], **vision}}
 
@@ -645,12 +647,12 @@ MODELS = {
                         attention_bias=True, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=9,
                         first_k_dense_replace=1, norm_topk_prob=False, routed_scaling_factor=2.5, n_group=1, topk_group=1, tie_word_embeddings=True,
                         rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 1]}), "bf16", "v5", {"experts": "v5"}),
-    "kimi_vl": (kimi_vl({"patch_size": 6, "hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 35,
+    "kimi_vl": (kimi_vl({"patch_size": 6, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 35,
                          "init_pos_emb_height": 5, "init_pos_emb_width": 5}, hidden_size=16, num_attention_heads=3, num_hidden_layers=2,
                         intermediate_size=15, kv_lora_rank=9, q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
                         attention_bias=False, first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2,
                         moe_intermediate_size=7, norm_topk_prob=True, routed_scaling_factor=2.446, rope_theta=8e5, tie_word_embeddings=False),
-                "bf16", "v5", {"experts": "apart", "limit": 48}),
+                "bf16", "v5", {"experts": "apart", "limit": 48, "tokens": 24}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
@@ -1034,13 +1036,21 @@ def write_glm_files(folder, config, options):
                                                           "size": {"shortest_edge": 1600, "longest_edge": 9000}})
 
 
+def byte_characters():
+    """The characters that stand for the bytes 0 to 255 in byte-level vocabularies (GPT-2)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = iter(range(256, 512))
+    return [chr(b) if b in shown else chr(next(hidden)) for b in range(256)]
+
+
 def write_kimi_files(folder, config, options):
-    """As published; the tokenizer's files are tokenizer.json's."""
-    from tokenizers import AddedToken, Tokenizer
+    """As published, with the tokens of tokenizer.json as tiktoken has them: bytes, then what is made of two."""
+    from tokenizers import Tokenizer
+    os.remove(os.path.join(folder, "tokenizer.json"))
     t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
-    t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in KIMI_TOKENS])
-    t.save(os.path.join(folder, "tokenizer.json"))
-    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"})
+    byte_of = {c: b for b, c in enumerate(byte_characters())}
+    ranks = [bytes(byte_of[c] for c in t.id_to_token(i)) for i in range(VOCAB - len(SPECIAL))]
+    kimi.write_tiktoken(folder, ranks, KIMI_TOKENS, bos_token="[BOS]", eos_token="[EOS]")
     with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
         f.write(KIMI_CHAT)
     write_json(folder, "preprocessor_config.json", {
