@@ -77,6 +77,17 @@ def open_k25(path):
     return model.eval()
 
 
+def drawn(picture, patch, limit, square):
+    """A picture at its size on black in whole squares."""
+    (w, h), cells = picture.size, lambda side: side // patch
+    if cells(w) * cells(h) > limit:
+        scale = math.sqrt(limit / (cells(w) * cells(h)))
+        picture = picture.resize((int(w * scale), int(h * scale)), Image.Resampling.BICUBIC)
+    canvas = Image.new("RGB", [-(-side // square) * square for side in picture.size])
+    canvas.paste(picture, (0, 0))
+    return canvas
+
+
 class KimiVL(goldens.TextModel):
     """Frames of a video are pictures."""
 
@@ -90,13 +101,8 @@ class KimiVL(goldens.TextModel):
 
     def pixels(self, picture):
         """[patches][3][patch][patch] of a picture, and its grid."""
-        patch, limit, square = self.own["patch_size"], self.own["in_token_limit"], 2 * self.own["patch_size"]
-        (w, h), cells = picture.size, lambda side: side // patch
-        if cells(w) * cells(h) > limit:
-            scale = math.sqrt(limit / (cells(w) * cells(h)))
-            picture = picture.resize((int(w * scale), int(h * scale)), Image.Resampling.BICUBIC)
-        canvas = Image.new("RGB", [-(-side // square) * square for side in picture.size])
-        canvas.paste(picture, (0, 0))
+        (w, h), patch = picture.size, self.own["patch_size"]
+        canvas = drawn(picture, patch, self.own["in_token_limit"], 2 * patch)
         x = torch.from_numpy(np.array(canvas)).float() / 255
         x = ((x - torch.tensor(self.own["image_mean"])) / torch.tensor(self.own["image_std"])).permute(2, 0, 1)
         grid = [1, canvas.height // patch, canvas.width // patch]
