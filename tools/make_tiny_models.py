@@ -123,6 +123,8 @@ def stored(name, x, dtype):
 
 def tensor_shapes(config):
     """Names as transformers 5 holds them, without what is tied."""
+    if config["model_type"] == "kimi_vl":
+        return kimi_shapes(config)
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
     config = AutoConfig.for_model(**json.loads(json.dumps(config)))
     cls = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
@@ -853,7 +855,7 @@ def write_checkpoint(name, seed):
     if config is None:
         return write_longva(folder, seed, dtype, options["tower"])
     write_json(folder, "config.json", config)
-    tensors = draw((kimi_shapes if config["model_type"] == "kimi_vl" else tensor_shapes)(config), seed, config.get("tie_word_embeddings", False))
+    tensors = draw(tensor_shapes(config), seed, config.get("tie_word_embeddings", False))
     tensors = part_experts(tensors, options.get("experts", "v5"))
     save(folder, {rename(k, style): stored(k, v, dtype) for k, v in tensors.items()}, options.get("sharded"))
     if config["model_type"].startswith("gemma"):
@@ -1046,7 +1048,8 @@ def byte_characters():
 def write_kimi_files(folder, config, options):
     """As published, with the tokens of tokenizer.json as tiktoken has them: bytes, then what is made of two."""
     from tokenizers import Tokenizer
-    os.remove(os.path.join(folder, "tokenizer.json"))
+    if os.path.exists(os.path.join(folder, "tokenizer.json")):
+        os.remove(os.path.join(folder, "tokenizer.json"))
     t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
     byte_of = {c: b for b, c in enumerate(byte_characters())}
     ranks = [bytes(byte_of[c] for c in t.id_to_token(i)) for i in range(VOCAB - len(SPECIAL))]
