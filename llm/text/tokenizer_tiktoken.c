@@ -147,8 +147,9 @@ static sac_status load(sac_tokenizer *t, sac_tokenizer_json *j, sac_text_span fi
     t->decoder.byte_level = true;
     SAC_TRY(read_ranks(t, file, err));
     SAC_TRY(add_merges(t, err));
-    SAC_TRY(check_class(j->config, err));
-    SAC_TRY(add_controls(t, j, err));
+    sac_status st = check_class(j->config, err);
+    if (st == SAC_OK) st = add_controls(t, j, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
     SAC_TRY(sac_load_added(t, j, err));
     SAC_TRY(sac_steps_add_split(&t->split, pattern, sizeof pattern - 1, false, SAC_SPLIT_ISOLATED, false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, false, false, err));
