@@ -93,7 +93,8 @@ static sac_status add_merges(sac_tokenizer *t, sac_error *err) {
         const char *text = sac_vocab_text(&t->vocab, id);
         const size_t n = t->vocab.token[id].n_bytes;
         for (size_t cut = sac_utf8_length(text[0]); cut < n; cut += sac_utf8_length(text[cut])) {
-            const int32_t left = sac_vocab_find(&t->vocab, text, cut), right = left < 0 ? -1 : sac_vocab_find(&t->vocab, text + cut, n - cut);
+            const int32_t left = sac_vocab_find(&t->vocab, text, cut);
+            const int32_t right = left < 0 ? -1 : sac_vocab_find(&t->vocab, text + cut, n - cut);
             if (right >= 0) SAC_TRY(sac_bpe_add(&t->bpe, left, right, (uint32_t)id, id, err));
         }
     }

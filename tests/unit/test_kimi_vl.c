@@ -61,12 +61,14 @@ static void none_is_larger_than_the_largest(void **state) {
         assert_ok(sac_processor_largest(&c, &most, &err), err);
         for (int k = 0; k < 20000; k++) {
             const int most_w = k % 3 ? 900 : 40000, most_h = k % 2 ? 900 : 12000;
-            if (sac_processor_plan(&c, test_rand_int(&seed, 1, most_w), test_rand_int(&seed, 1, most_h), false, &p, &err) != SAC_OK) continue;
+            const int w = test_rand_int(&seed, 1, most_w), h = test_rand_int(&seed, 1, most_h);
+            if (sac_processor_plan(&c, w, h, false, &p, &err) != SAC_OK) continue;
             if (sac_grid_cells(p.patches) > seen) seen = sac_grid_cells(p.patches);
             assert_true(p.patches.h % 2 == 0 && p.patches.w % 2 == 0 && p.n_tokens * 4 == sac_grid_cells(p.patches));
         }
         if (seen > sac_grid_cells(most.patches))
-            fail_msg("limit %d: %lld patches, but the largest has %lld", limits[i], (long long)seen, (long long)sac_grid_cells(most.patches));
+            fail_msg("limit %d: %lld patches, but the largest has %lld", limits[i], (long long)seen,
+                     (long long)sac_grid_cells(most.patches));
         assert_true(limits[i] > 1000 || sac_grid_cells(most.patches) <= 4 * limits[i] + 2048);
         sac_processor_free(&c);
     }

@@ -83,7 +83,8 @@ static void test_damaged(void **state) {
         {"", "{", "tokenizer_config.json"},
         {"", "{\"tokenizer_class\": \"TikTokenTokenizer\", \"added_tokens_decoder\": {\"256\": 3}}", "256 must be an object"},
         {"", "{\"tokenizer_class\": \"TikTokenTokenizer\", \"added_tokens_decoder\": {\"256\": {\"content\": \"a\"}}}", "\"a\""},
-        {"", "{\"tokenizer_class\": \"TikTokenTokenizer\", \"added_tokens_decoder\": {\"256\": {\"content\": \"\"}}}", "token 256 has a text of 0 bytes"},
+        {"", "{\"tokenizer_class\": \"TikTokenTokenizer\", \"added_tokens_decoder\": {\"256\": {\"content\": \"\"}}}",
+         "token 256 has a text of 0 bytes"},
     };
     sac_error err = {0};
     assert_ok(open_bytes("YWI= 256\r\n\n", config, &err), err);
