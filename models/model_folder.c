@@ -233,11 +233,16 @@ static sac_status load_processor(sac_load_context *l, const json_t *config) {
 static sac_status load_tokenizer(sac_load_context *l) {
     char path[PATH_BYTES];
     SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "tokenizer.json", l->err));
-    if (!sac_file_exists(path))
+    if (!sac_file_exists(path)) {
+        char config[PATH_BYTES];
+        SAC_TRY(sac_path_join(config, sizeof config, l->text_path, "tokenizer_config.json", l->err));
+        SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "tiktoken.model", l->err));
+        if (sac_file_exists(path)) return sac_tokenizer_open_tiktoken_file(&l->m->tokenizer, path, config, l->err);
         return sac_fail(l->err, SAC_NOT_FOUND,
                         "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "
                         "(transformers: AutoTokenizer.from_pretrained, save_pretrained)",
                         l->text_path);
+    }
     return sac_tokenizer_open_file(&l->m->tokenizer, path, l->options->tokenizer_rule, l->err);
 }
 

@@ -47,6 +47,29 @@ def header(base, what, edit):
     return base, what, change
 
 
+def half(base, key, **changed):
+    """Another half of config.json, or another file."""
+    def change(folder):
+        name = key if key.endswith(".json") else "config.json"
+        path = os.path.join(folder, name)
+        content = json.load(open(path))
+        inner = content if name == key else content[key]
+        for k, value in changed.items():
+            inner.pop(k) if value is None else inner.update({k: value})
+        json.dump(content, open(path, "w"))
+    return base, key + ": " + ", ".join(f"{k} {str(v)[:40]}" for k, v in changed.items()), change
+
+
+def lines_of(base, what, edit):
+    """tiktoken.model with other lines."""
+    def change(folder):
+        path = os.path.join(folder, "tiktoken.model")
+        lines = open(path).read().splitlines()
+        edit(lines)
+        open(path, "w").write("\n".join(lines) + "\n")
+    return base, what, change
+
+
 def drop(name):
     return header("qwen3_moe", "without " + name, lambda t: t.pop(name))
 
@@ -157,6 +180,25 @@ CASES = [
     shape("qwen3_5_moe_text", GATED + "shared_expert.down_proj.weight", [10, 12]),
     header("qwen3_5_moe_text", "a gate in a type of 8 bits", lambda t: t[GATED + "shared_expert_gate.weight"].update(dtype="I8", shape=[1, 24])),
     shape("qwen3_5_moe", FUSED + "gate_up_proj", [4, 5, 24]), shape("qwen3_5_moe", FUSED + "down_proj", [4, 60]),
+    *[keys("kimi_vl", **k) for k in (
+        {"kv_lora_rank": 8}, {"q_lora_rank": 3}, {"qk_rope_head_dim": 6}, {"v_head_dim": 11}, {"topk_method": "greedy"}, {"scoring_func": "softmax"},
+        {"n_routed_experts": 7}, {"vocab_size": 300}, {"model_type": "deepseek_v2"}, {"num_key_value_heads": 1})],
+    *[half("kimi_vl", "vision_config", **k) for k in (
+        {"hidden_size": 24}, {"hidden_size": 0}, {"num_attention_heads": 3}, {"num_hidden_layers": 3}, {"intermediate_size": 36}, {"patch_size": 7},
+        {"patch_size": [6, 7]}, {"init_pos_emb_height": 6}, {"init_pos_emb_height": 6, "init_pos_emb_width": 6}, {"init_pos_emb_width": 1 << 40},
+        {"merge_kernel_size": [2, 1]}, {"merge_kernel_size": [3, 3]}, {"model_type": "siglip_vision_model"})],
+    *[half("kimi_vl", "preprocessor_config.json", **k) for k in (
+        {"pad_input": False}, {"pad_input": None}, {"in_token_limit": 0}, {"patch_size": 14}, {"image_mean": [0.5]},
+        {"image_processor_type": "CLIPImageProcessor"})],
+    half("kimi_vl", "tokenizer_config.json", tokenizer_class="QWenTokenizer"), half("kimi_vl", "tokenizer_config.json", tokenizer_class=None),
+    half("kimi_vl", "tokenizer_config.json", added_tokens_decoder=[]),
+    *[header("kimi_vl", "without " + name, lambda t, name=name: t.pop(name)) for name in (
+        "vision_tower.patch_embed.pos_emb.weight", "vision_tower.encoder.blocks.1.wqkv.bias", "vision_tower.encoder.final_layernorm.bias",
+        "multi_modal_projector.pre_norm.weight", "multi_modal_projector.linear_2.bias", "language_model.lm_head.weight")],
+    shape("kimi_vl", "vision_tower.patch_embed.pos_emb.weight", [25, 16]), shape("kimi_vl", "multi_modal_projector.linear_1.weight", [32, 128]),
+    lines_of("kimi_vl", "without a byte", lambda t: t.pop(65)), lines_of("kimi_vl", "a token twice", lambda t: t.append(t[65].split()[0] + " 280")),
+    lines_of("kimi_vl", "no base64", lambda t: t.append("(= 280")), lines_of("kimi_vl", "a gap", lambda t: t.append("b3ds 290")),
+    lines_of("kimi_vl", "no lines", lambda t: t.clear()),
     keys("qwen3_vl_moe", num_experts=6), keys("qwen3_vl_moe", num_experts_per_tok=6), keys("qwen3_vl_moe", moe_intermediate_size=13),
 ]
 
@@ -165,9 +207,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", default="build/asan/saccade")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--only", help="folders of this name")
     a = parser.parse_args()
     n_bad = 0
-    for base, what, change in CASES:
+    cases = [c for c in CASES if a.only in (None, c[0])]
+    for base, what, change in cases:
         with tempfile.TemporaryDirectory() as scratch:
             folder = os.path.join(scratch, "broken")
             shutil.copytree(os.path.join(MODELS, base), folder)
@@ -178,7 +222,7 @@ def main():
         n_bad += not good
         if a.show or not good:
             print(f"{'ok  ' if good else 'FAIL'} {base}, {what}: {done.returncode}: {lines[0][-150:] if lines else 'no line'}")
-    print(f"{len(CASES)} broken folders, {n_bad} not refused in one line")
+    print(f"{len(cases)} broken folders, {n_bad} not refused in one line")
     return 1 if n_bad else 0
 
 

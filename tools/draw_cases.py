@@ -6,7 +6,7 @@
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
 llava_interleave (LLaVA with SigLIP and Qwen2), granite_vision (LLaVA-NeXT with SigLIP and Granite), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
-qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2.
+qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2, kimi_vl.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -406,6 +406,17 @@ def write_deepseek_v2(folder, rng, seed):
     save_text(folder, tiny.deepseek(2, **draw_latent_text(rng, 2)), rng, seed, rng.choice(["apart", "v5"]))
 
 
+def write_kimi_vl(folder, rng, seed):
+    """Bounds that some pictures are under and some over."""
+    heads, table = rng.choice([1, 2, 3]), rng.randint(1, 9)
+    vision = {"num_hidden_layers": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_attention_heads": heads,
+              "patch_size": rng.randint(2, 7), "intermediate_size": rng.choice([3, 20, 60]), "init_pos_emb_height": table,
+              "init_pos_emb_width": table}
+    config = tiny.kimi_vl(vision, **draw_latent_text(rng, 3))
+    write_weights(folder, config, seed, experts=rng.choice(["apart", "v5"]))
+    tiny.write_kimi_files(folder, config, {"limit": rng.choice([1, 8, 40, 400, 4096])})
+
+
 def write_glm4v(folder, rng, seed):
     vision, patch = draw_glm_tower(rng)
     kind = rng.choice(["glm4v", "glm4v", "glm46v"])
@@ -670,6 +681,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
             "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100)),
             "qwen3_next": (write_qwen3_next, draw_gemma_case),
+            "kimi_vl": (write_kimi_vl, draw_case),
             "deepseek_v3": (write_deepseek_v3, draw_gemma_case), "deepseek_v2": (write_deepseek_v2, draw_gemma_case),
             "qwen3_5_moe_text": (write_qwen3_5_moe_text, draw_gemma_case),
             "qwen3_5_moe": (write_qwen3_5_moe, draw_llava_case(["plain"], 100))}

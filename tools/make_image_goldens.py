@@ -9,6 +9,7 @@ resize.txt      checksums of 200 resizes by Pillow (three filters; bicubic also 
 pictures/       small files of every format and oddity, pictures.txt what Pillow makes of them (size, checksum)
 qwen2vl.txt     sizes and patch rows of Qwen2-VL's pictures and frames
 qwen3vl.txt     those of Qwen3-VL's frames, which depend on their number
+kimi_vl.txt     sizes and patch rows of Kimi-VL's pictures
 glm4v.txt       those of GLM-4.1V's pictures and frames; glm4v_frames.txt: which frames its code and GLM-4.6V's look at
 internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
 smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
@@ -469,6 +470,35 @@ def qwen3_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- kimi_vl.txt ----
+
+def kimi_goldens():
+    """Sizes and patch rows of Kimi-VL's pictures: by Pillow with the rule of its published folders (p), and by transformers' class of
+    Kimi K2.5 (t), whose rule is the same for pictures of a patch and more, with torchvision."""
+    import kimi_vl
+    from transformers.models.kimi_k25.image_processing_kimi_k25 import Kimi_K25ImageProcessor
+    lines = ["# by width height kind seed in_token_limit rows columns checksum of the patch rows"]
+    sizes = [(28, 28), (1, 1), (14, 42), (29, 55), (57, 83), (131, 45), (300, 17), (17, 300), (400, 2), (222, 111), (360, 361), (700, 30)]
+    for by in "pt":
+        for i, (w, h) in enumerate(sizes):
+            limit, kind = (4096, 20, 96, 1)[i % 4], 0 if i % 2 else 2
+            if by == "t" and min(w, h) < 14:
+                continue
+            a = picture(kind, w, h, i)
+            if by == "p":
+                pixels = np.asarray(kimi_vl.drawn(Image.fromarray(a), 14, limit, 28))
+                rows, columns = pixels.shape[0] // 14, pixels.shape[1] // 14
+                patches = pixels.reshape(rows, 14, columns, 14, 3).transpose(0, 2, 1, 3, 4)
+            else:
+                batch = Kimi_K25ImageProcessor(**RAW, max_patches=limit)(images=[Image.fromarray(a)], return_tensors="pt")
+                _, rows, columns = batch["image_grid_thw"][0].tolist()
+                patches = batch["pixel_values"].numpy().reshape(rows, columns, 3, 14, 14).transpose(0, 1, 3, 4, 2)
+            assert (patches == patches.astype(np.uint8)).all()
+            squares = patches.astype(np.uint8).reshape(rows // 2, 2, columns // 2, 2, 14, 14, 3).transpose(0, 2, 1, 3, 4, 5, 6)
+            lines.append(f"{by} {w} {h} {kind} {i} {limit} {rows} {columns} {crc(squares)}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- glm4v.txt ----
 
 def glm_goldens():
@@ -662,7 +692,7 @@ def main():
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
              "internvl.txt": internvl_goldens(), "pixtral.txt": pixtral_goldens(),
              "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens(),
-             "glm4v.txt": glm_goldens(), "glm4v_frames.txt": glm_frame_goldens()}
+             "glm4v.txt": glm_goldens(), "glm4v_frames.txt": glm_frame_goldens(), "kimi_vl.txt": kimi_goldens()}
     if assets := asset_files():
         texts["assets.txt"] = picture_goldens(assets)
     made |= {GOLDEN / name: text.encode() for name, text in texts.items()}

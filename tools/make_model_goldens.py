@@ -1009,6 +1009,16 @@ GLM = [
         {"role": "assistant", "parts": [question("An owl.")]},
         {"role": "user", "parts": [question("And this?"), {"frames": ["frame0.png", "frame3.png"]}, image("small.png")]}]},
 ]
+KIMI = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "small", "long")],
+    chat_case("text around", question("This"), image("tall.png"), question("and this"), image("square.png"), question("."), chat_format=None),
+    chat_case("five frames", FRAMES, question("What happens?"), chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
+]
 NEXT_VIDEO = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "small", "long")],
@@ -1024,6 +1034,7 @@ NEXT_VIDEO = [
 CASES = {
     "Pixtral": PIXTRAL,
     "Mistral3ForConditionalGeneration": PIXTRAL,
+    "KimiVLForConditionalGeneration": KIMI,
     "Glm4vForConditionalGeneration": GLM,
     "Glm4vMoeForConditionalGeneration": [GLM[0], GLM[5], GLM[7]],
     "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
@@ -1100,6 +1111,9 @@ def open_model(path):
         return NextVideo(path)
     if architecture.startswith("LlavaOnevision"):
         return OneVision(path)
+    if architecture == "KimiVLForConditionalGeneration":
+        from kimi_vl import KimiVL
+        return KimiVL(path)
     if architecture.startswith("original"):
         from llava_video import LlavaVideo
         return LlavaVideo(path)

@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 import gguf_pack
+import kimi_vl as kimi
 import llava_video
 import make_model_goldens as goldens
 
@@ -122,6 +123,8 @@ def stored(name, x, dtype):
 
 def tensor_shapes(config):
     """Names as transformers 5 holds them, without what is tied."""
+    if config["model_type"] == "kimi_vl":
+        return kimi_shapes(config)
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
     config = AutoConfig.for_model(**json.loads(json.dumps(config)))
     cls = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
@@ -444,6 +447,49 @@ def glm4v(vision, model_type="glm4v", **keys):
                 "rms_norm_eps": 1e-5, "attention_bias": False, "attention_dropout": 0.0, "out_hidden_size": text["hidden_size"], **vision}}
 
 
+KIMI_TOKENS = ["[BOS]", "[EOS]", "<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_middle|>", "<|media_start|>", "<|media_content|>",
+               "<|media_end|>", "<|media_pad|>"]
+KIMI_CHAT = """{%- for m in messages -%}
+{%- if loop.first and m.role != 'system' -%}<|im_system|>system<|im_middle|>Be helpful.<|im_end|>{%- endif -%}
+{{ '<|im_' + m.role + '|>' + m.role + '<|im_middle|>' }}
+{%- if m.content is string -%}{{ m.content }}{%- else -%}
+{%- for part in m.content -%}
+{%- if part.type == 'image' -%}<|media_start|>image<|media_content|><|media_pad|><|media_end|>
+{%- else -%}{{ part.text }}{%- endif -%}
+{%- endfor -%}{%- endif -%}<|im_end|>{%- endfor -%}{{ '<|im_assistant|>assistant<|im_middle|>' if add_generation_prompt }}
+"""
+
+
+def kimi_vl(vision, **keys):
+    """The keys of published files, whose language model names no type."""
+    text = deepseek(3, **{"rope_scaling": None, "n_group": 1, "topk_group": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+                          "moe_layer_freq": 1, "ep_size": 1, "seq_aux": True, "aux_loss_alpha": 0.001, "pretraining_tp": 1, **keys})
+    text = {k: v for k, v in text.items() if k not in ("architectures", "model_type")}
+    first = VOCAB - len(SPECIAL)  # of the control tokens
+    text.update(vocab_size=first + kimi.N_CONTROL, bos_token_id=first, eos_token_id=first + 1, pad_token_id=first + kimi.N_CONTROL - 1)
+    return {"architectures": ["KimiVLForConditionalGeneration"], "model_type": "kimi_vl", "text_config": text, "ignore_index": -100,
+            "media_placeholder_token_id": first + KIMI_TOKENS.index("<|media_pad|>"),
+            "tie_word_embeddings": text.get("tie_word_embeddings", False),
+            "vision_config": {"model_type": "moonvit", "merge_kernel_size": [2, 2], **vision}}
+
+
+def kimi_shapes(config):
+    """Names as published, but experts all in one."""
+    text, v = config["text_config"], config["vision_config"]
+    width, n, wide = v["hidden_size"], v["intermediate_size"], 4 * v["hidden_size"]
+    language = tensor_shapes({"model_type": "deepseek_v3", **text})
+    out = [("language_model." + k, s) for k, s in language]
+    both = lambda name, *shape: [(name + ".weight", shape), (name + ".bias", shape[:1])]
+    out += both("vision_tower.patch_embed.proj", width, 3, v["patch_size"], v["patch_size"])
+    out += [("vision_tower.patch_embed.pos_emb.weight", (v["init_pos_emb_height"], v["init_pos_emb_width"], width))]
+    for i in range(v["num_hidden_layers"]):
+        for name, shape in (("norm0", (width,)), ("norm1", (width,)), ("wqkv", (3 * width, width)), ("wo", (width, width)),
+                            ("mlp.fc0", (n, width)), ("mlp.fc1", (width, n))):
+            out += both(f"vision_tower.encoder.blocks.{i}.{name}", *shape)
+    out += both("vision_tower.encoder.final_layernorm", width) + both("multi_modal_projector.pre_norm", width)
+    return out + both("multi_modal_projector.linear_1", wide, wide) + both("multi_modal_projector.linear_2", text["hidden_size"], wide)
+
+
 TINY = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=20)
 NANO = dict(hidden_size=8, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=1, intermediate_size=12)
 SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=40)
@@ -603,6 +649,12 @@ MODELS = {
                         attention_bias=True, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=9,
                         first_k_dense_replace=1, norm_topk_prob=False, routed_scaling_factor=2.5, n_group=1, topk_group=1, tie_word_embeddings=True,
                         rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 1]}), "bf16", "v5", {"experts": "v5"}),
+    "kimi_vl": (kimi_vl({"patch_size": 6, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 35,
+                         "init_pos_emb_height": 5, "init_pos_emb_width": 5}, hidden_size=16, num_attention_heads=3, num_hidden_layers=2,
+                        intermediate_size=15, kv_lora_rank=9, q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
+                        attention_bias=False, first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2,
+                        moe_intermediate_size=7, norm_topk_prob=True, routed_scaling_factor=2.446, rope_theta=8e5, tie_word_embeddings=False),
+                "bf16", "v5", {"experts": "apart", "limit": 48, "tokens": 24}),
     "internvl": (internvl(qwen2(**SMALL, rope_theta=1e6), {"attention_bias": True}), "bf16", "saved by 5", {}),
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
@@ -812,6 +864,8 @@ def write_checkpoint(name, seed):
         write_smolvlm_files(folder, config, options)
     elif config["model_type"] in ("glm4v", "glm46v", "glm4v_moe"):
         write_glm_files(folder, config, options)
+    elif config["model_type"] == "kimi_vl":
+        write_kimi_files(folder, config, options)
     elif "depth" in config.get("vision_config", {}):
         vision = config["vision_config"]
         pixels = {"min_pixels": 900, "max_pixels": 2500}
@@ -982,6 +1036,29 @@ def write_glm_files(folder, config, options):
                                                     "size": {"shortest_edge": 1600, "longest_edge": 4600}})
     write_json(folder, "video_preprocessor_config.json", {"video_processor_type": kind + "VideoProcessor", **common,
                                                           "size": {"shortest_edge": 1600, "longest_edge": 9000}})
+
+
+def byte_characters():
+    """The characters that stand for the bytes 0 to 255 in byte-level vocabularies (GPT-2)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = iter(range(256, 512))
+    return [chr(b) if b in shown else chr(next(hidden)) for b in range(256)]
+
+
+def write_kimi_files(folder, config, options):
+    """As published, with the tokens of tokenizer.json as tiktoken has them: bytes, then what is made of two."""
+    from tokenizers import Tokenizer
+    if os.path.exists(os.path.join(folder, "tokenizer.json")):
+        os.remove(os.path.join(folder, "tokenizer.json"))
+    t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
+    byte_of = {c: b for b, c in enumerate(byte_characters())}
+    ranks = [bytes(byte_of[c] for c in t.id_to_token(i)) for i in range(VOCAB - len(SPECIAL))]
+    kimi.write_tiktoken(folder, ranks, KIMI_TOKENS, bos_token="[BOS]", eos_token="[EOS]")
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(KIMI_CHAT)
+    write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "KimiVLImageProcessor", "in_token_limit": options["limit"], "patch_size": config["vision_config"]["patch_size"],
+        "num_pooled_tokens": 1024, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "pad_input": True})
 
 
 def write_smolvlm_files(folder, config, options):

@@ -44,6 +44,11 @@ typedef struct sac_tokenizer_files {
 } sac_tokenizer_files;
 sac_status sac_tokenizer_open_files(sac_tokenizer **out, const sac_tokenizer_files *files, sac_error *err);
 
+/* tiktoken.model (lines of a token in base64 and its rank) beside a tokenizer_config.json that names moonshotai's TikTokenTokenizer, of
+ * Kimi-VL and Moonlight; UNSUPPORTED beside others, whose way to cut a text is in no file. */
+sac_status sac_tokenizer_open_tiktoken(sac_tokenizer **out, sac_text_span file, sac_text_span config, sac_error *err);
+sac_status sac_tokenizer_open_tiktoken_file(sac_tokenizer **out, const char *path, const char *config_path, sac_error *err);
+
 /* Two of them; config_json may be NULL. */
 sac_status sac_tokenizer_open_json(sac_tokenizer **out, const char *text, size_t n_bytes,
                                    const char *config_json, size_t config_bytes, sac_error *err);

@@ -62,12 +62,12 @@ static sac_status read_lines(const json_t *object, sac_error *err) {
 }
 
 /* Pictures that keep their shape: none has more patches than the largest. */
-static sac_status read_squares(const json_t *object, sac_error *err) {
+static sac_status read_squares_of(const sac_dialect *dialect, int frames, const json_t *object, sac_error *err) {
     static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}, {40000, 299}};
-    const sac_processor_model model = {.dialect = &sac_dialect_glm4v,
+    const sac_processor_model model = {.dialect = dialect,
                                        .image_size = 8,
                                        .patch_size = 4,
-                                       .temporal_patch_size = 2,
+                                       .temporal_patch_size = frames,
                                        .merge_size = 2,
                                        .video = object};
     sac_processor_config c;
@@ -84,6 +84,13 @@ static sac_status read_squares(const json_t *object, sac_error *err) {
     }
     sac_processor_free(&c);
     return SAC_OK;
+}
+
+static sac_status read_squares(const json_t *object, sac_error *err) {
+    return read_squares_of(&sac_dialect_glm4v, 2, object, err);
+}
+static sac_status read_padded(const json_t *object, sac_error *err) {
+    return read_squares_of(&sac_dialect_kimi_vl, 1, object, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -104,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   : data[0] == 'q' ? read_crops
                   : data[0] == 'l' ? read_lines
                   : data[0] == 's' ? read_squares
+                  : data[0] == 'b' ? read_padded
                                    : read_config)(object, &err);
             json_decref(object);
         }

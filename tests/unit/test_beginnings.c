@@ -227,7 +227,7 @@ static const struct {
                 {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false}, {FOLDER "qwen3_moe", NULL, false},
                 {FOLDER "qwen3_vl_moe", "plain", true},            {FOLDER "glm46v", NULL, true},
                 {FOLDER "glm4_moe", NULL, false},
-                {FOLDER "deepseek_v3", NULL, false}};
+                {FOLDER "deepseek_v3", NULL, false},               {FOLDER "kimi_vl", NULL, true}};
 
 static void every_family_and_chunk(void **state) {
     static said want, got;

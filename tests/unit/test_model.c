@@ -141,6 +141,7 @@ static void config_model_type_decides(void **state) {
 #define LONGVA(keys) "{\"model_type\":\"llava_qwen\"," keys "}"
 #define GLM4_MOE(keys)  "{\"model_type\":\"glm4_moe\",\"hidden_size\":4608," keys "}"
 #define GLM4V_MOE(keys) "{\"model_type\":\"glm4v_moe\"," keys "}"
+#define KIMI(keys)   "{\"model_type\":\"kimi_vl\"," keys "}"
 #define GLM4V(keys)  "{\"model_type\":\"glm4v\"," keys "}"
 #define NEXT_VIDEO(keys) "{\"model_type\":\"llava_next_video\",\"image_token_index\":5," keys "}"
 #define ROPE(keys)   LLAMA("\"rope_scaling\":{" keys "}")
@@ -174,6 +175,21 @@ static void config_refuses(void **state) {
         {GLM4_MOE("\"norm_topk_prob\":1"), "\"norm_topk_prob\" must be true or false"},
         {GLM4_MOE("\"hidden_act\":\"gelu\""), "only silu"},
         {GLM4_MOE("\"head_dim\":128,\"partial_rotary_factor\":0.01"), "1 of 128 channels"},
+        {KIMI("\"text_config\":{\"model_type\":\"deepseek_v2\"}"),
+         "text_config: model_type \"deepseek_v2\" is not supported under kimi_vl"},
+        {KIMI("\"text_config\":{\"topk_method\":\"greedy\"}"), "\"topk_method\""},
+        {KIMI("\"text_config\":[]"), "\"text_config\""},
+        {KIMI("\"vision_config\":{\"model_type\":\"siglip_vision_model\"}"), "vision_config: model_type \"siglip_vision_model\""},
+        {KIMI("\"vision_config\":{\"init_pos_emb_height\":32}"), "\"init_pos_emb_height\" 32 beside \"init_pos_emb_width\" 64"},
+        {KIMI("\"vision_config\":{\"init_pos_emb_width\":0}"), "\"init_pos_emb_width\" is 0"},
+        {KIMI("\"vision_config\":{\"merge_kernel_size\":[2,1]}"), "\"merge_kernel_size\" must be one size"},
+        {KIMI("\"vision_config\":{\"merge_kernel_size\":17}"), "patches a side of a square"},
+        {KIMI("\"vision_config\":{\"patch_size\":4096}"), "pixels of a square of patches"},
+        {KIMI("\"vision_config\":{\"hidden_size\":1120,\"num_attention_heads\":16,\"intermediate_size\":0}"),
+         "\"intermediate_size\" is 0"},
+        {KIMI("\"vision_config\":{\"hidden_size\":1120}"), "vision heads of 70 channels"},
+        {KIMI("\"vision_config\":{\"num_attention_heads\":7}"), "1152 is not a multiple of 7 heads"},
+        {KIMI("\"media_placeholder_token_id\":129280"), "\"media_placeholder_token_id\" is 129280"},
         {GLM4V_MOE("\"text_config\":{\"model_type\":\"glm4v_text\"}"), "not supported under glm4v_moe; glm4v_moe_text is"},
         {GLM4V_MOE("\"text_config\":{\"head_dim\":128,\"use_qk_norm\":true}"), "\"use_qk_norm\" is true"},
         {GLM4V_MOE("\"text_config\":{\"head_dim\":96}"), "\"mrope_section\" adds up to 32"},

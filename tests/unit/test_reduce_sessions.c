@@ -190,7 +190,8 @@ static const char *const folders[] = {"models/demo",
                                       FOLDER "glm4v",
                                       FOLDER "glm46v",
                                       FOLDER "pixtral",
-                                      FOLDER "mistral3"};
+                                      FOLDER "mistral3",
+                                      FOLDER "kimi_vl"};
 static const char *const lines[] = {"evs:prune=0.5",
                                     "evs:prune=0.75",
                                     "vidcom2:rate=0.5,temperature=0.01",

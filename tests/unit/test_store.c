@@ -442,7 +442,8 @@ static const struct {
 } families[] = {{FOLDER "llama_f32", NULL, false}, {FOLDER "qwen2_vl", "plain", true}, {FOLDER "qwen3_vl", "plain", true},
                 {FOLDER "gemma3", "plain", true},  {FOLDER "gguf_llama_q8_0/q8_0.gguf", NULL, false},
                 {FOLDER "qwen3_vl_moe", "plain", true}, {FOLDER "glm46v", NULL, true},
-                {FOLDER "glm4v_moe", NULL, true}, {FOLDER "deepseek_v3", NULL, false}};
+                {FOLDER "glm4v_moe", NULL, true}, {FOLDER "deepseek_v3", NULL, false},
+                {FOLDER "kimi_vl", NULL, true}};
 
 static sac_model *open_family(size_t f, int n_threads) {
     sac_model_options mo;

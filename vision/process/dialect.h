@@ -30,6 +30,8 @@
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *   glm4v   GLM-4.1V: the same, also of a picture, which is two frames.
  *   glm46v  GLM-4.6V: the same with other seconds behind a video's frames, and another choice of these.
+ *   kimi_vl Kimi-VL: one tile of the picture's own size, made smaller where it has more patches than a bound, and padded with
+ *           black at the right and below to whole squares of patches. Frames are pictures.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
 #ifndef SAC_VISION_DIALECT_H
@@ -40,7 +42,7 @@
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
     X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
-    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral)
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */

@@ -82,7 +82,7 @@ static sac_status rotate(const run *r, sac_mat x) {
     return r->ops->rope(r->stream, &(sac_rope_args){.x = x,
                                                     .n_heads = r->c->n_heads,
                                                     .head_dim = dim,
-                                                    .rotation = {r->tables.cos_sin, dim, false, 1},
+                                                    .rotation = {r->tables.cos_sin, dim, r->c->kind->turns_neighbours, 1},
                                                     .pos = r->tables.rotation});
 }
 
@@ -156,7 +156,7 @@ static sac_status keep_features(const run *r, int state, sac_mat features) {
                       apart ? c->hidden : features.stride, features.dtype};
         if (c->feature_layer[k] != state) continue;
         SAC_TRY(reorder(r, to, mat(r, SAC_QWEN2VL_H, c->hidden), r->tables.back));
-        if (w->final_norm) SAC_TRY(norm(r, to, to, w->final_norm, NULL));
+        if (w->final_norm) SAC_TRY(norm(r, to, to, w->final_norm, w->final_norm_b));
     }
     return SAC_OK;
 }
@@ -203,6 +203,7 @@ sac_status sac_qwen2vl_place(sac_tower *t, sac_placer *p) {
     SAC_TRY(sac_place_vector(p, &w->patch_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->pre_norm, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->final_norm, t->config.hidden));
+    SAC_TRY(sac_place_vector(p, &w->final_norm_b, t->config.hidden));
     SAC_TRY(sac_place_vector(p, &w->positions,
                              (int64_t)t->config.table_side * t->config.table_side * t->config.hidden));
     for (int i = 0; i < t->config.n_layers; i++) SAC_TRY(place_layer(p, &t->config, &layers[i]));

@@ -12,8 +12,8 @@
  * windows of window_size pixels: rows then stand window by window inside the tower. Qwen3-VL has layer norms and a
  * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
  * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out.
- * GLM-4.1V's (glmvit.c) goes the same way too. Pixtral's has a norm before the layers, queries, keys and values apart, and
- * no biases. */
+ * GLM-4.1V's (glmvit.c) goes the same way too, and Kimi-VL's (moonvit.c). Pixtral's has a norm before the layers, queries, keys
+ * and values apart, and no biases. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -32,7 +32,8 @@ typedef struct sac_qwen2vl_layer {
 typedef struct sac_qwen2vl_weights {
     sac_weight patch_embed;              /* [hidden][3 * frames * patch * patch] */
     const float *patch_bias, *positions; /* [hidden], [table_side^2][hidden]; NULL where absent */
-    const float *patch_norm, *final_norm; /* RMS norms [hidden] of embedded patches, before positions, and of the features */
+    const float *patch_norm; /* RMS norm [hidden] of embedded patches, before positions */
+    const float *final_norm, *final_norm_b; /* [hidden] of the features; without a bias an RMS norm */
     const float *pre_norm;               /* [hidden] of an RMS norm before the layers; NULL where absent */
 } sac_qwen2vl_weights;
 

@@ -117,14 +117,17 @@ static int column_of(const squares *s, int patch) {
 }
 
 /* Pair i of a head turns by the row, from the first quarter of its channels on by the column: both at the same rates, or
- * by turns at those of a rope of the whole head. */
+ * by turns at those of a rope of the whole head. Where pairs are neighbours, by turns by the column and by the row. */
 static void rotate_row(const sac_tower_config *c, const squares *s, int patch, float *cos_sin) {
     int dim = c->hidden / c->n_heads, quarter = dim / 4, y = row_of(s, patch), x = column_of(s, patch);
     const int between = c->kind->rates_take_turns ? 1 : 0;
+    const bool by_turns = c->kind->turns_neighbours;
     const float base = c->rope_theta > 0 ? c->rope_theta : 10000.0f;
     for (int i = 0; i < 2 * quarter; i++) {
-        float exponent = (float)(4 * (i % quarter) + (i < quarter ? 0 : 2 * between)) / (float)dim;
-        float angle = (float)(i < quarter ? y : x) * (1.0f / powf(base, exponent));
+        const bool by_row = by_turns ? i % 2 : i < quarter;
+        const int rate = by_turns ? i / 2 : i % quarter;
+        float exponent = (float)(4 * rate + (by_row ? 0 : 2 * between)) / (float)dim;
+        float angle = (float)(by_row ? y : x) * (1.0f / powf(base, exponent));
         cos_sin[2 * i] = cosf(angle);
         cos_sin[2 * i + 1] = sinf(angle);
     }

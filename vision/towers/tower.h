@@ -13,7 +13,7 @@
 #include "weight_slot.h"
 
 #define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl) \
-    X(glmvit) X(pixtral)
+    X(glmvit) X(pixtral) X(moonvit)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -34,7 +34,7 @@ typedef struct sac_tower_config {
     int temporal_patch_size;                         /* frames that share a patch */
     int merge_size;                                  /* patches stand in squares of so many a side */
     int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
-    bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V); else linearly, corner to corner (Qwen3-VL) */
+    bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V, Kimi-VL); else linearly, corner to corner (Qwen3-VL) */
     int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
     float rope_theta; /* of rotations by rows and columns; 0: 10000 */
     int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
@@ -101,6 +101,7 @@ struct sac_tower_kind {
     bool has_class;      /* can say what its class token looks at */
     bool features_apart; /* those of several layers: the rows of one, then those of the next */
     bool rates_take_turns; /* of the rates of a head's rotation every second is the rows', those between the columns' */
+    bool turns_neighbours; /* pairs are neighbouring channels, by turns the columns' and the rows', at the same rates */
 
     /* UNSUPPORTED, with the reason, for a size that the tower does not take. */
     sac_status (*plan)(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *plan,
