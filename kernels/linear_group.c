@@ -2,8 +2,13 @@
 #include "op_linear_group.h"
 
 sac_linear_args sac_linear_group_part(const sac_linear_group_args *a, int i) {
-    return (sac_linear_args){
-        .y = a->y[i], .x = a->x, .w = a->w[i], .bias = a->bias[i], .fast = a->fast, .steady = a->steady};
+    return (sac_linear_args){.y = a->y[i],
+                             .x = a->x,
+                             .w = a->w[i],
+                             .bias = a->bias[i],
+                             .fast = a->fast,
+                             .steady = a->steady,
+                             .n_unsteady = a->n_unsteady};
 }
 
 static bool joins_weights(sac_weight *all, const sac_weight *next) {

@@ -3,6 +3,19 @@
 
 #include <stddef.h>
 
+static sac_mat rows_from(sac_mat m, int64_t first, int64_t n) {
+    return m.data ? sac_mat_rows(m, first, n) : m;
+}
+
+sac_block_rows sac_block_rows_from(const sac_block_rows *r, int64_t first, int64_t n) {
+    sac_block_rows s = *r;
+    sac_mat *const all[] = {&s.hidden, &s.q, &s.k, &s.v, &s.norm, &s.query_gate, &s.wide, &s.gate, &s.up, &s.low};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = rows_from(*all[i], first, n);
+    s.n_prompt = 0;
+    if (r->row_adapters) s.row_adapters = r->row_adapters + first;
+    return s;
+}
+
 /* ---------------------------------------------------------------- adapters */
 
 static int adapter_of(const sac_block_rows *r, int64_t row) {
@@ -151,7 +164,8 @@ static sac_status project(const sac_block_rows *r, const sac_decoder_layer *w) {
                                                                  .w = {w->q, w->k, w->v},
                                                                  .bias = {w->q_bias, w->k_bias, w->v_bias},
                                                                  .fast = r->fast,
-                                                                 .steady = r->steps}));
+                                                                 .steady = r->steps,
+                                                                 .n_unsteady = r->n_prompt}));
     SAC_TRY(ADAPT(r, w, q, queries_to(r), x));
     SAC_TRY(ADAPT(r, w, k, r->k, x));
     SAC_TRY(ADAPT(r, w, v, r->v, x));
@@ -284,7 +298,8 @@ static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
                                                                      .y = {r->gate, r->up},
                                                                      .w = {w->gate, w->up},
                                                                      .fast = r->fast,
-                                                                     .steady = r->steps}));
+                                                                     .steady = r->steps,
+                                                                     .n_unsteady = r->n_prompt}));
     SAC_TRY(ADAPT(r, w, gate, r->gate, x));
     SAC_TRY(ADAPT(r, w, up, r->up, x));
     return r->ops->swiglu(

@@ -91,11 +91,16 @@ typedef struct sac_block_rows {
     sac_expert_rows experts;
     sac_linear_rows linear;
     bool steps;       /* every row is the token of a step: its bits are those that it has alone */
+    int64_t n_prompt; /* under `steps`: but for so many at the beginning, which have the bits of a prompt's chunk. More than
+                         SAC_LINEAR_FEW_ROWS, or 0; the decoder has no adapters then */
     bool fast;        /* bf16 products allowed */
     int adapter;      /* of all rows: 0 none, otherwise the one after that many less one in `adapted` */
     const int *row_adapters; /* [n] of each row, where they differ; NULL: `adapter` */
     sac_mat low; /* [n][at least the rank of any] scratch; no data where the decoder has no adapters */
 } sac_block_rows;
+
+/* Rows [first, first + n) of them, all of steps or all of prompts; scratch of experts and states is shared. */
+sac_block_rows sac_block_rows_from(const sac_block_rows *r, int64_t first, int64_t n);
 
 /* Rows of one sequence that follow one another: how they are turned, and where their keys and values go. */
 typedef struct sac_block_part {

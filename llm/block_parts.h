@@ -23,7 +23,8 @@ static inline sac_status product(const sac_block_rows *r, sac_mat y, sac_mat x, 
                                                         .bias = bias,
                                                         .accumulate = accumulate,
                                                         .fast = r->fast,
-                                                        .steady = r->steps});
+                                                        .steady = r->steps,
+                                                        .n_unsteady = r->n_prompt});
 }
 
 /* Queries, and keys and values, of the rows that input_of gives, normed already (block_latent.c). */

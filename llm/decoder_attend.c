@@ -193,15 +193,26 @@ static sac_status step_linear(const decoder_steps *t, int layer) {
     return sac_block_linear_out(&t->rows, w);
 }
 
-sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
-    const sac_decoder_layer *w = &t->d->layers[layer];
-    if (sac_decoder_is_linear(&t->d->config, layer)) return step_linear(t, layer);
+/* w: what makes the queries, keys and values of all rows; NULL: they are made. */
+static sac_status attend_groups(const decoder_steps *t, int layer, const sac_decoder_layer *w) {
     for (int64_t at = 0; at < t->n; at += TOGETHER) {
         group g;
         open_group(t, layer, at, &g);
-        SAC_TRY(at ? sac_block_store(&t->rows, decoder_first_row(t, at), g.part, g.n) : sac_block_in(&t->rows, w, g.part, g.n));
+        SAC_TRY(at || !w ? sac_block_store(&t->rows, decoder_first_row(t, at), g.part, g.n)
+                         : sac_block_in(&t->rows, w, g.part, g.n));
         SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
         SAC_TRY(take_back(t, &g));
     }
+    return SAC_OK;
+}
+
+sac_status sac_decoder_step_attend(const decoder_steps *t, int layer) {
+    return attend_groups(t, layer, NULL);
+}
+
+sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
+    const sac_decoder_layer *w = &t->d->layers[layer];
+    if (sac_decoder_is_linear(&t->d->config, layer)) return step_linear(t, layer);
+    SAC_TRY(attend_groups(t, layer, w));
     return sac_block_out(&t->rows, w);
 }

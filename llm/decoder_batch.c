@@ -9,11 +9,12 @@ static int64_t product_cols(const sac_decoder_config *c) {
     return (c->gated_attention ? 2 : 1) * decoder_q_cols(c);
 }
 
-void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
+void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity, int64_t n_prompt,
                             const sac_device *device, sac_dtype activations, sac_arena *arena) {
     const sac_decoder_config *c = &d->config;
-    size_t n = (size_t)capacity;
-    *b = (sac_decoder_batch){.capacity = capacity, .device = device, .dtype = activations};
+    const int64_t all = capacity + n_prompt;
+    size_t n = (size_t)all;
+    *b = (sac_decoder_batch){.capacity = capacity, .n_prompt = n_prompt, .device = device, .dtype = activations};
     b->hidden = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->norm = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, c->hidden));
     b->qkv = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, product_cols(c) + 2 * decoder_kv_cols(c)));
@@ -22,11 +23,11 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
         b->query_gates = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, decoder_q_cols(c)));
     }
     b->gate_up = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, 2 * sac_decoder_mlp_width(c)));
-    b->experts = sac_expert_rows_take(&c->experts, c->hidden, capacity, b->dtype, arena);
-    b->linear = sac_linear_rows_take(&c->linear, capacity, b->dtype, arena);
+    b->experts = sac_expert_rows_take(&c->experts, c->hidden, all, b->dtype, arena);
+    b->linear = sac_linear_rows_take(&c->linear, all, b->dtype, arena);
     if (d->most_rank) b->low = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, d->most_rank));
-    b->logits = sac_arena_take(arena, n * (size_t)c->vocab * sizeof(float));
-    if (device) b->ids = sac_arena_take(arena, n * sizeof *b->ids);
+    b->logits = sac_arena_take(arena, (size_t)capacity * (size_t)c->vocab * sizeof(float));
+    if (device) b->ids = sac_arena_take(arena, (size_t)capacity * sizeof *b->ids);
 }
 
 /* Columns [first, first + n) of rows of `stride` elements. */

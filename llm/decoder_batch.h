@@ -7,10 +7,11 @@
 #include "decoder.h"
 
 typedef struct sac_decoder_batch {
-    int64_t capacity;         /* rows */
+    int64_t capacity;         /* rows of steps */
+    int64_t n_prompt;         /* rows of prompts' chunks that may stand before them (decoder_pass.h) */
     const sac_device *device; /* NULL: the CPU */
     sac_dtype dtype;          /* of activations, as in sac_decoder_state */
-    void *hidden, *norm;      /* [capacity][hidden] */
+    void *hidden, *norm;      /* [n_prompt + capacity][hidden], and so many of all but logits and what follows */
     void *qkv;                /* [capacity][heads * head_dim + 2 * kv_heads * head_dim]; of gated attention the first
                                  are twice as many, queries and gates, and those that it works on in: */
     void *queries, *query_gates; /* [capacity][heads * head_dim]; NULL otherwise */
@@ -27,7 +28,7 @@ typedef struct sac_decoder_batch {
 } sac_decoder_batch;
 
 /* For states with these activations. Out of an arena of the device's memory, or of the host's with device NULL. */
-void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity,
+void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t capacity, int64_t n_prompt,
                             const sac_device *device, sac_dtype activations, sac_arena *arena);
 
 /* The batch's rows for a step of n sequences; ops, stream and `fast` are the caller's to fill in. */

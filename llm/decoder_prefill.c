@@ -260,6 +260,7 @@ sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac
                             .stream = stream,
                             .past = past,
                             .n = n,
+                            .began = past,
                             .n_seen = past + n,
                             .n_out = n_out,
                             .stage = SAC_PREFILL_DONE};
@@ -290,7 +291,7 @@ sac_status sac_prefill_work_next(sac_prefill_work *w, sac_error *err) {
 void sac_prefill_work_drop(sac_prefill_work *w) {
     if (sac_prefill_work_is_done(w)) return;
     go_to(w, SAC_PREFILL_DONE, 0);
-    sac_decoder_cut_back(w->s, w->past);
+    sac_decoder_cut_back(w->s, w->began);
 }
 
 double sac_prefill_work_cost(const sac_prefill_work *w) {

@@ -117,15 +117,19 @@ typedef struct decoder_steps {
     int64_t n;
     const int64_t *first; /* [n + 1] where the rows of each begin and the last ones end; NULL: a row each */
     sac_block_rows rows;
+    const struct sac_pass_chunk *chunks; /* [n_chunks] of prompts, whose rows stand before all others (decoder_pass.h) */
+    int64_t n_chunks, n_before;          /* and how many rows these are */
 } decoder_steps;
 
 static inline int64_t decoder_first_row(const decoder_steps *t, int64_t i) {
-    return t->first ? t->first[i] : i;
+    return t->first ? t->first[i] : t->n_before + i;
 }
 
 /* One layer of a step. Attention is each sequence's own; on a device in one go, as far as ops and methods
  * go. */
 sac_status sac_decoder_step_layer(const decoder_steps *t, int layer);
+/* Its attention alone: queries, keys and values are made but not stored. */
+sac_status sac_decoder_step_attend(const decoder_steps *t, int layer);
 
 /* Makes the cos/sin rows of positions [past, n_total) ready. Dynamic scaling ties the frequencies to the
  * length, so its rows are made anew for every call; only the new tokens' rows are read, since keys are stored

@@ -1,5 +1,5 @@
 /* decoder_step.c - one more token: of one sequence, or one each of several together. */
-#include "decoder_batch.h"
+#include "decoder_pass.h"
 #include "decoder_run.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ static sac_status run_layers(const decoder_steps *t) {
         for (int64_t i = 0; i < t->n; i++)
             decoder_show_rows(t->states[i], layer, t->states[i]->cache.n_rows,
                               sac_mat_rows(t->rows.hidden, decoder_first_row(t, i + 1) - 1, 1));
-        SAC_TRY(sac_decoder_step_layer(t, layer));
+        SAC_TRY(t->n_chunks ? sac_decoder_pass_layer(t, layer) : sac_decoder_step_layer(t, layer));
     }
     return SAC_OK;
 }
@@ -93,11 +93,11 @@ static bool compute_again(sac_decoder_state *const *states, int64_t n) {
  * rows of each begin. */
 static sac_status plan_all(decoder_steps *t, const sac_decoder_batch *b, sac_error *err) {
     const bool again = compute_again(t->states, t->n);
-    int64_t at = 0;
+    int64_t at = t->n_before;
     for (int64_t i = 0, n; i < t->n; i++, at += n + 1) {
         const decoder_run one = run_of(t, i);
         sac_mat room = t->rows.hidden;
-        room.rows = b->capacity;
+        room.rows = t->n_before + b->capacity;
         SAC_TRY(plan(&one, sac_mat_rows(room, at, room.rows - at), &n, err));
         if (again) b->first[i] = at;
     }
@@ -133,10 +133,10 @@ static sac_status show_inputs(const decoder_steps *t) {
 
 /* Logits of the own rows: the others' are nobody's. */
 static sac_status find_logits(const decoder_steps *t, const sac_decoder_batch *b) {
-    sac_block_rows r = t->rows;
+    sac_block_rows r = t->n_before ? sac_block_rows_from(&t->rows, t->n_before, t->rows.hidden.rows - t->n_before) : t->rows;
     const sac_mat logits = sac_mat_f32(b->logits, t->n, t->d->config.vocab);
     if (t->first) {
-        for (int64_t i = 0; i < t->n; i++) b->own[i] = (int32_t)(t->first[i + 1] - 1);
+        for (int64_t i = 0; i < t->n; i++) b->own[i] = (int32_t)(t->first[i + 1] - 1 - t->n_before);
         if (b->device) SAC_TRY(b->device->upload(r.stream, b->ids, b->own, (size_t)t->n * sizeof *b->own));
         const sac_mat own = sac_mat_rows(r.norm, 0, t->n), scratch = sac_mat_rows(r.hidden, 0, t->n);
         SAC_TRY(r.ops->gather_rows(
@@ -151,6 +151,7 @@ static sac_status run_together(decoder_steps *t, const sac_decoder_batch *b, con
     const sac_block_rows rows = t->rows;
     t->rows = sac_decoder_batch_rows(b, t->d, decoder_first_row(t, t->n));
     t->rows.ops = rows.ops, t->rows.stream = rows.stream, t->rows.fast = rows.fast;
+    t->rows.n_prompt = t->n_before;
     if (t->d->n_adapters) {
         for (int64_t i = 0; i < t->n; i++)
             for (int64_t row = decoder_first_row(t, i); row < decoder_first_row(t, i + 1); row++)
@@ -159,6 +160,7 @@ static sac_status run_together(decoder_steps *t, const sac_decoder_batch *b, con
     }
     SAC_TRY(embed(t, b, ids));
     SAC_TRY(show_inputs(t));
+    SAC_TRY(sac_decoder_pass_begin(t));
     SAC_TRY(run_layers(t));
     return find_logits(t, b);
 }
@@ -176,22 +178,35 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
     return SAC_OK;
 }
 
-sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
-                                  const sac_stream *stream, sac_decoder_state *const *states,
-                                  const int32_t *ids, int64_t n, sac_error *err) {
-    decoder_steps t = {.d = d, .states = states, .n = n};
-    t.rows = sac_decoder_batch_rows(b, d, n);
+static sac_status fail_all(const decoder_steps *t, const sac_decoder_batch *b, sac_status st, sac_error *err) {
+    const decoder_run first = {.d = t->d, .s = t->states[0], .ops = t->rows.ops, .stream = t->rows.stream};
+    st = sac_decoder_explain(&first, st, err);
+    /* what is queued may still write rows of sessions that begin again on streams of their own */
+    if (b->device) b->device->stream_sync(t->rows.stream, NULL);
+    for (int64_t i = 0; i < t->n; i++) sac_decoder_cut_back(t->states[i], t->states[i]->cache.n_rows);
+    for (int64_t i = 0; i < t->n_chunks; i++) sac_prefill_work_drop(t->chunks[i].work);
+    return st;
+}
+
+sac_status sac_decoder_pass(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
+                            sac_decoder_state *const *states, const int32_t *ids, int64_t n, const sac_pass_chunk *chunks,
+                            int64_t n_chunks, sac_error *err) {
+    decoder_steps t = {.d = d, .states = states, .n = n, .chunks = chunks, .n_chunks = n_chunks};
+    for (int64_t i = 0; i < n_chunks; i++) t.n_before += chunks[i].n;
+    assert(n >= 1 && n_chunks <= SAC_PASS_CHUNKS && t.n_before <= b->n_prompt);
+    t.rows = sac_decoder_batch_rows(b, d, t.n_before + n);
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
     sac_status st = run_together(&t, b, ids, err);
     if (st == SAC_OK) st = hand_out_logits(&t, b, err);
-    if (st == SAC_OK) {
-        for (int64_t i = 0; i < n; i++) states[i]->last_row = states[i]->cache.n_rows++;
-        return SAC_OK;
-    }
-    st = sac_decoder_explain(&(decoder_run){.d = d, .s = states[0], .ops = ops, .stream = stream}, st, err);
-    /* what is queued may still write rows of sessions that begin again on streams of their own */
-    if (b->device) b->device->stream_sync(stream, NULL);
-    for (int64_t i = 0; i < n; i++) sac_decoder_cut_back(states[i], states[i]->cache.n_rows);
-    return st;
+    if (st != SAC_OK) return fail_all(&t, b, st, err);
+    for (int64_t i = 0; i < n; i++) states[i]->last_row = states[i]->cache.n_rows++;
+    sac_decoder_pass_end(&t);
+    return SAC_OK;
+}
+
+sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
+                                  const sac_stream *stream, sac_decoder_state *const *states,
+                                  const int32_t *ids, int64_t n, sac_error *err) {
+    return sac_decoder_pass(d, b, ops, stream, states, ids, n, NULL, 0, err);
 }

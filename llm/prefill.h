@@ -26,7 +26,9 @@ typedef struct sac_prefill_work {
     sac_decoder_state *s;
     const sac_ops *ops;
     const sac_stream *stream;
-    int64_t past, n; /* hidden rows [past, past + n) are on their way; policies may drop some on it */
+    int64_t past, n; /* hidden rows [past, past + n) are on their way; policies may drop some on it, and passes with steps
+                        (decoder_pass.h) take the first ones */
+    int64_t began;   /* what `past` was at first */
     int64_t n_seen;  /* tokens of the sequence when the work is done */
     int64_t n_out;   /* rows of the last layer whose outputs are wanted */
     int layer;

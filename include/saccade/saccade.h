@@ -773,10 +773,14 @@ SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 
 SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
+/* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with); on a device there is none. */
+SAC_API sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t max_sessions, size_t prompt_rows,
+                                          sac_error *err);
 SAC_API void sac_batch_free(sac_batch *b); /* NULL is fine */
 SAC_API size_t sac_batch_bytes(const sac_batch *b);
 /* What sac_batch_create would take, of the host's memory and of a device's (which may be NULL). */
 SAC_API size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes);
+SAC_API size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prompt_rows, size_t *device_bytes);
 
 typedef struct sac_batch_item {
     sac_session *session;     /* has begun and is not done; each session once */
@@ -794,6 +798,31 @@ typedef struct sac_batch_item {
  * method needs) is one of all sessions that ran it together; of each stays what it would keep after a
  * failed step of its own. */
 SAC_API sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
+
+/* ---- steps and prompts in one pass of the model: weights are read once for both. A prompt whose work is under way
+ * (sac_session_begin_work) may go into passes while its next piece is the first of a prefill: then a pass takes its next
+ * rows through all layers, and what is left goes on in passes or in pieces, as one likes. Answers have the same bits. */
+
+/* How many of its next rows, at most `most`, a pass could take. 0: none, and sac_session_work_next goes on: the prompt is at
+ * something else, its method or format has to see it as a whole, the model or the session is of a kind that goes apart, or it runs
+ * on a device. */
+SAC_API size_t sac_session_pass_rows(const sac_session *s, size_t most);
+
+typedef struct sac_batch_prompt {
+    sac_session *session; /* each once, and in no item */
+    size_t rows;          /* that a pass may take, as sac_session_pass_rows says; out: that it has taken */
+    sac_status status;    /* out: of this session; when it is not SAC_OK its work has ended */
+    sac_error error;
+} sac_batch_prompt;
+
+enum { SAC_BATCH_MOST_PROMPTS = 8 };
+
+/* sac_batch_step, with the next rows of n_prompts prompts, at most 8 and in all at most prompt_rows, in its first pass. None is
+ * taken where no step runs the model by itself (a first token, one that was guessed); then sac_session_work_next goes on. Of a
+ * prompt that has ended logits are left to make, by sac_session_work_next. What fails in a prompt's own part (it was
+ * cancelled) does not touch the others. A failure of the pass is one of all that are in it. */
+SAC_API sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sac_batch_prompt *prompts,
+                                       size_t n_prompts, sac_error *err);
 
 /* The prompt that sac_session_generate would run: its token ids with each visual token as the model's
  * placeholder id. Media are opened but frames are not decoded. *n_ids is the full count; at most capacity ids

@@ -88,14 +88,11 @@ typedef struct dot_job {
     int64_t rows_per_task; /* of w */
 } dot_job;
 
-static void dot_task(void *ctx, int64_t task, int thread) {
-    const dot_job *job = ctx;
-    const sac_linear_args *a = job->a;
-    int64_t m = a->x.rows, k = a->x.cols, first = task * job->rows_per_task;
-    int64_t end = sac_min_i64(a->y.cols, first + job->rows_per_task);
+/* Weight rows [first, first + n). */
+static void dot_rows(const sac_linear_args *a, int64_t first, int64_t n) {
+    int64_t m = a->x.rows, k = a->x.cols, end = first + n;
     size_t w_row_bytes = sac_dtype_row_bytes(a->w.tensor.dtype, k);
     float sum[DOT_MAX_X][DOT_GROUP];
-    (void)thread;
     for (int64_t j = first; j < end; j += DOT_GROUP) {
         int64_t n_w = sac_min_i64(DOT_GROUP, end - j);
         const char *w = (const char *)a->w.tensor.data + (size_t)j * w_row_bytes;
@@ -106,6 +103,13 @@ static void dot_task(void *ctx, int64_t task, int thread) {
             linear_finish_rows(a, i, n_x, j, sum[0], DOT_GROUP, n_w);
         }
     }
+}
+
+static void dot_task(void *ctx, int64_t task, int thread) {
+    const dot_job *job = ctx;
+    const int64_t first = task * job->rows_per_task;
+    (void)thread;
+    dot_rows(job->a, first, sac_min_i64(job->rows_per_task, job->a->y.cols - first));
 }
 
 static void linear_dot(const sac_stream *s, const sac_linear_args *a) {

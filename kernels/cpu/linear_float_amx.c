@@ -201,6 +201,7 @@ sac_status sac_linear_float_amx(const sac_stream *s, const sac_linear_args *a) {
     int64_t m = a->x.rows, n = a->y.cols, n_threads = sac_pool_n_threads(s->pool);
     amx_job job = {.s = s, .a = a, .n_steps = sac_div_up(a->x.cols, STEP), .n_terms = a->fast ? 1 : TERMS};
     int64_t room = (int64_t)s->shared_scratch_bytes / (job.n_steps * job.n_terms * TILE_BYTES) * 16;
+    if (a->n_unsteady && a->w.tensor.dtype == SAC_DTYPE_BF16) return linear_apart(s, a, sac_linear_float_amx);
     if (m <= LINEAR_FEW_ROWS || a->steady || a->w.tensor.dtype != SAC_DTYPE_BF16 || room < 16)
         return sac_linear_float_avx512(s, a);
     if (room >= MAX_M) room = room / MAX_M * MAX_M;

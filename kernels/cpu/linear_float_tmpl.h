@@ -13,7 +13,9 @@ static void pack_floats(const sac_linear_args *a, int64_t j, int64_t n, int64_t 
 
 sac_status SAC_ISA(sac_linear_float)(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;
-    if (a->x.rows <= LINEAR_FEW_ROWS || a->steady)
+    if (a->n_unsteady)
+        linear_gemm_both(s, a, pack_floats, dot_rows);
+    else if (a->x.rows <= LINEAR_FEW_ROWS || a->steady)
         linear_dot(s, a);
     else
         linear_gemm(s, a, pack_floats);

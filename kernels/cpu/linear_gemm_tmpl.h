@@ -6,6 +6,7 @@
  * depend on k alone: a row's bits depend neither on the number of threads nor on the other rows. */
 #include "cpu.h"
 #include "linear_epilogue.h"
+#include "linear_few_rows.h"
 #include "tile.h"
 
 #ifdef __AVX512F__
@@ -25,10 +26,15 @@
 typedef void (*gemm_pack_fn)(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k,
                              float *panel);
 
+/* The rows of a against weight rows [j, j + n) as they lie. */
+typedef void (*gemm_few_fn)(const sac_linear_args *a, int64_t j, int64_t n);
+
 typedef struct gemm_job {
     const sac_stream *s;
     const sac_linear_args *a;
     gemm_pack_fn pack;
+    const sac_linear_args *beside; /* steady rows of the same weights; NULL: there are none */
+    gemm_few_fn few;               /* for these */
     int64_t m_block, n_block, k_block;
     int64_t n_m_blocks;
 } gemm_job;
@@ -69,6 +75,7 @@ static void gemm_task(void *ctx, int64_t task, int thread) {
     int64_t m = sac_min_i64(job->m_block, a->x.rows - i0), n = sac_min_i64(job->n_block, a->y.cols - j0);
     int64_t k_all = a->x.cols, n_tiles = sac_div_up(m, GEMM_TILE_ROWS), tile_rows = sac_div_up(m, n_tiles);
     float *panels = sac_stream_thread_scratch(job->s, thread), *sums = panels + GEMM_MAX_K * GEMM_MAX_N;
+    if (job->beside && i0 == 0) job->few(job->beside, j0, n); /* packing finds the weights in the cache */
     for (int64_t k0 = 0; k0 < k_all; k0 += job->k_block) {
         int64_t k = sac_min_i64(job->k_block, k_all - k0);
         for (int64_t j = 0; j < n; j += GEMM_PANEL)
@@ -86,10 +93,11 @@ static int64_t round_up(int64_t n, int64_t to) {
     return sac_div_up(n, to) * to;
 }
 
-static void linear_gemm(const sac_stream *s, const sac_linear_args *a, gemm_pack_fn pack) {
+static void gemm_beside(const sac_stream *s, const sac_linear_args *a, gemm_pack_fn pack, const sac_linear_args *beside,
+                        gemm_few_fn few) {
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols, n_threads = sac_pool_n_threads(s->pool);
     int64_t tasks = n_threads > 1 ? GEMM_BALANCE * n_threads : 1;
-    gemm_job job = {.s = s, .a = a, .pack = pack};
+    gemm_job job = {.s = s, .a = a, .pack = pack, .beside = beside, .few = few};
     job.k_block = round_up(sac_div_up(k, sac_div_up(k, GEMM_MAX_K)), 8);
     int64_t n_m_blocks = sac_div_up(m, GEMM_MAX_M);
     int64_t n_n_blocks = sac_div_up(n, m < GEMM_FEW_M ? GEMM_PANEL : GEMM_MAX_N);
@@ -100,4 +108,14 @@ static void linear_gemm(const sac_stream *s, const sac_linear_args *a, gemm_pack
     job.n_block = round_up(sac_div_up(n, n_n_blocks), GEMM_PANEL);
     job.n_m_blocks = sac_div_up(m, job.m_block);
     sac_pool_run(s->pool, job.n_m_blocks * sac_div_up(n, job.n_block), gemm_task, &job);
+}
+
+static void linear_gemm(const sac_stream *s, const sac_linear_args *a, gemm_pack_fn pack) {
+    gemm_beside(s, a, pack, NULL, NULL);
+}
+
+/* A call with rows of both kinds: weights come from memory once. */
+static void linear_gemm_both(const sac_stream *s, const sac_linear_args *a, gemm_pack_fn pack, gemm_few_fn few) {
+    const sac_linear_args unsteady = linear_unsteady_rows(a), steady = linear_steady_rows(a);
+    gemm_beside(s, &unsteady, pack, steady.x.rows ? &steady : NULL, few);
 }

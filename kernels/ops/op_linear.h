@@ -33,6 +33,8 @@ typedef struct sac_linear_args {
     bool fast;
     bool
         steady; /* on the CPU a row's bits are those that it has alone, at some cost in speed for many rows */
+    int64_t n_unsteady; /* under `steady`, of the first so many rows: those that they have without it. More than
+                           SAC_LINEAR_FEW_ROWS, or 0. Weights are read once for both kinds where a format can */
 } sac_linear_args;
 
 #endif

@@ -13,7 +13,8 @@ typedef struct sac_linear_group_args {
     sac_mat y[SAC_LINEAR_GROUP_MOST];         /* [m][n of w[i]] */
     sac_weight w[SAC_LINEAR_GROUP_MOST];      /* [n of w[i]][k] */
     const float *bias[SAC_LINEAR_GROUP_MOST]; /* or NULL */
-    bool fast, steady;                        /* as in sac_linear_args */
+    bool fast, steady;                        /* as in sac_linear_args, as is: */
+    int64_t n_unsteady;
 } sac_linear_group_args;
 
 /* Product i of the group. */

@@ -3,14 +3,17 @@
 
 #include "ahead.h"
 #include "clock.h"
+#include "decoder_pass.h"
 #include "renew.h"
+#include "work.h"
 #include "workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The largest number of sessions is bound by memory alone; this only keeps the sums in range. */
-#define MAX_SESSIONS 65536
+#define MAX_SESSIONS    65536
+#define MAX_PROMPT_ROWS 65536
 
 /* Rows have room on the host. */
 static void lend_room(sac_batch *b) {
@@ -23,7 +26,7 @@ static void lend_room(sac_batch *b) {
 static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     const sac_model *m = b->model;
     size_t scratch =
-        m->ops.linear_scratch_bytes((int64_t)b->capacity, sac_decoder_widest(&m->loaded.decoder.config)) + 64;
+        m->ops.linear_scratch_bytes((int64_t)(b->capacity + b->n_prompt), sac_decoder_widest(&m->loaded.decoder.config)) + 64;
     b->states = sac_arena_take(a, b->capacity * sizeof *b->states);
     b->ids = sac_arena_take(a, b->capacity * sizeof *b->ids);
     b->places = sac_arena_take(a, b->capacity * sizeof *b->places);
@@ -32,7 +35,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->own = sac_arena_take(a, b->capacity * sizeof *b->own);
     b->n_guessed = sac_arena_take(a, b->capacity * sizeof *b->n_guessed);
     if (sac_model_on_device(m)) return SAC_OK;
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, NULL, m->activations, a);
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, (int64_t)b->n_prompt, NULL, m->activations, a);
     lend_room(b);
     if (!a->base) { /* measuring */
         a->used_bytes += sac_stream_bytes(sac_pool_n_threads(m->pool), scratch);
@@ -45,7 +48,7 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
 static size_t device_rows_bytes(const sac_model *m, size_t capacity) {
     sac_arena arena = sac_arena_measure();
     sac_decoder_batch rows;
-    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, &m->device, m->activations,
+    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, 0, &m->device, m->activations,
                            &arena);
     return arena.used_bytes;
 }
@@ -60,14 +63,18 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     SAC_TRY(d->alloc(d, n_bytes, &b->device_memory, err));
     b->device_bytes = b->stream.shared_scratch_bytes + n_bytes;
     sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, d,
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, 0, d,
                            b->model->activations, &arena);
     lend_room(b);
     return SAC_OK;
 }
 
-size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes) {
-    sac_batch b = {.model = m, .capacity = max_sessions};
+static size_t prompt_rows_of(const sac_model *m, size_t n) {
+    return sac_model_on_device(m) ? 0 : n;
+}
+
+size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prompt_rows, size_t *device_bytes) {
+    sac_batch b = {.model = m, .capacity = max_sessions, .n_prompt = prompt_rows_of(m, prompt_rows)};
     sac_arena host = sac_arena_measure();
     if (device_bytes) *device_bytes = 0;
     if (device_bytes && sac_model_on_device(m))
@@ -75,15 +82,28 @@ size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_by
     return take(&b, &host, NULL) == SAC_OK ? host.used_bytes : 0;
 }
 
+size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes) {
+    return sac_batch_plan_mixed(m, max_sessions, 0, device_bytes);
+}
+
 sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err) {
+    return sac_batch_create_mixed(out, m, max_sessions, 0, err);
+}
+
+sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t max_sessions, size_t prompt_rows,
+                                  sac_error *err) {
     *out = NULL;
     if (max_sessions < 1 || max_sessions > MAX_SESSIONS)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a batch of %zu sessions: give 1 to %d", max_sessions,
                         MAX_SESSIONS);
+    if (prompt_rows > MAX_PROMPT_ROWS)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "a batch with %zu rows of prompts: give at most %d", prompt_rows,
+                        MAX_PROMPT_ROWS);
     sac_batch *b = calloc(1, sizeof *b);
     if (!b) return sac_fail(err, SAC_NO_MEMORY, "no memory for a batch");
     b->model = m;
     b->capacity = max_sessions;
+    b->n_prompt = prompt_rows_of(m, prompt_rows);
     sac_arena measure = sac_arena_measure();
     sac_status st = take(b, &measure, err);
     if (st == SAC_OK) st = sac_arena_open(&b->arena, measure.used_bytes, err);
@@ -186,19 +206,61 @@ static int64_t guess(sac_batch *b, sac_batch_item *items, const size_t *places, 
     return at - (int64_t)n;
 }
 
-/* The items at n places. */
-static void run_together(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
+/* The prompts of a step, which its first pass takes. */
+typedef struct prompt_list {
+    sac_batch_prompt *of; /* [n] */
+    size_t n;
+    bool taken;
+} prompt_list;
+
+/* Those of whom nobody has given up, as chunks; of[i] is whose. */
+static int64_t enter_prompts(prompt_list *p, sac_pass_chunk *chunks, sac_batch_prompt **of) {
+    int64_t n = 0;
+    for (size_t i = 0; i < p->n && !p->taken; i++) {
+        sac_batch_prompt *one = &p->of[i];
+        sac_work *w = one->session->work;
+        one->status = sac_work_enter_pass(w, &one->error);
+        if (one->status != SAC_OK) {
+            sac_reply_drop(one->session);
+            continue;
+        }
+        chunks[n] = (sac_pass_chunk){&w->prefill, (int64_t)one->rows};
+        of[n++] = one;
+    }
+    p->taken = true;
+    return n;
+}
+
+static void leave_prompts(const sac_pass_chunk *chunks, sac_batch_prompt **of, int64_t n, sac_status st, const sac_error *err) {
+    for (int64_t i = 0; i < n; i++) {
+        of[i]->status = sac_work_leave_pass(of[i]->session->work, st);
+        if (st == SAC_OK) {
+            of[i]->rows = (size_t)chunks[i].n;
+            continue;
+        }
+        of[i]->error = *err;
+        sac_reply_drop(of[i]->session);
+    }
+}
+
+/* The items at n places, and prompts that no pass has taken yet. */
+static void run_together(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n, prompt_list *p) {
     sac_error err = {0};
+    sac_pass_chunk chunks[SAC_PASS_CHUNKS];
+    sac_batch_prompt *of[SAC_PASS_CHUNKS];
+    const int64_t n_chunks = enter_prompts(p, chunks, of);
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[places[i]].session;
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    const bool may = all_draft(b->states, n), drafts = may && guess(b, items, places, n) > 0;
+    const bool may = !n_chunks && all_draft(b->states, n), drafts = may && guess(b, items, places, n) > 0;
     const sac_decoder *d = sac_model_decoder(b->model);
     sac_status st = drafts ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
                                                           (int64_t)n, &err)
-                           : sac_decoder_batch_step(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, &err);
+                           : sac_decoder_pass(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, chunks,
+                                              n_chunks, &err);
+    leave_prompts(chunks, of, n_chunks, st, &err);
     for (size_t i = 0; st == SAC_OK && may && i < n; i++) /* a pass without guesses earns too */
         sac_ahead_was_run(items[places[i]].session, b->n_guessed[i]);
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
@@ -208,22 +270,22 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
 }
 
 /* As many at a time as have room in the rows of the batch. */
-static void run_places(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
+static void run_places(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n, prompt_list *p) {
     for (size_t i = 0, m; i < n; i += m) {
         int64_t rows = 0;
         for (m = 0; i + m < n; m++) {
             rows += sac_decoder_step_rows(&items[places[i + m]].session->decoder);
             if (rows > b->rows.capacity) break;
         }
-        if (m > 1)
-            run_together(b, items, places + i, m);
+        if (m > 1 || (m == 1 && p->n && !p->taken))
+            run_together(b, items, places + i, m, p);
         else
             run_alone(b, &items[places[i]]), m = 1;
     }
 }
 
 /* Runs the pending tokens of all sessions that have one and may go on. */
-static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
+static void run_pending(sac_batch *b, sac_batch_item *items, size_t n, prompt_list *p) {
     size_t n_together = 0;
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[i].session;
@@ -234,7 +296,7 @@ static void run_pending(sac_batch *b, sac_batch_item *items, size_t n) {
         else
             b->places[n_together++] = i;
     }
-    run_places(b, items, b->places, n_together);
+    run_places(b, items, b->places, n_together, p);
 }
 
 static void choose_one(void *ctx, int64_t i, int thread) {
@@ -243,20 +305,65 @@ static void choose_one(void *ctx, int64_t i, int thread) {
     if (item->status == SAC_OK) sac_step_choose_ahead(item->session);
 }
 
+size_t sac_session_pass_rows(const sac_session *s, size_t most) {
+    return (size_t)sac_work_pass_rows(s->work, most < INT64_MAX ? (int64_t)most : INT64_MAX);
+}
+
+static bool is_twice(const sac_batch_prompt *prompts, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (prompts[k].session == prompts[i].session) return true;
+    return false;
+}
+
+/* Items have no work under way, so none is a prompt. */
+static sac_status check_prompts(const sac_batch *b, const sac_batch_prompt *prompts, size_t n, sac_error *err) {
+    size_t rows = 0;
+    if (n > SAC_BATCH_MOST_PROMPTS)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%zu prompts in a pass: give at most %d", n, SAC_BATCH_MOST_PROMPTS);
+    for (size_t i = 0; i < n; i++) {
+        const sac_session *s = prompts[i].session;
+        if (s->model != b->model) return sac_fail(err, SAC_BAD_ARGUMENT, "prompt %zu of the batch is of another model", i);
+        if (is_twice(prompts, i)) return sac_fail(err, SAC_BAD_ARGUMENT, "prompt %zu of the batch is given twice", i);
+        if (!prompts[i].rows || prompts[i].rows > b->n_prompt || sac_session_pass_rows(s, prompts[i].rows) != prompts[i].rows)
+            return sac_fail(err, SAC_BAD_ARGUMENT, "%zu rows of prompt %zu of the batch: sac_session_pass_rows says how many may be",
+                            prompts[i].rows, i);
+        rows += prompts[i].rows;
+    }
+    if (rows > b->n_prompt)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%zu rows of prompts in a batch made for %zu", rows, b->n_prompt);
+    return SAC_OK;
+}
+
 sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
+    return sac_batch_step_with(b, items, n, NULL, 0, err);
+}
+
+sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sac_batch_prompt *of, size_t n_prompts,
+                               sac_error *err) {
     int64_t start_ns = sac_now_ns();
     sac_error own;
     if (!err) err = &own;
     sac_status st = check(b, items, n, err);
+    if (st == SAC_OK) st = check_prompts(b, of, n_prompts, err);
     if (st == SAC_OK) st = enter(items, n, err);
     if (st != SAC_OK) {
         for (size_t i = 0; i < n; i++) {
             items[i].status = st;
             items[i].error = *err;
         }
+        for (size_t i = 0; i < n_prompts; i++) {
+            of[i].rows = 0;
+            of[i].status = st;
+            of[i].error = *err;
+        }
         return st;
     }
-    run_pending(b, items, n);
+    prompt_list p = {.of = of, .n = n_prompts};
+    run_pending(b, items, n, &p);
+    for (size_t i = 0; i < n_prompts && !p.taken; i++) {
+        of[i].rows = 0;
+        of[i].status = SAC_OK;
+    }
     if (n > 1)
         sac_pool_run(b->model->pool, (int64_t)n, choose_one, items); /* a look at every logit of each */
     for (size_t i = 0; i < n; i++) {

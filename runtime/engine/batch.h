@@ -8,6 +8,7 @@
 struct sac_batch {
     const sac_model *model;
     size_t capacity; /* sessions */
+    size_t n_prompt; /* rows of prompts beside them; 0 on a device */
     sac_arena arena;
     sac_stream stream; /* of every op of a batch step, attention of the sessions included */
     sac_ops ops;

@@ -4,6 +4,7 @@
 #include "beginnings.h"
 #include "call.h"
 #include "clock.h"
+#include "decoder_pass.h"
 #include "media_reduce.h"
 #include "workspace.h"
 
@@ -159,12 +160,15 @@ static sac_status report_prefill(const sac_work *w, int64_t n_steps, sac_error *
     return SAC_OK;
 }
 
-/* About as many steps as are done: rows before attention are half of a layer, rows behind it the other. */
+/* About as many steps as are done: rows before attention are half of a layer, rows behind it the other. Those that passes took are
+ * through all layers. */
 static int64_t steps_done(const sac_prefill_work *p) {
+    const int64_t all = (int64_t)STEPS_A_LAYER * p->d->config.n_layers, passed = p->past - p->began;
     int64_t n = p->n > 0 ? p->n : 1, rows = p->stage == SAC_PREFILL_IN ? p->at : n;
     if (p->stage == SAC_PREFILL_OUT) rows += p->at;
     if (rows > 2 * n) rows = 2 * n;
-    return (int64_t)STEPS_A_LAYER * p->layer + STEPS_A_LAYER * rows / (2 * n);
+    const int64_t own = (int64_t)STEPS_A_LAYER * p->layer + STEPS_A_LAYER * rows / (2 * n);
+    return passed ? (all * passed + own * n) / (passed + n) : own;
 }
 
 static sac_pace_kind prefill_kind(const sac_prefill_work *p) {
@@ -181,10 +185,14 @@ static sac_status run_measured(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+static void end_prefill(sac_work *w) {
+    if (sac_prefill_work_is_done(&w->prefill)) w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
+}
+
 static sac_status run_piece(sac_work *w, sac_error *err) {
     SAC_TRY(report_prefill(w, steps_done(&w->prefill), err));
     SAC_TRY(run_measured(w, err));
-    if (sac_prefill_work_is_done(&w->prefill)) w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
+    end_prefill(w);
     return SAC_OK;
 }
 
@@ -284,14 +292,18 @@ static sac_status next(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
-static sac_status run_one(sac_work *w, sac_error *err) {
+/* Of a work whose piece came out so. */
+static sac_status end_one(sac_work *w, sac_status st) {
     const bool appends = w->appends;
     sac_session *s = w->s;
-    sac_status st = next(w, err);
     if (st == SAC_OK) return SAC_OK;
     sac_work_drop(w);
     if (appends) sac_beginnings_offer(s); /* the rows before */
     return st;
+}
+
+static sac_status run_one(sac_work *w, sac_error *err) {
+    return end_one(w, next(w, err));
 }
 
 /* How much the next piece may be. */
@@ -314,6 +326,23 @@ sac_status sac_work_next_within(sac_work *w, double seconds, sac_error *err) {
     sac_status st = run_one(w, err);
     w->inside = false;
     return st;
+}
+
+int64_t sac_work_pass_rows(const sac_work *w, int64_t most) {
+    return w->stage == SAC_WORK_PREFILL && !w->inside ? sac_prefill_pass_rows(&w->prefill, most) : 0;
+}
+
+sac_status sac_work_enter_pass(sac_work *w, sac_error *err) {
+    w->inside = true;
+    const sac_status st = end_one(w, report_prefill(w, steps_done(&w->prefill), err));
+    w->inside = st == SAC_OK;
+    return st;
+}
+
+sac_status sac_work_leave_pass(sac_work *w, sac_status st) {
+    w->inside = false;
+    if (st == SAC_OK) end_prefill(w);
+    return end_one(w, st);
 }
 
 sac_status sac_work_run(sac_work *w, sac_error *err) {

@@ -69,6 +69,12 @@ static inline bool sac_work_is_done(const sac_work *w) {
 /* Every piece. */
 sac_status sac_work_run(sac_work *w, sac_error *err);
 
+/* Of its next rows, at most `most`, those that may go into a pass with steps of other sessions (decoder_pass.h). */
+int64_t sac_work_pass_rows(const sac_work *w, int64_t most);
+/* Around that pass: reports and looks whether it was cancelled, and says how it went. On failure the work is dropped. */
+sac_status sac_work_enter_pass(sac_work *w, sac_error *err);
+sac_status sac_work_leave_pass(sac_work *w, sac_status st);
+
 /* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */
 double sac_work_cost(const sac_work *w);
 

@@ -136,6 +136,7 @@ static bool make_apart(check_case *c, const linear_shape *shape, sac_dtype t, bo
     if (check_rand_int(c, 0, 1)) a->bias = check_mat(c, false, 1, n, 0, 4, CHECK_UNIFORM).data;
     a->accumulate = check_rand_int(c, 0, 1);
     a->steady = check_rand_int(c, 0, 1);
+    if (a->steady && shape->m > SAC_LINEAR_FEW_ROWS) a->n_unsteady = check_rand_int(c, SAC_LINEAR_FEW_ROWS + 1, shape->m);
     c->same_bits = true;
     allow_linear(c);
     snprintf(c->text, sizeof c->text, "%s m=%lld n=%lld k=%lld group=%lld %s scales%s%s%s%s x %s",

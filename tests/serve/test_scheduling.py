@@ -65,6 +65,23 @@ class Scheduling(Case):
         self.assertEqual([t["token"] for t in beside[0]["logprobs"]["content"]],
                          [t["token"] for t in alone[0]["logprobs"]["content"]])
 
+    def test_rows_of_a_prompt_go_along_with_steps(self):
+        """Both answers are the ones alone. A target that any machine meets, so that rows go along however busy it is."""
+        more = {"ignore_eos": True, "logprobs": True, "max_tokens": 8}
+        prompt = "number " * 400
+        with Server("--slots", "2", "--target-itl", "60000") as server:
+            alone = Reader(send(server, prompt, **more)).choices()
+            self.assertEqual(server.metric("saccade:mixed_prompt_rows_total"), 0)
+            with send(server, SHORT, ignore_eos=True, max_tokens=5000):
+                server.wait_for(lambda: server.metric("saccade:decode_rows_total") > 12, "no answer begins")
+                beside = Reader(send(server, "x " + prompt, **more)).choices()
+                rows, steps = (server.metric(f"saccade:mixed_{name}_total") for name in ("prompt_rows", "steps"))
+            again = Reader(send(server, "x " + prompt, **more)).choices()
+        self.assertGreater(rows, 300)
+        self.assertGreater(rows, 16 * (steps - 1))
+        self.assertEqual(len(alone), 1)
+        self.assertEqual(*([t["logprob"] for t in c[0]["logprobs"]["content"]] for c in (beside, again)))
+
     def test_who_leaves_while_the_prompt_is_run_frees_the_slot(self):
         with Server("--slots", "2") as server:
             start = time.monotonic()

@@ -207,7 +207,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.linear_group = join_linear_group;
     }
     draw_model(r, apart);
-    sac_decoder_batch_take(&r->batch, &r->d, MOST, there ? &closed_device : NULL, SAC_DTYPE_F32,
+    sac_decoder_batch_take(&r->batch, &r->d, MOST, 0, there ? &closed_device : NULL, SAC_DTYPE_F32,
                            there ? &r->device : &r->host);
     r->batch.adapters = r->row_adapters;
     r->batch.first = r->first, r->batch.own = r->own;

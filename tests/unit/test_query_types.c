@@ -246,7 +246,7 @@ static void batches(void **state) {
     (void)state;
     activations = SAC_DTYPE_BF16;
     assert_ok(sac_arena_open(&arena, (size_t)1 << 26, &err), err);
-    sac_decoder_batch_take(&b, &d, SESSIONS, &device, activations, &arena);
+    sac_decoder_batch_take(&b, &d, SESSIONS, 0, &device, activations, &arena);
     for (int i = 0; i < SESSIONS; i++) {
         start(&q[i], &d, kv[i], NULL);
         rows[0] = q[i].s.cache.dtype;

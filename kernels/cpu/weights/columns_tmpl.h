@@ -130,11 +130,9 @@ SAC_INLINE void columns_rows_as(const int n_x, const sac_weight *w, int64_t j, i
     for (int r = 0; r < n_x; r++) memcpy(sum[r] + i, last[r] + VF - (n - i), (size_t)(n - i) * sizeof(float));
 }
 
-static void columns_task(void *ctx, int64_t task, int thread) {
-    const sac_linear_args *a = ctx;
-    int64_t first = task * COLUMNS_TASK, n = sac_min_i64(COLUMNS_TASK, a->y.cols - first);
+/* Outputs [first, first + n), at most COLUMNS_TASK. */
+static void columns_some(const sac_linear_args *a, int64_t first, int64_t n) {
     float sum[COLUMNS_X][COLUMNS_TASK];
-    (void)thread;
     for (int64_t i = 0; i < a->x.rows;) { /* a second pass finds the weights in the cache */
         int64_t left = a->x.rows - i, n_x = left >= 4 ? 4 : left >= 2 ? 2 : 1;
         const float *x = sac_mat_row_f32(a->x, i);
@@ -146,6 +144,17 @@ static void columns_task(void *ctx, int64_t task, int thread) {
         linear_finish_rows(a, i, n_x, first, sum[0], COLUMNS_TASK, n);
         i += n_x;
     }
+}
+
+static void columns_few(const sac_linear_args *a, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < n; i += COLUMNS_TASK) columns_some(a, first + i, sac_min_i64(COLUMNS_TASK, n - i));
+}
+
+static void columns_task(void *ctx, int64_t task, int thread) {
+    const sac_linear_args *a = ctx;
+    const int64_t first = task * COLUMNS_TASK;
+    (void)thread;
+    columns_some(a, first, sac_min_i64(COLUMNS_TASK, a->y.cols - first));
 }
 
 /* ---- many rows ---- */
@@ -192,7 +201,9 @@ static void columns_pack(const sac_linear_args *a, int64_t j, int64_t n, int64_t
 static sac_status columns_linear(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;
     if (a->y.cols < VF) return sac_ref_linear(s, a);
-    if (a->x.rows > LINEAR_FEW_ROWS && !a->steady)
+    if (a->n_unsteady)
+        linear_gemm_both(s, a, columns_pack, columns_few);
+    else if (a->x.rows > LINEAR_FEW_ROWS && !a->steady)
         linear_gemm(s, a, columns_pack);
     else
         sac_pool_run(s->pool, sac_div_up(a->y.cols, COLUMNS_TASK), columns_task, (void *)(uintptr_t)a);

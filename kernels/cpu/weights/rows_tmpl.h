@@ -100,16 +100,25 @@ static void rows_rows(int64_t n_x, const sac_weight *w, int64_t j, int64_t n, co
     }
 }
 
-static void rows_task(void *ctx, int64_t task, int thread) {
-    const sac_linear_args *a = ctx;
-    int64_t first = task * ROWS_TASK, n = sac_min_i64(ROWS_TASK, a->y.cols - first);
+/* Rows [first, first + n) of w, at most ROWS_TASK. */
+static void rows_some(const sac_linear_args *a, int64_t first, int64_t n) {
     float sum[ROWS_X][ROWS_TASK];
-    (void)thread;
     for (int64_t i = 0; i < a->x.rows; i += ROWS_X) { /* a second pass finds the weights in the cache */
         int64_t n_x = sac_min_i64(ROWS_X, a->x.rows - i);
         rows_rows(n_x, &a->w, first, n, sac_mat_row_f32(a->x, i), a->x.stride, a->x.cols, sum);
         linear_finish_rows(a, i, n_x, first, sum[0], ROWS_TASK, n);
     }
+}
+
+static void rows_few(const sac_linear_args *a, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < n; i += ROWS_TASK) rows_some(a, first + i, sac_min_i64(ROWS_TASK, n - i));
+}
+
+static void rows_task(void *ctx, int64_t task, int thread) {
+    const sac_linear_args *a = ctx;
+    const int64_t first = task * ROWS_TASK;
+    (void)thread;
+    rows_some(a, first, sac_min_i64(ROWS_TASK, a->y.cols - first));
 }
 
 /* ---- many rows ---- */
@@ -159,6 +168,11 @@ static void rows_product(const sac_stream *s, const sac_linear_args *a, bool man
 static sac_status rows_linear(const sac_stream *s, const sac_linear_args *a) {
     const bool many = a->x.rows > LINEAR_FEW_ROWS && !a->steady;
     if (a->x.rows == 0) return SAC_OK;
+    if (a->n_unsteady && a->w.x_rounding != SAC_X_EXACT) return linear_apart(s, a, rows_linear);
+    if (a->n_unsteady) {
+        linear_gemm_both(s, a, rows_pack, rows_few);
+        return SAC_OK;
+    }
     if (a->w.x_rounding == SAC_X_EXACT) {
         rows_product(s, a, many);
         return SAC_OK;

@@ -21,3 +21,9 @@ double serve_pause_piece(double target, double step, double since) {
     const double all = room(target, step), least = all / 4, left = all - since;
     return left > least ? left : least;
 }
+
+int64_t serve_pause_rows(double target, double step, double row_s, int64_t most) {
+    const double n = row_s > 0 ? room(target, step) / row_s : SERVE_PASS_LEAST;
+    if (n < SERVE_PASS_LEAST) return 0;
+    return n < (double)most ? (int64_t)n : most;
+}

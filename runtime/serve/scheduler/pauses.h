@@ -6,6 +6,8 @@
 #ifndef SERVE_PAUSES_H
 #define SERVE_PAUSES_H
 
+#include <stdint.h>
+
 /* All in seconds. target: between two tokens; 0: nobody set one, and it is SERVE_PAUSE, or two steps where these take longer.
  * step: that one takes; 0: nothing is being answered. */
 #define SERVE_PAUSE 0.05
@@ -19,5 +21,10 @@ double serve_pause_share(double target, double step);
 
 /* How long the next piece may take, when `since` has gone by since the last step. */
 double serve_pause_piece(double target, double step, double since);
+
+/* How many rows of a prompt a step may take along, of which each takes row_s (0: not measured), so that it comes back in time: at
+ * most `most`, 0 where it would be so few that running apart costs no more. */
+#define SERVE_PASS_LEAST 16
+int64_t serve_pause_rows(double target, double step, double row_s, int64_t most);
 
 #endif

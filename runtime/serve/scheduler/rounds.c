@@ -17,7 +17,7 @@ sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err
     d->slots = calloc(n, sizeof *d->slots);
     d->turns = calloc(n, sizeof *d->turns);
     if (!d->items || !d->slots || !d->turns) return sac_fail_no_memory(err);
-    return sac_batch_create(&d->batch, s->model, n, err);
+    return sac_batch_create_mixed(&d->batch, s->model, n, SERVE_PASS_ROWS, err);
 }
 
 void serve_rounds_close(serve_rounds *d) {
@@ -182,17 +182,57 @@ static size_t list_answers(serve_rounds *d) {
     return n;
 }
 
-/* One token for each answer; false: there is none. */
-static bool step(serve_rounds *d) {
+/* A prompt that the next step takes along. */
+typedef struct passenger {
+    serve_slot *slot;
+    size_t i, n; /* its place among the turns of so many */
+    sac_batch_prompt prompt;
+} passenger;
+
+/* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time. */
+static bool find_passenger(serve_rounds *d, passenger *p) {
+    if (!is_answering(d->server)) return false;
+    p->n = list_prompts(d);
+    if (p->n == 0) return false;
+    p->i = serve_turn_next(d->turns, p->n);
+    p->slot = d->slots[p->i];
+    if (!serve_slot_pass_rows(p->slot, SERVE_PASS_ROWS)) return false;
+    const int64_t most = serve_pause_rows(d->server->config->target_itl_s, d->step_s, d->row_s, SERVE_PASS_ROWS);
+    if (most == 0) d->row_s *= 0.8; /* measured again in a while */
+    const size_t rows = most ? serve_slot_pass_rows(p->slot, (size_t)most) : 0;
+    p->prompt = (sac_batch_prompt){.session = p->slot->session, .rows = rows};
+    return rows > 0;
+}
+
+/* What a step with rows of a prompt took. The next one is due at once: the prompt goes on with it. */
+static void count_passenger(serve_rounds *d, passenger *p, int64_t took_ns) {
+    const double more = (double)took_ns * 1e-9 - d->step_s;
+    const double row_s = (more > 0 ? more : 0.1 * d->step_s) / (double)p->prompt.rows;
+    d->row_s = serve_pause_step(d->row_s, row_s);
+    d->due_ns = 0;
+    serve_turn_count(d->turns, p->n, p->i, more > 0 ? (int64_t)(more * 1e9) : 1);
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_steps, 1);
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_rows, (double)p->prompt.rows);
+}
+
+/* One token for each answer, with rows of a prompt or NULL; false: there is none. */
+static bool step(serve_rounds *d, passenger *p) {
     size_t n = list_answers(d);
     if (n == 0) return false;
     sac_error err;
     int64_t start = sac_now_ns();
-    sac_batch_step(d->batch, d->items, n, &err); /* a failure of all is in every item's status, too */
+    /* a failure of all is in every item's status, too */
+    sac_batch_step_with(d->batch, d->items, n, p ? &p->prompt : NULL, p != NULL, &err);
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
-    d->step_s = serve_pause_step(d->step_s, (double)(d->stepped_ns - start) * 1e-9);
-    d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
+    const int64_t took = d->stepped_ns - start;
+    if (p && p->prompt.status == SAC_OK && p->prompt.rows) {
+        count_passenger(d, p, took);
+    } else {
+        d->step_s = serve_pause_step(d->step_s, (double)took * 1e-9);
+        d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
+    }
+    if (p) serve_slot_passed(p->slot, &p->prompt);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
     return true;
@@ -205,6 +245,8 @@ void serve_rounds_run(serve_rounds *d) {
     while (admit_one(d)) {
     }
     bool due = sac_now_ns() - d->stepped_ns >= d->due_ns;
-    if (due && step(d)) return;
-    if (!run_piece(d)) step(d);
+    passenger p;
+    if (find_passenger(d, &p) && step(d, &p)) return;
+    if (due && step(d, NULL)) return;
+    if (!run_piece(d)) step(d, NULL);
 }

@@ -256,6 +256,17 @@ void serve_slot_run_piece(serve_slot *slot, double seconds) {
     if (done) slot->answer.n_prompt_tokens = sac_session_n_tokens(slot->session);
 }
 
+size_t serve_slot_pass_rows(const serve_slot *slot, size_t most) {
+    return slot->scores ? 0 : sac_session_pass_rows(slot->session, most);
+}
+
+void serve_slot_passed(serve_slot *slot, const sac_batch_prompt *p) {
+    if (p->status != SAC_OK)
+        fail(slot, p->status, &p->error);
+    else
+        slot->turn.n_left = sac_session_work_left(slot->session) + slot->n_behind;
+}
+
 /* ---------------------------------------------------------------- the answer */
 
 /* n of them, all alike. */

@@ -48,6 +48,11 @@ static inline bool serve_slot_has_prompt(const serve_slot *slot) {
 /* The next piece of the prompt, of about so many seconds at most as far as it can be cut; afterwards the slot may decode, or be idle: the job has failed. */
 void serve_slot_run_piece(serve_slot *slot, double seconds);
 
+/* How many of the prompt's next rows, at most `most`, a step of others may take along (sac_batch_step_with). */
+size_t serve_slot_pass_rows(const serve_slot *slot, size_t most);
+/* That step came back. */
+void serve_slot_passed(serve_slot *slot, const sac_batch_prompt *p);
+
 /* One step came back: goes on, begins the prompt again for the next choice, or ends the job. */
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item);
 

@@ -31,6 +31,8 @@
     X(kv_sent, "saccade:kv_events_total", "Events of blocks of beginnings that were sent")                          \
     X(kv_dropped, "saccade:kv_events_dropped_total", "Such events that were lost: too many waited")                   \
     X(batch_steps, "saccade:decode_steps_total", "Steps of the model for answers")                           \
+    X(mixed_steps, "saccade:mixed_steps_total", "Steps that took rows of a prompt along")                    \
+    X(mixed_rows, "saccade:mixed_prompt_rows_total", "Rows of prompts that went along with steps")           \
     X(batch_rows, "saccade:decode_rows_total", "Tokens made in those steps, all answers together")
 
 #define SERVE_HISTOGRAMS(X)                                                                                  \
