@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+static const char *const text_tokens[][2] = {
+    {"image_start_token", "<image>"},       {"image_end_token", "</image>"},       {"slice_start_token", "<slice>"}, {"slice_end_token", "</slice>"},
+    {"image_id_start_token", "<image_id>"}, {"image_id_end_token", "</image_id>"}, {NULL, NULL},
+};
+
 static void defaults(sac_model_config *c) { /* transformers' MiniCPMV4_6Config and MiniCPMV4_6VisionConfig */
     sac_family_qwen3_5_text.defaults(c);
     c->has_vision = true;
@@ -13,6 +18,7 @@ static void defaults(sac_model_config *c) { /* transformers' MiniCPMV4_6Config a
     c->projector_act = SAC_ACT_GELU;
     c->projector_norm_eps = 1e-6f;
     c->dialect = &sac_dialect_minicpmv;
+    c->text_tokens = text_tokens;
     c->tower = (sac_tower_config){.kind = &sac_tower_minicpmv,
                                   .image_size = 224,
                                   .patch_size = 16,

@@ -92,7 +92,7 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
     const settings *own = c->own;
     const slicing *s = p->is_video_frame ? &own->frame : &own->picture;
     const int w = p->width, h = p->height, longer = w > h ? w : h, shorter = w > h ? h : w;
-    if (longer > SAC_RESIZE_MAX_SIDE || longer / MAX_RATIO >= shorter + (longer % MAX_RATIO == 0))
+    if (longer > SAC_RESIZE_MAX_SIDE || longer > (int64_t)MAX_RATIO * shorter)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels: this model takes one side up to %d times the other, and %d pixels",
                         w, h, MAX_RATIO, SAC_RESIZE_MAX_SIDE);
     const size grid = slice_grid(s, w, h);
