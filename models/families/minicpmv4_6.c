@@ -6,8 +6,13 @@
 #include <string.h>
 
 static const char *const text_tokens[][2] = {
-    {"image_start_token", "<image>"},       {"image_end_token", "</image>"},       {"slice_start_token", "<slice>"}, {"slice_end_token", "</slice>"},
-    {"image_id_start_token", "<image_id>"}, {"image_id_end_token", "</image_id>"}, {NULL, NULL},
+    {"image_start_token", "<image>"},
+    {"image_end_token", "</image>"},
+    {"slice_start_token", "<slice>"},
+    {"slice_end_token", "</slice>"},
+    {"image_id_start_token", "<image_id>"},
+    {"image_id_end_token", "</image_id>"},
+    {NULL, NULL},
 };
 
 static void defaults(sac_model_config *c) { /* transformers' MiniCPMV4_6Config and MiniCPMV4_6VisionConfig */
@@ -74,7 +79,8 @@ static sac_status read_joining(sac_model_config *c, const json_t *config, sac_er
     SAC_TRY(sac_config_get_int(config, "merger_times", 1, 16, &times, err));
     SAC_TRY(sac_config_get_int(config, "insert_layer_id", 0, SAC_CONFIG_MAX_LAYERS, &layer, err));
     if (times != 1)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"merger_times\" is %d, but prompts have a row for each square of the first; 1 is supported", times);
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"merger_times\" is %d, but prompts have a row for each square of the first; 1 is supported", times);
     if (strcmp(mode, "4x") == 0) return SAC_OK;
     if (strcmp(mode, "16x") != 0)
         return sac_fail(err, SAC_UNSUPPORTED, "\"downsample_mode\" is \"%.20s\"; 16x and 4x are supported", mode);

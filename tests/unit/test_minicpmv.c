@@ -62,7 +62,7 @@ static void crops_and_patch_rows(void **state) {
         json_decref(preprocessor);
     }
     fclose(f);
-    assert_true(n >= 160);
+    assert_true(n >= 150);
     assert_int_equal(n_wrong, 0);
 }
 
