@@ -150,11 +150,23 @@ static sac_status find_tokens(sac_load_context *l) {
     return st;
 }
 
+/* One that the family's texts have, by the only name that it may have. */
+static sac_status check_text_token(const sac_load_context *l, const char *key, const char *usual) {
+    const char *text = sac_chat_templates_token(l->m->templates, key);
+    if (text && strcmp(text, usual) != 0)
+        return sac_fail(l->err, SAC_UNSUPPORTED, "%s/tokenizer_config.json: \"%s\" is \"%.60s\"; only %s is supported",
+                        l->text_path, key, text, usual);
+    if (sac_token_find(l->m->tokenizer, usual, strlen(usual)) >= 0) return SAC_OK;
+    return sac_fail(l->err, SAC_BAD_FILE, "%s: its vocabulary has no token \"%.60s\", which stands around pictures under %s",
+                    l->text_path, usual, l->config.family->name);
+}
+
 /* The ids of the tokens around pictures and frames, where the family has them, by the names that tokenizer_config.json
  * gives them, or the family's own. */
 sac_status sac_load_media_tokens(sac_load_context *l) {
     const bool fixed = l->config.begin_is_mark;
     const char *mark = l->config.image_mark;
+    for (const char *const(*t)[2] = l->config.text_tokens; t && (*t)[0]; t++) SAC_TRY(check_text_token(l, (*t)[0], (*t)[1]));
     const struct {
         const char *key, *usual;
         int32_t *id;

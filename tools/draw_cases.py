@@ -6,7 +6,7 @@
 Families: smolvlm (and Idefics3), gemma3, gemma (the text models of Gemma 2 and 3), qwen3_moe, internvl_chat, phi3, mixtral,
 olmoe, granitemoe, granitemoeshared, llava_video (LlavaQwenForCausalLM with newlines in every place), llava_next_video,
 llava_interleave (LLaVA with SigLIP and Qwen2), granite_vision (LLaVA-NeXT with SigLIP and Granite), glm4, glm4v (and GLM-4.6V), glm4_moe, glm4v_moe, pixtral, mistral3, ministral (and the text of Ministral 3),
-qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2, kimi_vl.
+qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, qwen3_next, deepseek_v3, deepseek_v2, minicpmv4_6, kimi_vl.
 
 Each folder below --work is a tiny random checkpoint with sizes, processor's settings and pictures of its own, and a
 golden as make_model_goldens.py writes them; test_parity then compares token ids, logits of the prompt and greedy tokens
@@ -520,6 +520,25 @@ def write_qwen3_5(folder, rng, seed, text=None, experts="v5"):
         tiny.write_json(folder, name, {**kind, **common, "size": bounds})
 
 
+def write_minicpmv4_6(folder, rng, seed):
+    """Sizes of slices that some pictures are larger than, with as many of these as a prompt of a case has room for."""
+    heads, patch, mode = rng.choice([1, 2, 3]), rng.randint(2, 5), rng.choice(["16x", "16x", "4x"])
+    layers = rng.randint(1, 3)
+    vision = {"hidden_size": heads * rng.choice([4, 8]), "num_attention_heads": heads, "num_hidden_layers": layers, "patch_size": patch,
+              "intermediate_size": rng.randint(3, 20), "image_size": patch * rng.randint(1, 35) + rng.randrange(patch),
+              "layer_norm_eps": rng.choice([1e-6, 1e-3]), "hidden_act": rng.choice(["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu"])}
+    modes = {"downsample_mode": mode} if mode == "4x" or rng.random() < 0.5 else {}
+    config = tiny.minicpmv(vision, draw_hybrid_text(rng), insert_layer_id=rng.randrange(layers), **modes)
+    write_weights(folder, config, seed)
+    unit = patch * (2 if mode == "4x" else 4)
+    slices = lambda: {k: v for k, v in {"max_slice_nums": rng.randint(1, 12), "slice_mode": rng.random() < 0.8}.items() if rng.random() < 0.8}
+    options = {"scale": unit * rng.randint(1, 4) + rng.randrange(unit), "pictures": {**slices(), "resample": rng.choice([3, 3, 2, 1])}}
+    options["pictures"]["use_image_id"] = rng.random() < 0.8
+    if rng.random() < 0.7:
+        options["frames"] = {**slices(), "resample": options["pictures"]["resample"]}
+    tiny.write_minicpmv_files(folder, config, options)
+
+
 def draw_tower(rng, kind, least):
     heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 6)
     return kind(image_size=patch * rng.randint(least, 7) + rng.randrange(patch), patch_size=patch, hidden_size=heads * rng.choice([4, 8]),
@@ -621,6 +640,14 @@ def draw_next_case(rng, folder, k):
     return case
 
 
+def draw_slices_case(rng, folder, k):
+    """None that is longer than 200 times its width, which is refused by name."""
+    case = draw_case(rng, folder, k)
+    while any(is_wider(f, 200) for f in goldens.pictures_of(case)):
+        case = draw_case(rng, folder, k)
+    return case
+
+
 def draw_gemma_case(rng, folder, k):
     words = [rng.choice(["owl ", "the", " and", "\n", "\n\n", "  ", "What is this?", "12", "\u00e9", "(x)"]) for _ in range(rng.randint(1, 150))]
     return {"name": f"case {k}", "text": "".join(words)}
@@ -680,6 +707,7 @@ FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw
             "glm4": (write_glm4, draw_gemma_case), "glm4v": (write_glm4v, draw_case),
             "glm4_moe": (write_glm4_moe, draw_gemma_case), "glm4v_moe": (write_glm4v_moe, draw_case),
             "qwen3_5_text": (write_qwen3_5_text, draw_gemma_case), "qwen3_5": (write_qwen3_5, draw_llava_case(["plain"], 100)),
+            "minicpmv4_6": (write_minicpmv4_6, draw_slices_case),
             "qwen3_next": (write_qwen3_next, draw_gemma_case),
             "kimi_vl": (write_kimi_vl, draw_case),
             "deepseek_v3": (write_deepseek_v3, draw_gemma_case), "deepseek_v2": (write_deepseek_v2, draw_gemma_case),

@@ -22,6 +22,8 @@ from transformers.models.llava_onevision.image_processing_pil_llava_onevision im
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 from transformers.models.llava_next_video.video_processing_llava_next_video import LlavaNextVideoVideoProcessor
+from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import MiniCPMV4_6ImageProcessorPil
+from transformers.models.minicpmv4_6.video_processing_minicpmv4_6 import MiniCPMV4_6VideoProcessor
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
@@ -40,16 +42,16 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig,
            "qwen3_5_text": t.Qwen3_5TextConfig, "qwen3_5": t.Qwen3_5Config,
            "qwen3_5_moe_text": t.Qwen3_5MoeTextConfig, "qwen3_5_moe": t.Qwen3_5MoeConfig,
-           "deepseek_v3": t.DeepseekV3Config, "deepseek_v2": t.DeepseekV2Config, "qwen3_next": t.Qwen3NextConfig}
+           "deepseek_v3": t.DeepseekV3Config, "deepseek_v2": t.DeepseekV2Config, "qwen3_next": t.Qwen3NextConfig, "minicpmv4_6": t.MiniCPMV4_6Config}
 PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "llava_next": LlavaNextImageProcessorPil,
               "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
-              "mistral3": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
+              "mistral3": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
               "qwen3_5_moe": Qwen3VLVideoProcessor}
 HALVES = ("text_config", "vision_config")
 OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has
-OWN_TOWERS = ("internvl",)
+OWN_TOWERS = ("internvl", "minicpmv4_6")
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
         "high_freq_factor", "short_factor", "long_factor"]
@@ -103,6 +105,7 @@ def main():
                 place[half] = None
     golden["half"] = {k: {h: config_keys(type(getattr(CONFIGS[k](), h))) for h in HALVES} for k in OWN_HALVES}
     golden["half"].update({k: {"vision_config": config_keys(type(CONFIGS[k]().vision_config))} for k in OWN_TOWERS})
+    golden["preprocessor"]["minicpmv4_6"].update(processor_keys(MiniCPMV4_6VideoProcessor))
     golden["preprocessor"]["glm4v"].update(processor_keys(Glm4vVideoProcessor))
     golden["preprocessor"]["llava_next_video"].update(processor_keys(LlavaNextImageProcessorPil))
     golden["preprocessor"]["internvl"].update(processor_keys(InternVLVideoProcessor))

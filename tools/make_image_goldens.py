@@ -14,6 +14,7 @@ glm4v.txt       those of GLM-4.1V's pictures and frames; glm4v_frames.txt: which
 internvl.txt    tiles of InternVL's pictures and frames, and grids of many sizes
 smolvlm.txt     tiles and patch rows of SmolVLM's pictures and frames; smolvlm_frames.txt: which frames its own code looks at
 pixtral.txt     patch rows of Pixtral's pictures
+minicpmv.txt    crops and patch rows of MiniCPM-V's pictures and frames
 processor.json  what transformers' image processors make of pictures: tiles, token counts, order of the tokens
 layout.txt      token counts and order of LLaVA-NeXT (transformers' pack_image_features) for many sizes
 assets.txt      as pictures.txt, of the pictures in $SACCADE_ASSETS (default ../shared/assets), which are not stored here
@@ -603,6 +604,61 @@ def pixtral_goldens():
     return "\n".join(lines) + "\n"
 
 
+# ---- minicpmv.txt ----
+
+def nested(pixels, sizes, patch, side):
+    """Patch rows of crops in squares of `side`, and in these of 2, from columns of patches one behind another."""
+    rows, at = [], 0
+    for h, w in sizes:
+        crop = pixels[:, :, at:at + h * w * patch].reshape(3, patch, h, w, patch).transpose(2, 3, 1, 4, 0)
+        half = side // 2
+        rows.append(crop.reshape(h // side, half, 2, w // side, half, 2, patch, patch, 3).transpose(0, 3, 1, 4, 2, 5, 6, 7, 8).reshape(-1))
+        at += h * w * patch
+    return np.concatenate(rows)
+
+
+def minicpmv_goldens():
+    """Pictures of MiniCPM-V by Pillow (p), frames (v) by torchvision; then the crops alone (g) of drawn sizes as published files have
+    them."""
+    from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import MiniCPMV4_6ImageProcessorPil
+    from transformers.models.minicpmv4_6.video_processing_minicpmv4_6 import MiniCPMV4_6VideoProcessor
+    lines = ["# by width height kind seed scale slices patch side, columns of the grid, crops, rows and columns of patches of the first and of "
+             "the others, checksum of the patch rows"]
+    sizes = [(28, 28), (29, 28), (1, 1), (60, 3), (3, 60), (57, 83), (100, 64), (131, 45), (45, 131), (90, 91), (200, 1), (1, 200), (300, 17),
+             (61, 34), (23, 50), (222, 111), (40, 40), (33, 65), (120, 80), (7, 9)]
+    for by in "pv":
+        for i, (w, h) in enumerate(sizes):
+            scale, most, patch, mode = ((28, 9, 4, "16x"), (21, 5, 3, "4x"), (50, 4, 5, "16x"), (40, 12, 2, "4x"))[i % 4]
+            kind, side = 0 if i % 2 else 2, 2 if mode == "4x" else 4
+            a = picture(kind, w, h, i)
+            keys = dict(RAW, scale_resolution=scale, max_slice_nums=most, patch_size=patch, downsample_mode=mode)
+            if by == "p":
+                batch = MiniCPMV4_6ImageProcessorPil(**keys)(images=[Image.fromarray(a)], return_tensors="pt")
+                pixels, crops, grid = batch["pixel_values"][0].numpy(), batch["target_sizes"].tolist(), batch["grids"][0]
+            else:
+                video = torch.from_numpy(a).permute(2, 0, 1)[None]
+                keys["do_rescale"] = True  # torch cuts no patches of uint8
+                batch = MiniCPMV4_6VideoProcessor(**keys)(videos=[video], do_sample_frames=False, return_tensors="pt", input_data_format="channels_first")
+                pixels, crops, grid = np.round(batch["pixel_values_videos"][0].numpy() * 255), batch["target_sizes_videos"].tolist(), batch["grids_videos"][0]
+            cut = nested(pixels, crops, patch, side)
+            assert (cut == cut.astype(np.uint8)).all()
+            (y, x), (v, u) = crops[0], crops[-1]
+            lines.append(f"{by} {w} {h} {kind} {i} {scale} {most} {patch} {side} {int(grid[1])} {len(crops)} {y} {x} {v} {u} {crc(cut.astype(np.uint8))}")
+    real, rng = MiniCPMV4_6ImageProcessorPil(), random.Random(11)
+    for _ in range(120):
+        w, h = (int(2 ** rng.uniform(3, 12.5)) for _ in range(2))
+        if max(w, h) > 200 * min(w, h):
+            continue
+        grid = real.get_sliced_grid((h, w), 9, 448)
+        first = real.find_best_resize((h, w), 448, 14, "16x", grid is None)
+        rest = real.get_refine_size((h, w), grid, 448, 14, "16x", True) if grid else first
+        rows, columns = grid or (1, 1)
+        crops = rows * columns + 1 if grid else 1
+        lines.append(f"g {w} {h} 0 0 448 9 14 4 {columns if grid else 0} {crops} {first[0] // 14} {first[1] // 14} "
+                     f"{rest[0] // rows // 14} {rest[1] // columns // 14} -")
+    return "\n".join(lines) + "\n"
+
+
 # ---- smolvlm_frames.txt ----
 
 def smolvlm_frame_goldens():
@@ -690,7 +746,7 @@ def main():
     made = {GOLDEN / "pictures" / name: data for name, data in files.items()}
     texts = {"resize.txt": resize_goldens(), "pictures.txt": picture_goldens(files), "processor.json": processor_goldens(),
              "layout.txt": layout_goldens(), "qwen2vl.txt": qwen_goldens(), "qwen3vl.txt": qwen3_goldens(),
-             "internvl.txt": internvl_goldens(), "pixtral.txt": pixtral_goldens(),
+             "internvl.txt": internvl_goldens(), "pixtral.txt": pixtral_goldens(), "minicpmv.txt": minicpmv_goldens(),
              "smolvlm.txt": smolvlm_goldens(), "smolvlm_frames.txt": smolvlm_frame_goldens(),
              "glm4v.txt": glm_goldens(), "glm4v_frames.txt": glm_frame_goldens(), "kimi_vl.txt": kimi_goldens()}
     if assets := asset_files():

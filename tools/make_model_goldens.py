@@ -659,6 +659,52 @@ class Glm4v(TextModel):
     step = QwenVL.step
 
 
+class MiniCPMV(TextModel):
+    """MiniCPM-V 4.6, prompts by its processor, pictures by the Pillow backend."""
+
+    def __init__(self, path):
+        import transformers
+        from transformers.models.minicpmv4_6.video_processing_minicpmv4_6 import MiniCPMV4_6VideoProcessor
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        names = read_json(path, "tokenizer_config.json")["extra_special_tokens"]
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        self.processor = transformers.MiniCPMV4_6Processor(
+            transformers.AutoImageProcessor.from_pretrained(path, backend="pil"), MiniCPMV4_6VideoProcessor.from_pretrained(path),
+            transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, pad_token="<|endoftext|>",
+                                                 extra_special_tokens=names), chat_template=template)
+        self.visual = {self.model.config.image_token_id, self.model.config.video_token_id}
+
+    def inputs(self, case):
+        if "text" in case:
+            return {"input_ids": torch.tensor([super().prompt(case)[0]])}
+        parts = [p for m in case["messages"] for p in m["parts"]]
+        pictures = [open_picture(p["image"]) for p in parts if "image" in p]
+        videos = [torch.stack([torch.from_numpy(np.asarray(open_picture(f))).permute(2, 0, 1) for f in p["frames"]])
+                  for p in parts if "frames" in p]
+        kinds = {"image": "image", "frames": "video", "text": "text"}
+        chat = [{"role": m["role"], "content": [{"type": kinds[k], "text": v} for p in m["parts"] for k, v in p.items()]}
+                for m in case["messages"]]
+        text = self.processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        more = {"videos": videos, "do_sample_frames": False} if videos else {}
+        batch = self.processor(text=[text], images=pictures or None, return_tensors="pt", **more)
+        return {k: v for k, v in batch.items() if k in ("input_ids", "pixel_values", "target_sizes", "pixel_values_videos", "target_sizes_videos")}
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        return ids, sum(i in self.visual for i in ids)
+
+    def first(self, ids, case):
+        out = self.model(use_cache=True, **self.inputs(case))
+        return out.logits[0, -1].float(), out.cache
+
+    def step(self, ids, cache):
+        out = self.model(input_ids=torch.tensor([ids]), cache=cache, use_cache=True)
+        return out.logits[0, -1].float(), out.cache
+
+
 class SmolVLM(TextModel):
     """SmolVLM and Idefics3, prompts by their processors; these put pictures and videos into one place, so that their pixels
     are made one by one. Idefics3 has no videos of its own: its frames are SmolVLM's."""
@@ -1019,6 +1065,19 @@ KIMI = [
         {"role": "user", "parts": [image("square.png"), question("What is it?")]},
         {"role": "assistant", "parts": [question("An owl.")]}, {"role": "user", "parts": [question("And this?"), image("wide.png")]}]},
 ]
+MINICPM = [
+    text_case("text only", "Say something about owls."),
+    *[chat_case(n, image(n + ".png"), question(), chat_format=None) for n in ("wide", "small", "long")],
+    chat_case("text around", question("This"), image("tall.png"), question("and this"), image("square.png"), image("wide.png"),
+              question("."), chat_format=None),
+    chat_case("five frames", FRAMES, question("What happens?"), chat_format=None),
+    chat_case("one frame", question("What is it?"), {"frames": ["frame2.png"]}, chat_format=None),
+    {"name": "turns", "chat_format": None, "messages": [
+        {"role": "system", "parts": [question("Be short.")]},
+        {"role": "user", "parts": [image("square.png"), question("What is it?")]},
+        {"role": "assistant", "parts": [question("An owl.")]},
+        {"role": "user", "parts": [question("And this?"), {"frames": ["frame0.png", "frame1.png", "frame3.png"]}, image("small.png")]}]},
+]
 NEXT_VIDEO = [
     text_case("text only", "Say something about owls."),
     *[chat_case(n, image(n + ".png"), question()) for n in ("wide", "tall", "small", "long")],
@@ -1033,6 +1092,7 @@ NEXT_VIDEO = [
 ]
 CASES = {
     "Pixtral": PIXTRAL,
+    "MiniCPMV4_6ForConditionalGeneration": MINICPM,
     "Mistral3ForConditionalGeneration": PIXTRAL,
     "KimiVLForConditionalGeneration": KIMI,
     "Glm4vForConditionalGeneration": GLM,
@@ -1101,6 +1161,8 @@ def open_model(path):
         return InternVLChat(path)
     if architecture.startswith("InternVL"):
         return InternVL(path)
+    if architecture.startswith("MiniCPMV"):
+        return MiniCPMV(path)
     if architecture.startswith(("SmolVLM", "Idefics3")):
         return SmolVLM(path)
     if architecture == "Gemma3ForConditionalGeneration":

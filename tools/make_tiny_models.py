@@ -488,6 +488,24 @@ def kimi_shapes(config):
             out += both(f"vision_tower.encoder.blocks.{i}.{name}", *shape)
     out += both("vision_tower.encoder.final_layernorm", width) + both("multi_modal_projector.pre_norm", width)
     return out + both("multi_modal_projector.linear_1", wide, wide) + both("multi_modal_projector.linear_2", text["hidden_size"], wide)
+MINICPM_NAMES = {"image_token": "<|image_pad|>", "video_token": "<|video_pad|>", "image_start_token": "<image>",
+                 "image_end_token": "</image>", "slice_start_token": "<slice>", "slice_end_token": "</slice>",
+                 "image_id_start_token": "<image_id>", "image_id_end_token": "</image_id>"}
+MINICPM_TOKENS = [t for t in MINICPM_NAMES.values() if t not in SPECIAL]
+MINICPM_CHAT = """{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' }}
+{%- for part in m.content -%}
+{{ '<|image_pad|>\n' if part.type == 'image' else '<|video_pad|>\n' if part.type == 'video' else part.text }}
+{%- endfor -%}{{ '<|im_end|>\n' }}{%- endfor -%}{{ '<|im_start|>assistant\n' if add_generation_prompt }}
+"""
+
+
+def minicpmv(vision, text, **keys):
+    at = lambda name: VOCAB + MINICPM_TOKENS.index(MINICPM_NAMES[name])
+    text = {k: v for k, v in qwen3_5_text(**text).items() if k != "architectures"}
+    text.update(vocab_size=VOCAB + len(MINICPM_TOKENS), max_position_embeddings=1024)
+    return {"architectures": ["MiniCPMV4_6ForConditionalGeneration"], "model_type": "minicpmv4_6", "text_config": text,
+            "vision_config": {"model_type": "minicpmv4_6_vision", **vision}, "image_token_id": at("image_token"),
+            "video_token_id": at("video_token"), "tie_word_embeddings": text["tie_word_embeddings"], **keys}
 
 
 TINY = dict(hidden_size=16, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=20)
@@ -637,6 +655,22 @@ MODELS = {
                                  shared_expert_intermediate_size=8, tie_word_embeddings=True, rope_parameters={
                                      "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5,
                                      "mrope_section": [1, 0, 1], "mrope_interleaved": True})), "f16", "v5", {"experts": "v5"}),
+    "minicpmv4_6": (minicpmv({"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 6, "image_size": 28,
+                              "patch_size": 4}, dict(
+                                  hidden_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=24, num_hidden_layers=3,
+                                  full_attention_interval=3, intermediate_size=26, linear_num_value_heads=2, linear_num_key_heads=1,
+                                  linear_key_head_dim=8, linear_value_head_dim=12, tie_word_embeddings=True, rope_parameters={
+                                      "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [1, 1, 1],
+                                      "mrope_interleaved": True}), insert_layer_id=1), "bf16", "v5",
+                    {"pictures": {"max_slice_nums": 5}, "frames": {"max_slice_nums": 4}}),
+    "minicpmv4_6_4x": (minicpmv({"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 7, "image_size": 21,
+                                 "patch_size": 3}, dict(
+                                     hidden_size=12, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                     full_attention_interval=2, intermediate_size=13, linear_num_value_heads=2, linear_num_key_heads=2,
+                                     linear_key_head_dim=4, linear_value_head_dim=6, tie_word_embeddings=False, rope_parameters={
+                                         "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5,
+                                         "mrope_section": [1, 0, 1], "mrope_interleaved": True}), downsample_mode="4x", insert_layer_id=0),
+                       "f16", "v5", {"tokens": 12, "scale": 21, "pictures": {"use_image_id": False}, "frames": {"slice_mode": False}}),
     "glm4v": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 44, "patch_size": 6, "image_size": 30},
                     hidden_size=24, num_attention_heads=3, num_key_value_heads=1, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 0]}), "bf16", "v5", {}),
     "glm46v": (glm4v({"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 20, "patch_size": 4, "image_size": 28,
@@ -860,6 +894,8 @@ def write_checkpoint(name, seed):
     save(folder, {rename(k, style): stored(k, v, dtype) for k, v in tensors.items()}, options.get("sharded"))
     if config["model_type"].startswith("gemma"):
         write_gemma_files(folder, config, options)
+    elif config["model_type"] == "minicpmv4_6":
+        write_minicpmv_files(folder, config, options)
     elif "scale_factor" in config:
         write_smolvlm_files(folder, config, options)
     elif config["model_type"] in ("glm4v", "glm46v", "glm4v_moe"):
@@ -1059,6 +1095,23 @@ def write_kimi_files(folder, config, options):
     write_json(folder, "preprocessor_config.json", {
         "image_processor_type": "KimiVLImageProcessor", "in_token_limit": options["limit"], "patch_size": config["vision_config"]["patch_size"],
         "num_pooled_tokens": 1024, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "pad_input": True})
+def write_minicpmv_files(folder, config, options):
+    from tokenizers import AddedToken, Tokenizer
+    t = Tokenizer.from_file(os.path.join(FOLDER, "tokenizer.json"))
+    for_all = [AddedToken(s, special=True, normalized=False) for s in MINICPM_TOKENS]
+    t.add_special_tokens(for_all)
+    t.save(os.path.join(folder, "tokenizer.json"))
+    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
+                                                 "extra_special_tokens": MINICPM_NAMES})
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(MINICPM_CHAT)
+    common = {"patch_size": config["vision_config"]["patch_size"], "scale_resolution": options.get("scale", 28),
+              "downsample_mode": config.get("downsample_mode", "16x"), "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    write_json(folder, "preprocessor_config.json", {"image_processor_type": "MiniCPMV4_6ImageProcessor", **common,
+                                                    **options.get("pictures", {})})
+    if "frames" in options:
+        write_json(folder, "video_preprocessor_config.json", {"video_processor_type": "MiniCPMV4_6VideoProcessor", **common,
+                                                              **options["frames"]})
 
 
 def write_smolvlm_files(folder, config, options):

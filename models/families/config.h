@@ -78,6 +78,9 @@ typedef struct sac_model_config {
      * to number, and of what a template writes for a video, where the tokenizer's files name no others. NULL in other
      * layouts. */
     const char *media_begin, *media_end, *video_mark;
+    /* Tokens that its texts between pictures have: the tokenizer's keys that may name them, and the only names; ends with NULLs.
+     * NULL: none. */
+    const char *const (*text_tokens)[2];
     const char *image_mark; /* the text of the picture's token, where no file has its id: the tokenizer's to number; or NULL */
     bool begin_is_mark; /* media_begin is what a template writes for a picture, and a family's texts have these very names */
     bool image_newline;

@@ -48,6 +48,7 @@ const sac_family *const sac_families[] = {
     &sac_family_qwen3_5_moe_text,
     &sac_family_qwen3_5_moe,
     &sac_family_qwen3_next,
+    &sac_family_minicpmv4_6,
     &sac_family_deepseek_v3,
     &sac_family_deepseek_v2,
     &sac_family_kimi_vl,

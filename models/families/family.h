@@ -72,6 +72,7 @@ extern const sac_family sac_family_qwen3_5_text; /* text */
 extern const sac_family sac_family_qwen3_5;
 extern const sac_family sac_family_qwen3_5_moe_text; /* text */
 extern const sac_family sac_family_qwen3_5_moe;
+extern const sac_family sac_family_minicpmv4_6;
 extern const sac_family sac_family_qwen3_next; /* text */
 extern const sac_family sac_family_deepseek_v3, sac_family_deepseek_v2; /* text */
 extern const sac_family sac_family_kimi_vl;

@@ -18,7 +18,7 @@ sac_identity sac_media_identity(const sac_session *s, size_t i, int64_t index) {
 }
 
 int64_t sac_media_index(const sac_media *m, const sac_prompt_span *span, int64_t t) {
-    if (!m->n_kept) return (span - m->spans) * m->block_tokens + t;
+    if (!m->n_kept) return sac_media_block_first(m, span - m->spans) + t;
     const int64_t i = span->cells - m->kept + t;
     return i < m->n_kept ? m->kept[i] : m->n_cells;
 }
@@ -32,10 +32,12 @@ int32_t sac_media_token(const sac_session *s, const sac_media *m) {
 }
 
 /* The grid of a span's rows, where they are one: of n_tiles tiles behind one another. */
-static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles) {
+static sac_grid grid_of(const sac_session *s, const sac_media *m, int n_tiles, int b) {
     const sac_visual_plan *p = &m->plan;
     sac_grid g = {n_tiles * p->tokens.t, p->tokens.h, p->tokens.w};
     bool is_reduced = sac_reduce_sees_pictures(&s->reduce) && is_picture(m);
+    if (p->crops.n) g = sac_visual_crop_tokens(p, b % p->crops.n);
+    if (p->crops.n > 1 && !is_reduced) return m->n_kept ? (sac_grid){0} : g;
     if (m->n_kept) return sac_grid_cells(g) * m->n_blocks == m->n_cells ? g : (sac_grid){0};
     return (p->n_tiles == 1 || p->n_tiles == m->n_blocks) && !is_reduced &&
                    sac_grid_cells(g) == m->block_tokens
@@ -72,13 +74,13 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
         int each = is_picture(m) ? 1 : m->report.n_frames / n_shown;
         m->spans = s->spans + s->n_spans;
         for (int b = 0; b < (int)m->n_blocks; b++)
-            s->spans[s->n_spans++] = (sac_prompt_span){.n = m->block_tokens,
+            s->spans[s->n_spans++] = (sac_prompt_span){.n = sac_media_block_tokens(m, b),
                                                        .media = (int)i,
                                                        .frame = b / parts * each,
                                                        .n_frames = each,
                                                        .step_s = seconds_a_step(m, each),
                                                        .time_step = time_step(s, m, each),
-                                                       .grid = grid_of(s, m, is_picture(m) ? 1 : tiles)};
+                                                       .grid = grid_of(s, m, is_picture(m) ? 1 : tiles, b)};
         sac_media_lay_out_spans(s, m);
     }
     return SAC_OK;
@@ -159,6 +161,17 @@ static int64_t tile_token(const sac_session *s, const sac_media *m, int64_t t, i
     return row < 0 ? -1 : row % each;
 }
 
+/* Cell of a block that is a picture of a tile. */
+static void place_in_crop(const sac_media *m, int32_t medium, int64_t block, int64_t cell, sac_token_place *place) {
+    const sac_grid g = sac_visual_crop_tokens(&m->plan, (int)(block % m->plan.crops.n));
+    *place = (sac_token_place){.media = medium,
+                               .tile = (int32_t)block,
+                               .row = (int32_t)(cell / g.w),
+                               .column = (int32_t)(cell % g.w),
+                               .rows = g.h,
+                               .columns = g.w};
+}
+
 /* Of a video that a reducer leaves cells out of. */
 static void kept_places(const sac_media *m, int32_t medium, sac_token_place *places, int64_t capacity) {
     const sac_grid g = m->plan.tokens;
@@ -167,6 +180,10 @@ static void kept_places(const sac_media *m, int32_t medium, sac_token_place *pla
         for (int64_t t = 0; t < m->spans[b].n; t++) {
             const int64_t at = m->spans[b].first + t, cell = sac_media_index(m, &m->spans[b], t);
             if (at >= capacity || cell == m->n_cells) continue;
+            if (m->plan.crops.n) {
+                place_in_crop(m, medium, b, cell - sac_media_block_first(m, b), &places[at]);
+                continue;
+            }
             places[at] = (sac_token_place){.media = medium,
                                            .tile = (int32_t)(cell / each),
                                            .row = (int32_t)(cell % each / g.w),
@@ -187,12 +204,18 @@ void sac_media_places(sac_session *s, size_t i, sac_token_place *places, int64_t
     }
     if (m->content == SAC_PART_IMAGE && !sac_reduce_sees_pictures(&s->reduce))
         sac_processor_layout(&s->model->loaded.processor, &m->plan, s->vision.layout);
-    for (int64_t t = 0; t < m->n_blocks * m->block_tokens; t++) {
-        int64_t tile, at = m->spans[t / m->block_tokens].first + t % m->block_tokens;
+    int64_t block = 0;
+    for (int64_t t = 0; t < sac_media_block_first(m, m->n_blocks); t++) {
+        while (t >= sac_media_block_first(m, block + 1)) block++;
+        int64_t tile, at = m->spans[block].first + t - sac_media_block_first(m, block);
         int64_t cell = tile_token(s, m, t, &tile) - n_class;
         if (at >= capacity || tile < 0 || cell < 0) continue;
         cell = sac_visual_cell(&m->plan, cell);
         if (cell < 0) continue;
+        if (m->plan.crops.n) {
+            place_in_crop(m, (int32_t)i, block, t - sac_media_block_first(m, block), &places[at]);
+            continue;
+        }
         places[at] = (sac_token_place){.media = (int32_t)i,
                                        .tile = (int32_t)tile,
                                        .row = (int32_t)(cell / columns),

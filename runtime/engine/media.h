@@ -16,7 +16,7 @@ struct sac_media {
     sac_tower_plan tower;   /* of each of its tiles */
     int64_t
         n_blocks; /* placeholders in the prompt: one a picture, a tile of it or a row of tokens, one a frame or one for all */
-    int64_t block_tokens;   /* visual tokens behind each */
+    int64_t block_tokens;   /* visual tokens behind each; 0: of a tile's parts, which differ */
     sac_prompt_span *spans; /* [n_blocks] of the session's; .first is set when the prompt is placed */
     sac_vision_key digest;  /* of the bytes, when has_digest */
     sac_vision_key stamp;   /* of the files when they were hashed */
@@ -53,6 +53,16 @@ static inline int64_t sac_media_n_tokens(const sac_media *m) {
 /* Token t of a span of the item, counted from where all of its tokens are counted: a video's cells by their own number, with what
  * stands behind them after the last. */
 int64_t sac_media_index(const sac_media *m, const sac_prompt_span *span, int64_t t);
+
+/* Visual tokens of the item before block b, and behind it, all of its cells counted. */
+static inline int64_t sac_media_block_first(const sac_media *m, int64_t b) {
+    const int parts = sac_visual_parts(&m->plan);
+    if (m->block_tokens) return b * m->block_tokens;
+    return b / parts * m->plan.n_tokens + sac_visual_part_first(&m->plan, (int)(b % parts));
+}
+static inline int64_t sac_media_block_tokens(const sac_media *m, int64_t b) {
+    return m->block_tokens ? m->block_tokens : sac_visual_part_tokens(&m->plan, (int)(b % sac_visual_parts(&m->plan)));
+}
 
 /* The id that stands for the item's rows. */
 int32_t sac_media_token(const sac_session *s, const sac_media *m);

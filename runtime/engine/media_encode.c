@@ -24,11 +24,13 @@ static void tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t 
     const sac_visual_plan *p = &w->m->plan;
     const sac_events *events = w->s->events;
     uint8_t *tile = w->s->vision.tile;
-    int width = p->patches.w * p->patch, height = p->patches.h * p->patch;
-    const sac_patch_order order = sac_visual_order(p);
-    for (int i = 0; i < n && events && events->tile; i++) {
-        sac_patches_join(tile, &order, 0, patches + sac_visual_bytes(p, i));
-        events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile + i, width, height, tile);
+    const int parts = p->crops.n ? p->crops.n : 1;
+    const size_t area = (size_t)p->patch * (size_t)p->patch * 3;
+    for (int i = 0; i < n * parts && events && events->tile; i++) {
+        const sac_patch_order order = p->crops.n ? sac_visual_crop_order(p, i % parts) : sac_visual_order(p);
+        const size_t before = p->crops.n ? (size_t)sac_crops_before(&p->crops, i % parts) * area : 0;
+        sac_patches_join(tile, &order, 0, patches + sac_visual_bytes(p, i / parts) + before);
+        events->tile(events->ctx, (size_t)(w->m - w->s->media), first_tile * parts + i, order.w * p->patch, order.h * p->patch, tile);
     }
 }
 
@@ -215,7 +217,7 @@ static uint8_t *frame_alone(const sac_media_work *w) {
 /* Frames of one video share their grid. */
 static sac_status check_frame(const sac_media_work *w, const sac_visual_plan *p, sac_error *err) {
     const sac_visual_plan *all = &w->m->plan;
-    if (p->patches.h == all->patches.h && p->patches.w == all->patches.w) return SAC_OK;
+    if (p->patches.h == all->patches.h && p->patches.w == all->patches.w && sac_crops_equal(&p->crops, &all->crops)) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT,
                     "a frame of %d x %d pixels among frames of %d x %d: this model takes frames of one size",
                     p->width, p->height, w->m->report.width, w->m->report.height);

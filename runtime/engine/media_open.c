@@ -78,7 +78,7 @@ static sac_status prepare_image(sac_session *s, sac_media *m, sac_error *err) {
     }
     const bool has_texts = sac_processor_has_texts(&s->model->loaded.processor);
     m->n_blocks = has_texts ? (int64_t)m->plan.n_tiles * sac_visual_parts(&m->plan) : 1;
-    m->block_tokens = m->plan.n_tokens / m->n_blocks;
+    m->block_tokens = m->plan.crops.n > 1 ? 0 : m->plan.n_tokens / m->n_blocks;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
@@ -133,8 +133,7 @@ static sac_status describe_frames(const sac_session *s, sac_media *m, const sac_
     m->plan = *plan;
     int64_t n_tiles = sac_visual_tiles(plan, m->frames.n_frames);
     m->n_blocks = layout == SAC_FRAMES_JOINED ? 1 : n_tiles * sac_visual_parts(plan);
-    m->block_tokens = plan->n_tokens * n_tiles / m->n_blocks;
-    m->block_tokens += s->model->loaded.video_newline;
+    m->block_tokens = plan->crops.n > 1 ? 0 : plan->n_tokens * n_tiles / m->n_blocks + s->model->loaded.video_newline;
     m->report = (sac_media_report){.kind = m->content,
                                    .width = width,
                                    .height = height,
@@ -328,7 +327,7 @@ sac_status sac_media_measure(sac_session *s, sac_media *m, int64_t room, sac_err
     case SAC_PART_TEXT:
     case SAC_PART_PIXELS: break; /* no content is either */
     }
-    m->report.n_tokens = m->n_kept ? m->n_kept + s->model->loaded.video_newline : m->n_blocks * m->block_tokens;
+    m->report.n_tokens = m->n_kept ? m->n_kept + s->model->loaded.video_newline : sac_media_block_first(m, m->n_blocks);
     SAC_TRY(sac_source_key(s, m, err));
     sac_media_recall_kept(s, m);
     return SAC_OK;

@@ -88,14 +88,18 @@ static void remember_kept(const sac_session *s, const sac_media *m) {
     free(bits);
 }
 
+/* The first cell behind block b. */
+static int64_t block_end(const sac_media *m, int64_t b) {
+    return m->block_tokens ? (b + 1) * (m->n_cells / m->n_blocks) : sac_media_block_first(m, b + 1);
+}
+
 void sac_media_lay_out_spans(const sac_session *s, sac_media *m) {
     if (!m->n_kept) return;
-    const int64_t each = m->n_cells / m->n_blocks;
     int64_t at = 0;
     for (int64_t b = 0; b < m->n_blocks; b++) {
         const int64_t first = at;
         if (m->kept)
-            while (at < m->n_kept && m->kept[at] < (b + 1) * each) at++;
+            while (at < m->n_kept && m->kept[at] < block_end(m, b)) at++;
         else
             at = m->n_kept * (b + 1) / m->n_blocks;
         m->spans[b].n = at - first;

@@ -17,11 +17,20 @@ static void put_text(writer *w, const sac_visual_shown *shown, int64_t tile) {
     w->texts += SAC_VISUAL_TEXT_BYTES;
 }
 
+/* How many media of its kind, pictures or videos, stand before it. */
+static int number_of(const sac_session *s, const sac_media *m) {
+    int n = 0;
+    for (const sac_media *before = s->media; before < m; before++)
+        n += (before->content == SAC_PART_IMAGE) == (m->content == SAC_PART_IMAGE);
+    return n;
+}
+
 static void put_tiles(writer *w, const sac_media *m) {
     const sac_visual_shown shown = {.plan = &m->plan,
                                     .n_tiles = m->n_blocks,
                                     .time_s = m->frames.time_s,
-                                    .duration_s = m->content == SAC_PART_VIDEO ? m->frames.duration_s : 0};
+                                    .duration_s = m->content == SAC_PART_VIDEO ? m->frames.duration_s : 0,
+                                    .number = number_of(w->s, m)};
     for (int64_t tile = 0; tile < m->n_blocks; tile++) {
         put_text(w, &shown, tile);
         w->segments[w->n++] = (sac_text_segment){.is_token = true, .token_id = SAC_PROMPT_MARK};

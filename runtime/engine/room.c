@@ -7,6 +7,7 @@ enum { INSTRUCTION = 80 }; /* tokens of what is said of a video besides its fram
 enum { TIME_AND_MARKS = 12 }; /* tokens of "<1234.5 seconds>" or "\nFrame1234: ", and two control tokens */
 enum { FRAME_TEXT = 22 };         /* of "\nFrame from 00:00:" in any tokenizer, and of three control tokens */
 enum { TILE_TEXT = 4 };           /* of line ends and two control tokens */
+enum { CROP_TEXT = 3, NUMBER_TEXT = 8 }; /* the same, of a picture's parts; of its number between two control tokens */
 enum { ANSWER_AND_FORMAT = 256 }; /* tokens kept free: a short answer, and what the chat format adds */
 
 /* Tokens that the conversation's texts take, each on its own; the chat format's few come on top. */
@@ -46,7 +47,8 @@ int64_t sac_room_share(const sac_room *room) {
 
 void sac_room_take_picture(sac_room *room, int64_t n_tokens, const sac_visual_plan *plan) {
     const bool has_texts = sac_processor_has_texts(&room->model->loaded.processor);
-    room->n_tokens -= n_tokens + (plan->n_lines ? plan->n_lines : has_texts ? (int64_t)TILE_TEXT * plan->n_tiles : 0);
+    room->n_tokens -= n_tokens + (plan->crops.n ? CROP_TEXT * plan->crops.n + NUMBER_TEXT
+                                  : plan->n_lines ? plan->n_lines : has_texts ? (int64_t)TILE_TEXT * plan->n_tiles : 0);
 }
 
 void sac_room_take_video(sac_room *room, int64_t n_tokens) {
@@ -77,6 +79,7 @@ int64_t sac_room_frames_in(const sac_model *m, const sac_reduce *reduce, int64_t
     const bool is_written = layout == SAC_FRAMES_TIMED || layout == SAC_FRAMES_SECONDS || layout == SAC_FRAMES_COUNTED ||
                             m->loaded.time_instruction;
     const int between = is_written                                      ? TIME_AND_MARKS
+                        : frame->crops.n > 0                            ? CROP_TEXT * frame->crops.n
                         : frame->n_lines > 0                            ? frame->n_lines
                         : sac_processor_has_texts(&m->loaded.processor)            ? FRAME_TEXT
                                                                                    : 1;

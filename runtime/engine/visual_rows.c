@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The span that a token of a video stands in whose spans differ in length; *inside: its place there. */
+/* The span that a token of an item stands in whose spans differ in length; *inside: its place there. */
 static const sac_prompt_span *find_span(const sac_media *m, int64_t token, int64_t *inside) {
     const sac_prompt_span *span = m->spans;
     while (token >= span->n) token -= span++->n;
@@ -11,8 +11,9 @@ static const sac_prompt_span *find_span(const sac_media *m, int64_t token, int64
 }
 
 sac_visual_mat sac_visual_run(const sac_session *s, const sac_media *m, int64_t token, int64_t n) {
-    int64_t each = m->block_tokens, inside = token % each;
-    const sac_prompt_span *span = m->n_kept ? find_span(m, token, &inside) : &m->spans[token / each];
+    const int64_t each = m->block_tokens;
+    int64_t inside = each ? token % each : 0;
+    const sac_prompt_span *span = m->n_kept || !each ? find_span(m, token, &inside) : &m->spans[token / each];
     int64_t left = span->n - inside, first = span->first + inside, n_run = left < n ? left : n;
     return (sac_visual_mat){sac_decoder_hidden(&s->decoder, first, n_run),
                             sac_decoder_deep(&s->decoder, first, n_run)};

@@ -1,5 +1,5 @@
 /* Configuration of a stranger. The first byte chooses what the rest is: config.json, generation_config.json,
- * preprocessor_config.json (of three dialects), or a family's YAML. */
+ * preprocessor_config.json (of some dialects), or a family's YAML. */
 #include "fuzz.h"
 
 #include "dialect.h"
@@ -61,8 +61,8 @@ static sac_status read_lines(const json_t *object, sac_error *err) {
     return read_processor(&sac_dialect_pixtral, object, err);
 }
 
-/* Pictures that keep their shape: none has more patches than the largest. */
-static sac_status read_squares_of(const sac_dialect *dialect, int frames, const json_t *object, sac_error *err) {
+/* Pictures that keep their shape, or in crops: none has more patches than the largest. */
+static sac_status read_sized(const sac_dialect *dialect, int frames, const json_t *object, sac_error *err) {
     static const int sizes[][2] = {{1, 1}, {32, 32}, {2000, 3}, {3, 2000}, {1001, 777}, {40000, 299}};
     const sac_processor_model model = {.dialect = dialect,
                                        .image_size = 8,
@@ -87,10 +87,14 @@ static sac_status read_squares_of(const sac_dialect *dialect, int frames, const 
 }
 
 static sac_status read_squares(const json_t *object, sac_error *err) {
-    return read_squares_of(&sac_dialect_glm4v, 2, object, err);
+    return read_sized(&sac_dialect_glm4v, 2, object, err);
 }
 static sac_status read_padded(const json_t *object, sac_error *err) {
-    return read_squares_of(&sac_dialect_kimi_vl, 1, object, err);
+    return read_sized(&sac_dialect_kimi_vl, 1, object, err);
+}
+
+static sac_status read_slices(const json_t *object, sac_error *err) {
+    return read_sized(&sac_dialect_minicpmv, 1, object, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -112,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   : data[0] == 'l' ? read_lines
                   : data[0] == 's' ? read_squares
                   : data[0] == 'b' ? read_padded
+                  : data[0] == 'm' ? read_slices
                                    : read_config)(object, &err);
             json_decref(object);
         }

@@ -82,6 +82,7 @@ static const struct {
                 {FOLDER "qwen3_vl_moe", true},
                 {FOLDER "qwen3_5", true}, /* its chunks are not cut */
                 {FOLDER "qwen3_5_moe", true},
+                {FOLDER "minicpmv4_6", true}, /* crops */
                 {FOLDER "deepseek_v3", false}, /* latents */
                 {FOLDER "glm46v", true},
                 {FOLDER "llava_next", true},

@@ -120,9 +120,11 @@ static void expect_places(sac_session *s) {
         int64_t k = 0;
         for (int64_t row = 0; row < n && m->n_kept; row++) {
             if (places[row].media != (int32_t)i) continue;
-            const int64_t cell =
-                (places[row].tile * (int64_t)g.h + places[row].row) * g.w + places[row].column;
-            assert_true(k < m->n_kept && places[row].rows == g.h && places[row].columns == g.w);
+            const sac_token_place *p = &places[row];
+            const sac_grid own = m->plan.crops.n ? sac_visual_crop_tokens(&m->plan, p->tile % m->plan.crops.n) : g;
+            const int64_t before = m->plan.crops.n ? sac_media_block_first(m, p->tile) : p->tile * (int64_t)g.h * g.w,
+                          cell = before + (int64_t)p->row * own.w + p->column;
+            assert_true(k < m->n_kept && p->rows == own.h && p->columns == own.w);
             assert_int_equal(cell, m->kept[k++]);
         }
         assert_int_equal(k, m->n_kept);
@@ -152,9 +154,10 @@ static void expect_parts_of(const sac_session *s, const seen *a, const sac_sessi
             expect_row(s, m, e, k, x + m->kept[k] * v.cols, whole, f, token);
             while (k >= (m->spans[b_at].cells - m->kept) + m->spans[b_at].n) b_at++;
             const int64_t row = m->spans[b_at].first + k - (m->spans[b_at].cells - m->kept);
-            assert_int_equal(b_at, m->kept[k] / (m->n_cells / m->n_blocks));
-            const int64_t there =
-                whole->spans[token / whole->block_tokens].first + token % whole->block_tokens;
+            int64_t block = 0;
+            while (token >= sac_media_block_first(whole, block + 1)) block++;
+            assert_int_equal(b_at, m->plan.crops.n ? block : m->kept[k] / (m->n_cells / m->n_blocks));
+            const int64_t there = whole->spans[block].first + token - sac_media_block_first(whole, block);
             for (int axis = 0; axis < AXES; axis++)
                 assert_int_equal(number_of(s, a->n_prompt, axis, row),
                                  by_grid ? number_of(dense, b->n_prompt, axis, there) : row);
@@ -191,7 +194,8 @@ static const char *const folders[] = {"models/demo",
                                       FOLDER "glm46v",
                                       FOLDER "pixtral",
                                       FOLDER "mistral3",
-                                      FOLDER "kimi_vl"};
+                                      FOLDER "kimi_vl",
+                                      FOLDER "minicpmv4_6"};
 static const char *const lines[] = {"evs:prune=0.5",
                                     "evs:prune=0.75",
                                     "vidcom2:rate=0.5,temperature=0.01",

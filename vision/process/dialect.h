@@ -32,6 +32,8 @@
  *   glm46v  GLM-4.6V: the same with other seconds behind a video's frames, and another choice of these.
  *   kimi_vl Kimi-VL: one tile of the picture's own size, made smaller where it has more patches than a bound, and padded with
  *           black at the right and below to whole squares of patches. Frames are pictures.
+ *   minicpmv MiniCPM-V 4.6: the whole picture, then slices of it where it is large, sizes of their own each; one tile, whose
+ *           pictures stand between texts. Frames are pictures.
  *
  * Frames of a video are one tile each, made by clip's rule, in the first three; unires pools them too. */
 #ifndef SAC_VISION_DIALECT_H
@@ -42,7 +44,7 @@
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
     X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
-    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl)
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl) X(minicpmv)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */

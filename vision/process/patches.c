@@ -6,6 +6,10 @@
 static size_t patch_row(const sac_patch_order *o, int y, int x) {
     int m = o->merge;
     int square = y / m * (o->w / m) + x / m;
+    if (o->nests) {
+        const int inside = (y % m / 2 * (m / 2) + x % m / 2) * 4 + y % 2 * 2 + x % 2;
+        return (size_t)square * (size_t)(m * m) + (size_t)inside;
+    }
     return ((size_t)square * (size_t)m + (size_t)(y % m)) * (size_t)m + (size_t)(x % m);
 }
 

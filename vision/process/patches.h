@@ -4,6 +4,7 @@
 
 #include "grid.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* How the patches of a picture follow one another. */
@@ -13,6 +14,7 @@ typedef struct sac_patch_order {
     int merge; /* patches of a square of merge x merge stand together, row by row, and squares row by row: what a
                    merger joins is then one row behind another (Qwen2-VL); 1: patches row by row */
     int frames; /* pictures that share a patch, whose pixels stand one behind another in its row */
+    bool nests; /* in a square, too, patches stand in squares of 2 x 2 (MiniCPM-V) */
 } sac_patch_order;
 
 /* Pixels of `frame` into rows [h * w][frames][patch * patch][3] from the rgb of a picture that is row_pixels wide.

@@ -94,6 +94,11 @@ typedef struct sac_visual_plan {
     int tokens_per_tile;
     sac_frame_newlines newlines;
     int64_t n_tokens;    /* that the prompt receives */
+    /* A tile that is several pictures of different sizes, whose squares of patches stand in one strip, and the tokens of each
+     * apart in the prompt; their grids of patches, and how many of these a side make a token (MiniCPM-V). */
+    sac_crops crops;
+    int crop_side;
+    bool is_numbered;    /* the number of the picture or video stands before it */
     int n_lines;         /* rows of its tokens that stand apart in the prompt, between texts; 0: a tile stands whole */
     /* The dialect's own: the tile grid of a picture in tiles (1 x 1 else), what of it the picture covers in
      * pixels, and the part of its token grid that unpadding keeps. */
@@ -110,7 +115,16 @@ static inline size_t sac_visual_bytes(const sac_visual_plan *p, int64_t n_tiles)
     return (size_t)(n_tiles * sac_grid_cells(p->patches) * p->frames * p->patch * p->patch * 3);
 }
 static inline sac_patch_order sac_visual_order(const sac_visual_plan *p) {
-    return (sac_patch_order){p->patch, p->patches.h, p->patches.w, p->merge, p->frames};
+    return (sac_patch_order){p->patch, p->patches.h, p->patches.w, p->merge, p->frames, false};
+}
+/* Of picture i of a tile that is several. */
+static inline sac_patch_order sac_visual_crop_order(const sac_visual_plan *p, int i) {
+    const sac_grid g = sac_crop(&p->crops, i);
+    return (sac_patch_order){p->patch, g.h, g.w, p->crop_side, 1, .nests = true};
+}
+static inline sac_grid sac_visual_crop_tokens(const sac_visual_plan *p, int i) {
+    const sac_grid g = sac_crop(&p->crops, i);
+    return (sac_grid){1, g.h / p->crop_side, g.w / p->crop_side};
 }
 /* Tiles of a video of n frames. */
 static inline int64_t sac_visual_tiles(const sac_visual_plan *p, int64_t n_frames) {
@@ -153,6 +167,14 @@ void sac_processor_place_frame(const sac_visual_plan *plan, int k, const uint8_t
 static inline int sac_visual_parts(const sac_visual_plan *p) {
     return p->n_lines > 0 ? p->n_lines : 1;
 }
+/* Tokens of part i of a tile, and of those before it. */
+static inline int64_t sac_visual_part_first(const sac_visual_plan *p, int i) {
+    const int64_t each = p->n_tokens / sac_visual_parts(p);
+    return p->crops.n ? sac_crops_before(&p->crops, i) * p->n_tokens / sac_grid_cells(p->patches) : i * each;
+}
+static inline int64_t sac_visual_part_tokens(const sac_visual_plan *p, int i) {
+    return sac_visual_part_first(p, i + 1) - sac_visual_part_first(p, i);
+}
 
 /* A picture's or a video's tiles as they stand in the prompt. */
 typedef struct sac_visual_shown {
@@ -160,6 +182,7 @@ typedef struct sac_visual_shown {
     int64_t n_tiles;      /* of a video: of all its frames; times sac_visual_parts */
     const double *time_s; /* [n_tiles] of a video's frames */
     double duration_s;    /* of the video; 0: not known */
+    int number;           /* among the conversation's pictures, or among its videos, from 0 on */
 } sac_visual_shown;
 
 /* Tiles, or their rows of tokens, stand apart in the prompt, each behind a text. */

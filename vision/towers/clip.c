@@ -152,7 +152,7 @@ static sac_status norm_qk(const run *r, const sac_clip_layer *w, sac_mat qkv[3])
     return SAC_OK;
 }
 
-static sac_status run_layer(const run *r, const sac_clip_layer *w, float *class_first, float *class_last) {
+static sac_status attend(const run *r, const sac_clip_layer *w, float *class_first, float *class_last) {
     const sac_tower_config *c = r->c;
     int hidden = c->hidden;
     sac_mat h = tile_rows(r, SAC_CLIP_H, hidden), n = tile_rows(r, SAC_CLIP_NORM, hidden);
@@ -180,11 +180,37 @@ static sac_status run_layer(const run *r, const sac_clip_layer *w, float *class_
                                              .n_heads = c->n_heads,
                                              .scale = scale,
                                          }));
-    SAC_TRY(add(r, h, n, q, &w->o, w->o_bias, w->scale1));
+    return add(r, h, n, q, &w->o, w->o_bias, w->scale1);
+}
+
+static sac_status feed_forward(const run *r, const sac_clip_layer *w) {
+    const sac_tower_config *c = r->c;
+    sac_mat h = tile_rows(r, SAC_CLIP_H, c->hidden), n = tile_rows(r, SAC_CLIP_NORM, c->hidden);
     sac_mat mlp = tile_rows(r, SAC_CLIP_MLP, c->intermediate);
     SAC_TRY(norm(r, n, h, w->ln2_w, w->ln2_b));
     SAC_TRY(linear(r, mlp, n, &w->fc1, w->fc1_bias, c->act, false));
     return add(r, h, n, mlp, &w->fc2, w->fc2_bias, w->scale2);
+}
+
+static sac_status run_layer(const run *r, const sac_clip_layer *w, float *class_first, float *class_last) {
+    SAC_TRY(attend(r, w, class_first, class_last));
+    return feed_forward(r, w);
+}
+
+static run run_of_rows(const sac_tower_run *call, int64_t rows, int n_segments) {
+    run r = run_of(call, n_segments);
+    r.rows = rows;
+    return r;
+}
+
+sac_status sac_clip_attend(const sac_tower_run *call, const sac_clip_layer *w, int64_t rows, int n_segments) {
+    const run r = run_of_rows(call, rows, n_segments);
+    return attend(&r, w, NULL, NULL);
+}
+
+sac_status sac_clip_feed_forward(const sac_tower_run *call, const sac_clip_layer *w, int64_t rows) {
+    const run r = run_of_rows(call, rows, 0);
+    return feed_forward(&r, w);
 }
 
 /* Copies hidden state `state` into its columns of the features, where it is one of the chosen ones. */

@@ -89,11 +89,19 @@ static inline int64_t sac_clip_aligned_cols(const sac_tower_config *c) {
 sac_status sac_clip_take(sac_tower_state *s, const sac_tower_config *c, const sac_stream *stream,
                          sac_arena *arena, sac_arena *host, sac_error *err);
 sac_status sac_clip_place(sac_tower *t, sac_placer *p);
+sac_status sac_clip_place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l);
 /* clip.c */
 sac_status sac_clip_plan(const sac_tower_config *c, int width, int height, int frames, sac_tower_plan *p,
                          sac_error *err);
 int sac_clip_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWER_MAX_SYMBOLS]);
 sac_status sac_clip_encode(const sac_tower_run *call, const sac_patch_rows *in, sac_mat features);
+/* The halves of a layer over the first rows of the state's buffers; attention within the n_segments segments that
+ * state->segment_start has. */
+sac_status sac_clip_attend(const sac_tower_run *call, const sac_clip_layer *w, int64_t rows, int n_segments);
+sac_status sac_clip_feed_forward(const sac_tower_run *call, const sac_clip_layer *w, int64_t rows);
+
+/* The bucket of n equal ones that a share of a side falls into, by f32 numbers as transformers has them (idefics3.c). */
+int sac_clip_bucket(float share, int n);
 
 /* The slots of a layer, of the tensors that clip.yaml, siglip.yaml and internvit.yaml name alike. */
 #define SAC_CLIP_PART(field, matrix)                                                                         \

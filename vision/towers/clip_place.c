@@ -29,7 +29,7 @@ static sac_status place_qkv(sac_placer *p, int64_t hidden, sac_clip_layer *l) {
     return SAC_OK;
 }
 
-static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
+sac_status sac_clip_place_layer(sac_placer *p, const sac_tower_config *c, sac_clip_layer *l) {
     sac_weight *matrices[] = {&l->o, &l->fc1, &l->fc2};
     const float **vectors[] = {&l->ln1_w,    &l->ln1_b,  &l->ln2_w,  &l->ln2_b,  &l->o_bias,
                                &l->fc2_bias, &l->q_norm, &l->k_norm, &l->scale1, &l->scale2};
@@ -100,6 +100,6 @@ sac_status sac_clip_place(sac_tower *t, sac_placer *p) {
     SAC_TRY(sac_place_vector(p, &w->pre_ln_b, c->hidden));
     SAC_TRY(sac_place_vector(p, &w->final_w, c->hidden));
     SAC_TRY(sac_place_vector(p, &w->final_b, c->hidden));
-    for (int i = 0; i < c->n_layers; i++) SAC_TRY(place_layer(p, c, &layers[i]));
+    for (int i = 0; i < c->n_layers; i++) SAC_TRY(sac_clip_place_layer(p, c, &layers[i]));
     return SAC_OK;
 }

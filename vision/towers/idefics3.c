@@ -19,14 +19,17 @@ static float bound(int i, int n_bounds, double width) {
     return (float)((double)(float)(width + width * (i - i % LANES)) + i % LANES * width);
 }
 
-/* Bucket of the i-th of n rows or columns. */
-static int bucket(int i, int n) {
+int sac_clip_bucket(float share, int n) {
     const double width = 1.0 / n;
-    const int n_bounds = (int)ceil((1.0 - width) / width);
-    const float share = fminf((float)i * (1.0f / (float)n), (float)(1.0 - 1e-6));
-    int b = i > 2 ? i - 2 : 0;
+    const int n_bounds = (int)ceil((1.0 - width) / width), near = (int)(share * (float)n) - 2;
+    int b = near > 0 ? near : 0;
     while (b < n_bounds && bound(b, n_bounds, width) <= share) b++;
     return b < n ? b : n - 1;
+}
+
+/* Of the i-th of n rows or columns. */
+static int bucket(int i, int n) {
+    return sac_clip_bucket(fminf((float)i * (1.0f / (float)n), (float)(1.0 - 1e-6)), n);
 }
 
 static int position(const sac_tower_config *c, int patch) {

@@ -8,7 +8,7 @@
 #include "place_weight.h"
 #include "weight_slot.h"
 
-#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(glm) X(mistral3)
+#define SAC_MERGERS(X) X(mlp) X(patch) X(deepstack) X(shuffle) X(smolvlm) X(gemma3) X(glm) X(mistral3) X(joined)
 
 enum { SAC_MERGER_MAX_SYMBOLS = 4 };
 

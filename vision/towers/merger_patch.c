@@ -43,7 +43,7 @@ static sac_status run(const sac_merger_run *r) {
     const sac_merger_patch_weights *deep = m->layers;
     assert(r->features.cols == m->in && r->features.stride == m->in && r->features.rows % m->joins == 0 &&
            r->pool <= 1 && !r->blend.n);
-    SAC_TRY(merge(r, m->weights, r->features, r->y));
+    SAC_TRY(merge(r, m->weights, m->kind == &sac_merger_joined ? join(m, r->features) : r->features, r->y));
     for (int i = 0; i < m->n_deep; i++)
         SAC_TRY(merge(r, &deep[i], join(m, layer_features(r, i + 1)), layer_rows(r, i)));
     return SAC_OK;
@@ -66,7 +66,7 @@ static sac_status place_one(const sac_merger *m, sac_placer *p, sac_merger_patch
 
 static sac_status place(sac_merger *m, sac_placer *p) {
     sac_merger_patch_weights *deep = m->layers;
-    SAC_TRY(place_one(m, p, m->weights, m->in));
+    SAC_TRY(place_one(m, p, m->weights, m->kind == &sac_merger_joined ? m->hidden : m->in));
     for (int i = 0; i < m->n_deep; i++) SAC_TRY(place_one(m, p, &deep[i], m->hidden));
     return SAC_OK;
 }
@@ -92,6 +92,18 @@ static const sac_weight_slot deepstack_slots[] = {SLOTS(false), SLOTS(true)};
 
 const sac_merger_kind sac_merger_patch = {
     .name = "patch",
+    .slots = slots,
+    .n_slots = (int)SAC_COUNT(slots),
+    .weights_bytes = sizeof(sac_merger_patch_weights),
+    .joins_squares = true,
+    .symbols = symbols,
+    .place = place,
+    .run = run,
+};
+
+/* MiniCPM-V's (transformers' MiniCPMV4_6DownsampleMLP): the norm is that of joined features. */
+const sac_merger_kind sac_merger_joined = {
+    .name = "joined",
     .slots = slots,
     .n_slots = (int)SAC_COUNT(slots),
     .weights_bytes = sizeof(sac_merger_patch_weights),

@@ -6,7 +6,7 @@
 #include "merger.h"
 
 typedef struct sac_merger_patch_weights {
-    const float *norm_w, *norm_b; /* [in]; norm_b NULL: RMS norm */
+    const float *norm_w, *norm_b; /* [in], of joined features [joins * in]; norm_b NULL: RMS norm */
     sac_weight fc1, fc2;          /* [joins * in][joins * in], [out][joins * in] */
     const float *fc1_bias, *fc2_bias;
 } sac_merger_patch_weights;

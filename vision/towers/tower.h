@@ -13,7 +13,7 @@
 #include "weight_slot.h"
 
 #define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl) \
-    X(glmvit) X(pixtral) X(moonvit)
+    X(glmvit) X(pixtral) X(moonvit) X(minicpmv)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
@@ -36,6 +36,7 @@ typedef struct sac_tower_config {
     int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
     bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V, Kimi-VL); else linearly, corner to corner (Qwen3-VL) */
     int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
+    int joins_after; /* so many layers windows of 2 x 2 patches become a row each (MiniCPM-V); 0: none do */
     float rope_theta; /* of rotations by rows and columns; 0: 10000 */
     int n_full_layers, full_layer[SAC_TOWER_MAX_FULL_LAYERS]; /* those that attend within whole pictures */
     /* Where checkpoints of one kind differ: biases of queries, keys and values; a norm of whole queries and keys; norms
@@ -80,6 +81,7 @@ typedef struct sac_patch_rows {
     int n_segments;
     float mean[3], std[3]; /* of the pixels divided by 255 */
     sac_grid grid;         /* of the patches of a segment, all alike */
+    sac_crops crops;       /* that a segment is made of, where it is (minicpmv.c) */
 } sac_patch_rows;
 
 /* A call. */
