@@ -108,7 +108,14 @@ class TextModel:
         return self.tokenizer.encode(case["text"], add_special_tokens=True).ids, 0
 
     def first(self, ids, case):
+        self.forget_growth()
         return self.step(ids, None)
+
+    def forget_growth(self):
+        """Dynamic rope's frequencies stay, in transformers, those of the longest prompt so far."""
+        for rope in self.model.modules():
+            if getattr(rope, "rope_type", None) == "dynamic":
+                rope.inv_freq, rope.max_seq_len_cached = rope.original_inv_freq, rope.original_max_seq_len
 
 
 def head_dim_of(path):

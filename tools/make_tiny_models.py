@@ -685,15 +685,14 @@ MODELS = {
 }
 
 
-def longva_parts():
-    """The flat configuration of the original code, and its tower's."""
+def longva_parts(vision, **keys):
+    """The flat configuration of the original code, and names and shapes of its tensors."""
     text = qwen2(**SMALL, rope_theta=1e6, tie_word_embeddings=False)
     config = {**text, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava_qwen", "rope_scaling": None,
               "image_aspect_ratio": "anyres", "image_grid_pinpoints": [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]],
               "mm_hidden_size": 24, "mm_patch_merge_type": "unires", "mm_projector_type": "mlp2x_gelu",
               "mm_spatial_pool_mode": "average", "mm_spatial_pool_stride": 2, "mm_vision_select_feature": "patch",
-              "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
-    vision = clip()
+              "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336", **keys}
     as_llava = llava(text, vision)
     shapes = []
     for name, shape in tensor_shapes(as_llava):
@@ -704,11 +703,12 @@ def longva_parts():
                 name = b + name[len(a):]
                 break
         shapes.append((name, shape))
-    return config, vision, shapes
+    return config, shapes
 
 
-def write_longva(folder, seed, dtype, tower):
-    config, vision, shapes = longva_parts()
+def write_longva(folder, seed, dtype, tower, vision=None, **keys):
+    vision = vision or clip()
+    config, shapes = longva_parts(vision, **keys)
     tensors = {k: v.to(DTYPES[dtype]) for k, v in draw(shapes, seed, False).items()}
     os.makedirs(os.path.join(folder, "vision_tower"))
     write_json(folder, "config.json", config)
