@@ -31,12 +31,31 @@ MOST_TOKENS = 600  # of a prompt: in test_parity's context of 1024 all frames of
 FAMILIES = {**draw_text.FAMILIES, **draw_experts.FAMILIES, **draw_llava.FAMILIES, **draw_qwen_vl.FAMILIES, **draw_vision.FAMILIES}
 
 
+def prepare_once(model):
+    """What the model makes of a case is kept, as it is asked for again and again: {case: what was made}."""
+    kept = {}
+
+    def once(name, make):
+        def call(case):
+            made = kept.setdefault(case["name"], {})
+            if name not in made:
+                made[name] = make(case)
+            return made[name]
+        return call
+    for name in ("prompt", "inputs", "pixels"):
+        if hasattr(model, name):
+            setattr(model, name, once(name, getattr(model, name)))
+    return kept
+
+
 def make_folder(family, folder, rng, seed, n_cases):
     write_folder, draw = FAMILIES[family]
     write_folder(folder, rng, seed)
     model, cases = goldens.open_model(folder), []
+    kept = prepare_once(model)
     while len(cases) < n_cases:
         case = draw(rng, folder, len(cases))
+        kept.pop(case["name"], None)  # of one that was left out
         try:
             ids, _ = model.prompt(case)
         except Exception as e:  # transformers does not take the picture or the conversation
@@ -45,7 +64,7 @@ def make_folder(family, folder, rng, seed, n_cases):
             continue
         if len(ids) <= MOST_TOKENS:
             cases.append(case)
-    cases, values = goldens.golden(folder, cases)
+    cases, values = goldens.golden(folder, cases, model=model)
     for case in cases:
         rows = [values[first:first + n] for first, n in (case["logits"], case["last_logits"])]
         case["tolerance"] = 3e-4 * float(max(abs(row).max() for row in rows))

@@ -113,7 +113,7 @@ def draw_picture(rng, folder, n, size=None):
     w, h = size or (draw_side(rng), draw_side(rng))
     g = np.random.default_rng(rng.randrange(1 << 30))
     path = os.path.join(folder, f"picture{n}.png")
-    Image.fromarray(g.integers(0, 256, (h, w, 3), dtype=np.uint8)).save(path)
+    Image.fromarray(g.integers(0, 256, (h, w, 3), dtype=np.uint8)).save(path, compress_level=0)
     return os.path.relpath(path, goldens.FOLDER)
 
 

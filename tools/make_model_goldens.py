@@ -1136,9 +1136,9 @@ def run(model, case, stop_ids=(), min_gap=0.0):
     return first, logits.numpy().copy()
 
 
-def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0):
-    """The cases of golden.json and the floats of golden.bin."""
-    models = [open_model(path)]
+def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0, model=None):
+    """The cases of golden.json and the floats of golden.bin. model: the path's, where it is open."""
+    models = [model or open_model(path)]
     cases = json.loads(json.dumps(cases or CASES.get(architecture_of(path), [text_case("text")])))
     if is_quantised(path):
         models.append(RoundedModel(path))
