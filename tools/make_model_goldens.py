@@ -175,7 +175,8 @@ class ImageModel(TextModel):
 
     def __init__(self, path):
         from transformers import AutoModelForImageTextToText, AutoImageProcessor
-        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager",
+                                                                 experts_implementation="eager")
         self.model.eval()
         text = self.model.config.text_config
         if text.model_type == "granite":  # as Granite alone, and transformers before 4.52; since then LLaVA-NeXT leaves it out

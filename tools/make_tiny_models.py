@@ -607,6 +607,11 @@ MODELS = {
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
         "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
+    "internvl_moe": (internvl(qwen3_moe(hidden_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                        intermediate_size=12, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=7, norm_topk_prob=True,
+                                        decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
+                              {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 20}), "bf16", "saved by 5",
+                     {"experts": "apart", "tokens": 12}),
     "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
     "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
     "gemma3": (gemma3({"sliding_window": 7, "sliding_window_pattern": 3, "query_pre_attn_scalar": 10, "rope_theta": 5000.0,
