@@ -135,7 +135,7 @@ sac_status sac_rope_scheme(sac_rope_config *c, const char *line, int64_t max_pos
     if (n == 5 && memcmp(line, "model", n) == 0) {
         SAC_TRY(sac_method_parse("position scheme", line, model, NULL, false, p, err));
         c->grid_positions = p[0] != 0;
-        if (!c->grid_positions || c->axis_pairs[0] + c->axis_pairs[1] > 0) return SAC_OK;
+        if (!c->grid_positions || c->axis_pairs[0] + c->axis_pairs[1] + c->axis_pairs[2] > 0) return SAC_OK;
         return sac_fail(err, SAC_UNSUPPORTED,
                         "position scheme \"%s\": this model's rows have no positions of height and width",
                         line);

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Draws broken configurations and checks what `saccade inspect` says of each.
+"""Draws broken folders and checks what `saccade inspect` says of each, and `saccade ask` of those that open.
 
     tools/check_bad_configs.py [--command build/asan/saccade] [--n 200] [--seed 1] [--show]
 
-Each must end with exit code 65, 66 or 69 and exactly one line on stderr that names the file and what is wrong in it, or
-open with code 0 where the change does no harm. Prints what falls short; ends with 1 then.
+The bases take turns, so that 30 of each are --n 1530. A file of settings is broken, two sizes contradict each other, or a
+tensor is missing, of another shape, or cut off. Each must end with exit code 65, 66 or 69 and exactly one line on stderr that
+names the file and what is wrong in it, or open with code 0 where the change does no harm; a question about a long picture and
+a frame, or in text, must then end with one line at most as well. Prints what falls short; ends with 1 then.
 """
 import argparse
+import itertools
 import json
 import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,7 +23,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = os.path.join(ROOT, "tests", "golden", "models")
 BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_next_granite", "llava_siglip", "llava_onevision_max", "llava_onevision_flat", "llava_video", "llava_next_video_own",
-         "longva", "qwen2_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3",
+         "longva", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_moe", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3",
          "phi3", "phi3_long", "mixtral", "olmoe", "granitemoe", "granitemoeshared",
          "glm4", "glm4v", "glm46v", "glm4_moe", "glm4v_moe", "pixtral", "mistral3", "ministral", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "deepseek_v3", "qwen3_next", "kimi_vl",
          "minicpmv4_6", "minicpmv4_6_4x"]
@@ -83,16 +87,55 @@ def broken_text(rng, content):
     ])()
 
 
-def make(rng, folder):
+def contradicting_number(rng, content):
+    """A size that does not fit the others."""
+    numbers = [p for p in paths_of(content) if type(place(content, p)[0][place(content, p)[1]]) is int]
+    if not numbers:
+        return broken_value(rng, content)
+    outer, key = place(content, rng.choice(numbers))
+    outer[key] = rng.choice([outer[key] + 1, outer[key] - 1, 2 * outer[key], outer[key] // 2, 0, 1, 2, 3, 64, 10000])
+    return json.dumps(content, indent=1).encode()
+
+
+def break_weights(rng, path):
+    """A tensor of another name, shape or type, or a file that ends early."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header, body = json.loads(data[8:8 + n]), data[8 + n:]
+    name = rng.choice(sorted(k for k in header if k != "__metadata__"))
+    tensor = header[name]
+    kind = rng.randrange(5)
+    if kind == 0:
+        header[name + "_"] = header.pop(name)
+    elif kind == 1:
+        tensor["shape"] = tensor["shape"][::-1] if len(set(tensor["shape"])) > 1 else [1, *tensor["shape"]]
+    elif kind == 2:
+        tensor["shape"] = [2 * tensor["shape"][0], *tensor["shape"][1:]]
+    elif kind == 3:
+        tensor["dtype"] = rng.choice(["F64", "I8", "F8_E4M3", "BOOL", "none"])
+    else:
+        body = body[:rng.randrange(len(body))]
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + body)
+
+
+def make(rng, folder, base=None):
     """A copy of a base with one file broken: (the file, what was done to it)."""
-    base = rng.choice(BASES)
+    whole, base = base, base or rng.choice(BASES)
     shutil.copytree(os.path.join(MODELS, base), folder)
+    weights = sorted(f for f in os.listdir(folder) if f.endswith(".safetensors"))
+    if whole and weights and rng.random() < 0.2:
+        break_weights(rng, os.path.join(folder, rng.choice(weights)))
+        return base, ".safetensors"
     files = [f for f in ("config.json", "config.json", "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
              if os.path.exists(os.path.join(folder, f))]
     name = rng.choice(files)
     with open(os.path.join(folder, name), encoding="utf-8") as f:
         content = json.load(f)
-    data = (broken_value if rng.random() < 0.7 else broken_text)(rng, content)
+    changes = [broken_value] * 7 + [broken_text] * 3 + [contradicting_number] * (7 if whole else 0)
+    data = rng.choice(changes)(rng, content)
     with open(os.path.join(folder, name), "wb") as f:
         f.write(data)
     return base, name
@@ -144,10 +187,25 @@ def check_all(what, n, draw):
     return n_bad > 0
 
 
-def draw(rng, outer):
+def fault_of_answer(command, folder):
+    """The same of a question; without a picture where the model takes none."""
+    lines = ""
+    for media in (["--image", os.path.join(MODELS, "long.png"), "--frames", os.path.join(MODELS, "frame2.png")], []):
+        run = subprocess.run([command, "ask", "-m", folder, "-t", "1", "-n", "3", *media, "What is it?"], capture_output=True, text=True,
+                             errors="replace", timeout=120, check=False, stdin=subprocess.DEVNULL)
+        lines = run.stderr.split("\n")[:-1]
+        if "Sanitizer" in run.stderr or "runtime error:" in run.stderr or run.returncode not in (0, 64, 65, 66, 69) or len(lines) > 1:
+            return f"a question ends with {run.returncode}: {run.stderr.strip()[:300]}"
+    return None
+
+
+def draw(rng, outer, turn=itertools.count()):
     folder = os.path.join(outer, "model")
-    base, name = make(rng, folder)
-    return ["inspect", folder], f"{base}/{name}", lambda run: fault(run, folder, name)
+    base, name = make(rng, folder, BASES[next(turn) % len(BASES)])
+
+    def judge(run):
+        return fault(run, folder, name) or (fault_of_answer(run.args[0], folder) if run.returncode == 0 else None)
+    return ["inspect", folder], f"{base}/{name}", judge
 
 
 if __name__ == "__main__":

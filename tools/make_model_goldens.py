@@ -108,7 +108,14 @@ class TextModel:
         return self.tokenizer.encode(case["text"], add_special_tokens=True).ids, 0
 
     def first(self, ids, case):
+        self.forget_growth()
         return self.step(ids, None)
+
+    def forget_growth(self):
+        """Dynamic rope's frequencies stay, in transformers, those of the longest prompt so far."""
+        for rope in self.model.modules():
+            if getattr(rope, "rope_type", None) == "dynamic":
+                rope.inv_freq, rope.max_seq_len_cached = rope.original_inv_freq, rope.original_max_seq_len
 
 
 def head_dim_of(path):
@@ -168,7 +175,8 @@ class ImageModel(TextModel):
 
     def __init__(self, path):
         from transformers import AutoModelForImageTextToText, AutoImageProcessor
-        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager",
+                                                                 experts_implementation="eager")
         self.model.eval()
         text = self.model.config.text_config
         if text.model_type == "granite":  # as Granite alone, and transformers before 4.52; since then LLaVA-NeXT leaves it out
@@ -1205,9 +1213,9 @@ def run(model, case, stop_ids=(), min_gap=0.0):
     return first, logits.numpy().copy()
 
 
-def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0):
-    """The cases of golden.json and the floats of golden.bin."""
-    models = [open_model(path)]
+def golden(path, cases=None, stop_ids=(), tokenizer=None, min_gap=0.0, model=None):
+    """The cases of golden.json and the floats of golden.bin. model: the path's, where it is open."""
+    models = [model or open_model(path)]
     cases = json.loads(json.dumps(cases or CASES.get(architecture_of(path), [text_case("text")])))
     if is_quantised(path):
         models.append(RoundedModel(path))

@@ -693,6 +693,11 @@ MODELS = {
     "internvl_rms": (internvl(qwen3(**SMALL, head_dim=12, tie_word_embeddings=True), {
         "image_size": 32, "patch_size": 4, "norm_type": "rms_norm", "use_qk_norm": True, "use_mean_pooling": False,
         "hidden_size": 20, "num_attention_heads": 2}, downsample_ratio=0.25), "f16", "v5", {"tiles": [2, 5], "video": True}),
+    "internvl_moe": (internvl(qwen3_moe(hidden_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_hidden_layers=2,
+                                        intermediate_size=12, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=7, norm_topk_prob=True,
+                                        decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
+                              {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 20}), "bf16", "saved by 5",
+                     {"experts": "apart", "tokens": 12}),
     "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
     "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
     "gemma3": (gemma3({"sliding_window": 7, "sliding_window_pattern": 3, "query_pre_attn_scalar": 10, "rope_theta": 5000.0,
@@ -771,15 +776,14 @@ MODELS = {
 }
 
 
-def longva_parts():
-    """The flat configuration of the original code, and its tower's."""
+def longva_parts(vision, **keys):
+    """The flat configuration of the original code, and names and shapes of its tensors."""
     text = qwen2(**SMALL, rope_theta=1e6, tie_word_embeddings=False)
     config = {**text, "architectures": ["LlavaQwenForCausalLM"], "model_type": "llava_qwen", "rope_scaling": None,
               "image_aspect_ratio": "anyres", "image_grid_pinpoints": [[30, 60], [60, 30], [60, 60], [90, 30], [30, 90]],
               "mm_hidden_size": 24, "mm_patch_merge_type": "unires", "mm_projector_type": "mlp2x_gelu",
               "mm_spatial_pool_mode": "average", "mm_spatial_pool_stride": 2, "mm_vision_select_feature": "patch",
-              "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
-    vision = clip()
+              "mm_vision_select_layer": -2, "mm_vision_tower": "openai/clip-vit-large-patch14-336", **keys}
     as_llava = llava(text, vision)
     shapes = []
     for name, shape in tensor_shapes(as_llava):
@@ -790,11 +794,12 @@ def longva_parts():
                 name = b + name[len(a):]
                 break
         shapes.append((name, shape))
-    return config, vision, shapes
+    return config, shapes
 
 
-def write_longva(folder, seed, dtype, tower):
-    config, vision, shapes = longva_parts()
+def write_longva(folder, seed, dtype, tower, vision=None, **keys):
+    vision = vision or clip()
+    config, shapes = longva_parts(vision, **keys)
     tensors = {k: v.to(DTYPES[dtype]) for k, v in draw(shapes, seed, False).items()}
     os.makedirs(os.path.join(folder, "vision_tower"))
     write_json(folder, "config.json", config)

@@ -1,5 +1,5 @@
 /* internvl.c - InternVL 2.5, 3 and 3.5 in transformers' format (arXiv:2504.10479, arXiv:2508.18265): an InternViT tower,
- * pixel shuffle before a projector, Qwen2, Qwen3 or Llama; frames of a video stand behind their numbers. */
+ * pixel shuffle before a projector, Qwen2, Qwen3 (with experts, too) or Llama; frames of a video stand behind their numbers. */
 #include "config_values.h"
 #include "family.h"
 

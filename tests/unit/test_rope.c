@@ -67,9 +67,12 @@ static void senseless_schemes_are_refused(void **state) {
     assert_int_equal(sac_rope_scheme(&c, "ntk:factor=-1", 2048, 8192, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_rope_scheme(&c, "alibi", 2048, 8192, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_rope_scheme(&c, "model:grid=1", 2048, 8192, &err), SAC_UNSUPPORTED); /* one axis */
-    c.axis_pairs[0] = c.axis_pairs[1] = 1;
-    assert_ok(sac_rope_scheme(&c, "model:grid=1", 2048, 8192, &err), err);
-    assert_true(c.grid_positions);
+    for (int axis = 0; axis < SAC_POSITION_AXES; axis++) { /* all pairs may turn by one axis */
+        memset(c.axis_pairs, 0, sizeof c.axis_pairs);
+        c.axis_pairs[axis] = D / 2;
+        assert_ok(sac_rope_scheme(&c, "model:grid=1", 2048, 8192, &err), err);
+        assert_true(c.grid_positions);
+    }
     c.scaling = SAC_ROPE_LINEAR;
     assert_int_equal(sac_rope_scheme(&c, "ntk:factor=4", 2048, 8192, &err), SAC_UNSUPPORTED);
 }
