@@ -1,15 +1,9 @@
 #include "decoder_draft.h"
 
 #include "decoder_run.h"
+#include "largest.h"
 
 #include <assert.h>
-
-static int32_t likeliest(const float *logits, int n) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
 
 /* The policy takes the place of the sequence's own, and counts for itself; and back. */
 static void exchange(sac_decoder_state *s) {
@@ -27,7 +21,7 @@ sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const s
     for (*n = 0; *n < most; ++*n) {
         st = sac_decoder_step(d, s, ops, stream, past + *n, id, err);
         if (st != SAC_OK) break;
-        id = out[*n] = likeliest(s->logits, s->vocab);
+        id = out[*n] = sac_largest_at(s->logits, s->vocab);
     }
     exchange(s);
     if (st != SAC_OK) {

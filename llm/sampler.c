@@ -1,5 +1,7 @@
 #include "sampler.h"
 
+#include "largest.h"
+
 #include "order.h"
 #include "score_processor.h"
 
@@ -116,32 +118,6 @@ static void penalise(const sac_sampler *s) {
         if (s->counts[i]) s->scores[i] -= (float)(c->presence_penalty + s->counts[i] * c->frequency_penalty);
 }
 
-/* The largest of n; NaN counts for nothing. Several at a time: a comparison waits for the one before it. */
-static float largest(const float *x, int n) {
-    float top[16];
-    int i = 0;
-    for (int j = 0; j < 16; j++) top[j] = -INFINITY;
-    for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) top[j] = x[i + j] > top[j] ? x[i + j] : top[j];
-    for (; i < n; i++) top[0] = x[i] > top[0] ? x[i] : top[0];
-    for (int j = 1; j < 16; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
-    return top[0];
-}
-
-/* The first of the largest; 0 where the first is NaN or nothing is above -infinity. */
-static int32_t greedy(const float *logits, int n) {
-    int best = 0;
-    float top = -INFINITY;
-    if (isnan(logits[0])) return 0;
-    for (int i = 0; i < n; i += STRETCH) {
-        float here = largest(logits + i, n - i < STRETCH ? n - i : STRETCH);
-        if (here > top) top = here, best = i;
-    }
-    if (top == -INFINITY) return 0;
-    while (logits[best] != top) best++;
-    return best;
-}
-
 /* ---------------------------------------------------------------- the best first */
 
 /* Candidates come in falling order, equal ones by rising id, as many as are needed. The largest of each
@@ -156,20 +132,20 @@ static int stretch_at(const sac_sampler *s, int j) {
 static void begin_taking(sac_sampler *s) {
     memcpy(s->left, s->scores, (size_t)s->vocab * sizeof *s->left);
     for (int j = 0; j < n_stretches(s->vocab); j++)
-        s->tops[j] = largest(s->left + j * STRETCH, stretch_at(s, j));
+        s->tops[j] = sac_largest(s->left + j * STRETCH, stretch_at(s, j));
     s->n_taken = s->n_sorted = 0;
 }
 
 /* False when nothing is left above -infinity. */
 static bool take_best(sac_sampler *s) {
-    float top = largest(s->tops, n_stretches(s->vocab));
+    float top = sac_largest(s->tops, n_stretches(s->vocab));
     if (top == -INFINITY) return false;
     int j = 0, i = 0;
     while (s->tops[j] != top) j++;
     float *stretch = s->left + j * STRETCH;
     while (stretch[i] != top) i++;
     stretch[i] = -INFINITY;
-    s->tops[j] = largest(stretch, stretch_at(s, j));
+    s->tops[j] = sac_largest(stretch, stretch_at(s, j));
     s->taken[s->n_taken++] = j * STRETCH + i;
     return true;
 }
@@ -344,7 +320,7 @@ static void follow_mirostat(sac_sampler *s, double share) {
 /* From s->left, which the draw's processors have cut. */
 static int32_t draw_processed(sac_sampler *s, uint64_t step, int32_t otherwise) {
     double sum = 0, passed = 0;
-    float best = largest(s->left, s->vocab);
+    float best = sac_largest(s->left, s->vocab);
     for (int i = 0; i < s->vocab; i++)
         if (s->left[i] > -INFINITY) sum += exp((double)s->left[i] - (double)best);
     double target = uniform(s->config.seed, step) * sum;
@@ -364,7 +340,7 @@ static int32_t choose_processed(sac_sampler *s, uint64_t step) {
     sac_process_first(&x);
     penalise(s);
     sac_process_rest(&x);
-    int32_t first = greedy(s->scores, s->vocab);
+    int32_t first = sac_largest_at(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;
     if (s->config.temperature == 0 || s->scores[first] == INFINITY) return first;
     memcpy(s->left, s->scores, (size_t)s->vocab * sizeof *s->left);
@@ -377,7 +353,7 @@ int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     const sac_sampler_config *c = &s->config;
     if (s->processed) return choose_processed(s, step);
     penalise(s);
-    int32_t first = greedy(s->scores, s->vocab);
+    int32_t first = sac_largest_at(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;
     if (c->temperature == 0 || s->scores[first] == INFINITY) return first;
     weighing w = weigh(s->scores[first], c->temperature);
@@ -413,7 +389,7 @@ static double below(float score, float best) {
 
 int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
     double temperature = s->config.temperature > 0 ? s->config.temperature : 1;
-    float best = s->scores[greedy(s->scores, s->vocab)];
+    float best = s->scores[sac_largest_at(s->scores, s->vocab)];
     double log_sum = best == INFINITY ? 0 : log(weight_of_all(s, weigh(best, temperature), NULL));
     *logprob = (float)(below(s->scores[id], best) / temperature - log_sum);
     int n = find_top(s, top, n_top);

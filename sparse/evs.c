@@ -71,13 +71,14 @@ static void see(const double *p, const sac_reduce_video *v, void *state, int64_t
     memcpy(e.before, rows, (size_t)(v->cells * v->cols) * sizeof *rows);
 }
 
-static void choose(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen, sac_mat rows,
-                   int32_t *kept, int64_t n_kept) {
-    (void)p, (void)rows;
+static bool choose(const sac_reduce_run *run, const double *p, const sac_reduce_video *v, void *state,
+                   int64_t n_seen, sac_mat rows, int32_t *kept, int64_t n_kept) {
+    (void)run, (void)p, (void)rows;
     evs e = view(v, state);
     const int64_t n = n_seen * v->cells;
     for (int64_t i = 0; i < n; i++) e.keys[i] = sac_reduce_key(e.score[i], (int32_t)i);
     sac_reduce_take_best(e.keys, n, kept, n_kept);
+    return true;
 }
 
 const sac_reducer sac_reducer_evs = {

@@ -36,6 +36,7 @@ static const sac_method_param params[] = {
     {0}};
 
 typedef struct flashvid {
+    const sac_reduce_run *run;
     const double *p;
     const sac_reduce_video *v;
     int64_t budget, n_picked; /* of a frame */
@@ -56,6 +57,8 @@ typedef struct flashvid {
     uint8_t *is_picked;       /* [n] */
     uint8_t *goes;            /* [n] into its parent */
     uint8_t *is_kept;         /* [n] */
+    sac_mat rows;             /* as they came */
+    int64_t first, n_list;    /* of the tasks at hand: the frame's first token; of the list */
 } flashvid;
 
 static int64_t budget_of(const double *p, const sac_reduce_video *v) {
@@ -173,11 +176,18 @@ static void cut(flashvid *s) {
 
 /* ---------------------------------------------------------------- 2. picks */
 
-static void measure_frame(flashvid *s, int64_t first) {
+/* Of token i to those before it. */
+static void measure_token(void *ctx, int64_t i, int thread) {
+    const flashvid *s = ctx;
     const int64_t n = s->v->cells;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k <= i; k++)
-            s->far[i * n + k] = s->far[k * n + i] = i == k ? 0 : 1 - likeness(s, first + i, first + k);
+    (void)thread;
+    for (int64_t k = 0; k <= i; k++)
+        s->far[i * n + k] = s->far[k * n + i] = i == k ? 0 : 1 - likeness(s, s->first + i, s->first + k);
+}
+
+static void measure_frame(flashvid *s, int64_t first) {
+    s->first = first;
+    sac_reduce_each(s->run, s->v->cells, measure_token, s);
 }
 
 /* Of those that are not picked; a row of no numbers is as good as any. */
@@ -210,18 +220,25 @@ static void pick(flashvid *s, int64_t frame) {
 
 /* ---------------------------------------------------------------- 3. trees */
 
-static void find_parents(flashvid *s, int64_t frame) {
-    const int64_t n = s->v->cells, first = frame * n;
-    for (int64_t i = first; i < first + n; i++) {
-        double most = -INFINITY;
-        s->parent[i] = -1;
-        if (s->is_picked[i] || s->is_cut[frame]) continue;
-        for (int64_t k = first - n; k < first; k++) {
-            const double like = s->is_picked[k] ? -INFINITY : likeness(s, i, k);
-            if (like > most) most = like, s->parent[i] = (int32_t)k;
-        }
-        s->likeness[i] = (float)most;
+/* Of a token in the frame before, which is of the same part. */
+static void find_parent(void *ctx, int64_t cell, int thread) {
+    const flashvid *s = ctx;
+    const int64_t i = s->first + cell;
+    double most = -INFINITY;
+    (void)thread;
+    if (s->is_picked[i]) return;
+    for (int64_t k = s->first - s->v->cells; k < s->first; k++) {
+        const double like = s->is_picked[k] ? -INFINITY : likeness(s, i, k);
+        if (like > most) most = like, s->parent[i] = (int32_t)k;
     }
+    s->likeness[i] = (float)most;
+}
+
+static void find_parents(flashvid *s, int64_t frame) {
+    const int64_t n = s->v->cells;
+    s->first = frame * n;
+    for (int64_t i = s->first; i < s->first + n; i++) s->parent[i] = -1;
+    if (!s->is_cut[frame]) sac_reduce_each(s->run, n, find_parent, s);
 }
 
 /* Of a part of the frames [from, to). */
@@ -261,16 +278,25 @@ static int64_t list_left(flashvid *s, int64_t frame) {
     return n;
 }
 
-static void measure_list(flashvid *s, int64_t n) {
+/* Of the list's token i to those before it. */
+static void measure_listed(void *ctx, int64_t i, int thread) {
+    const flashvid *s = ctx;
+    const int64_t n = s->n_list;
     const double scale = 1 / sqrt((double)s->v->cols);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k <= i; k++) {
-            const float *x = row(s, s->list[i]), *y = row(s, s->list[k]);
-            double squares = 0;
-            for (int64_t c = 0; c < s->v->cols; c++)
-                squares += ((double)x[c] - (double)y[c]) * ((double)x[c] - (double)y[c]);
-            s->far[i * n + k] = s->far[k * n + i] = sqrt(squares) * scale;
-        }
+    const float *x = row(s, s->list[i]);
+    (void)thread;
+    for (int64_t k = 0; k <= i; k++) {
+        const float *y = row(s, s->list[k]);
+        double squares = 0;
+        for (int64_t c = 0; c < s->v->cols; c++)
+            squares += ((double)x[c] - (double)y[c]) * ((double)x[c] - (double)y[c]);
+        s->far[i * n + k] = s->far[k * n + i] = sqrt(squares) * scale;
+    }
+}
+
+static void measure_list(flashvid *s, int64_t n) {
+    s->n_list = n;
+    sac_reduce_each(s->run, n, measure_listed, s);
 }
 
 /* exp(-mean square distance to the k nearest). */
@@ -351,29 +377,43 @@ static void cluster(flashvid *s, int64_t frame) {
 
 /* ---------------------------------------------------------------- the video */
 
-static void run_part(flashvid *s, int64_t from, int64_t to) {
-    for (int64_t f = from; f < to; f++) pick(s, f);
-    for (int64_t f = from; f < to; f++) find_parents(s, f);
+/* A frame is a piece. */
+static bool each_frame(flashvid *s, int64_t from, int64_t to, void (*piece)(flashvid *s, int64_t frame)) {
+    for (int64_t f = from; f < to; f++) {
+        if (sac_reduce_is_stopped(s->run)) return false;
+        piece(s, f);
+    }
+    return true;
+}
+
+static bool run_part(flashvid *s, int64_t from, int64_t to) {
+    if (!each_frame(s, from, to, pick) || !each_frame(s, from, to, find_parents)) return false;
     choose_who_goes(s, from, to);
     grow_trees(s, from, to);
     share_out(s, from, to);
-    for (int64_t f = from; f < to; f++) cluster(s, f);
+    return each_frame(s, from, to, cluster);
 }
 
-static void choose(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen, sac_mat rows,
-                   int32_t *kept, int64_t n_kept) {
+static void read_token(void *ctx, int64_t i, int thread) {
+    const flashvid *s = ctx;
+    (void)thread;
+    sac_reduce_row(s->rows, i, s->x + i * s->v->cols);
+    s->length[i] = (float)sqrt(dot(row(s, i), row(s, i), s->v->cols));
+    s->count[i] = 1;
+}
+
+static bool choose(const sac_reduce_run *run, const double *p, const sac_reduce_video *v, void *state,
+                   int64_t n_seen, sac_mat rows, int32_t *kept, int64_t n_kept) {
     flashvid s;
     lay_out(&s, p, v, state);
+    s.run = run;
+    s.rows = rows;
     const int64_t n = n_seen * v->cells;
-    for (int64_t i = 0; i < n; i++) {
-        sac_reduce_row(rows, i, s.x + i * v->cols);
-        s.length[i] = (float)sqrt(dot(row(&s, i), row(&s, i), v->cols));
-        s.count[i] = 1;
-    }
+    sac_reduce_each(run, n, read_token, &s);
     cut(&s);
     for (int64_t from = 0, to; from < v->n_tiles; from = to) {
         for (to = from + 1; to < v->n_tiles && !s.is_cut[to];) to++;
-        run_part(&s, from, to);
+        if (!run_part(&s, from, to)) return false;
     }
     int64_t k = 0;
     for (int64_t i = 0; i < n && k < n_kept; i++) {
@@ -382,6 +422,7 @@ static void choose(const double *p, const sac_reduce_video *v, void *state, int6
         kept[k++] = (int32_t)i;
     }
     assert(k == n_kept);
+    return true;
 }
 
 /* Every pair of cells of a frame, and of two frames that follow one another. */

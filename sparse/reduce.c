@@ -5,6 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+void sac_reduce_each(const sac_reduce_run *run, int64_t n, sac_task_fn fn, void *ctx) {
+    if (run && run->pool) {
+        sac_pool_run(run->pool, n, fn, ctx);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) fn(ctx, i, 0);
+}
+
+bool sac_reduce_is_stopped(const sac_reduce_run *run) {
+    return run && run->stopped && run->stopped(run->ctx);
+}
+
 uint64_t sac_reduce_key(float score, int32_t cell) {
     uint32_t bits;
     memcpy(&bits, &score, sizeof bits);

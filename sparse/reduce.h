@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "method.h"
+#include "thread_pool.h"
 
 #include <stdint.h>
 
@@ -35,6 +36,13 @@ typedef struct sac_reduce_video {
     int64_t n_tiles, cells, cols;
 } sac_reduce_video;
 
+/* With what a reducer runs. NULL: on the caller's thread, to the end. */
+typedef struct sac_reduce_run {
+    sac_pool *pool;             /* NULL: the caller's thread alone; the answer is the same, bit for bit */
+    bool (*stopped)(void *ctx); /* asked between pieces; true: it gives up. NULL: never */
+    void *ctx;
+} sac_reduce_run;
+
 struct sac_reducer {
     const char *name, *source;
     const sac_method_param *params;
@@ -55,9 +63,10 @@ struct sac_reducer {
     void (*see)(const double *p, const sac_reduce_video *v, void *state, int64_t tile, const float *rows);
     /* kept [n_kept], ascending: of the cells of the first n_seen tiles those that stay; n_kept is what count_video says or, of
      * fewer tiles, at most all their cells: then what is not among them does not stay in the end either. rows: with needs_all those
-     * of all cells, [n_tiles * cells][cols] (the reducer may change those that stay); otherwise no data. */
-    void (*choose_video)(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen,
-                         sac_mat rows, int32_t *kept, int64_t n_kept);
+     * of all cells, [n_tiles * cells][cols] (the reducer may change those that stay); otherwise no data. False: it was
+     * stopped, and neither kept nor rows say anything. */
+    bool (*choose_video)(const sac_reduce_run *run, const double *p, const sac_reduce_video *v, void *state,
+                         int64_t n_seen, sac_mat rows, int32_t *kept, int64_t n_kept);
     /* Multiplications of choose_video, about; NULL: no more than a few for each number of the rows. */
     double (*work)(const double *p, const sac_reduce_video *v);
 };
@@ -91,6 +100,10 @@ void sac_reduce_choose(const sac_reduce *r, const sac_reduce_picture *p, const f
                        const float *last, int64_t stride, int32_t *source);
 
 /* ---------------------------------------------------------------- what reducers share (reduce.c) */
+
+/* fn for each of n tasks that do not look at one another, on the threads that there are. */
+void sac_reduce_each(const sac_reduce_run *run, int64_t n, sac_task_fn fn, void *ctx);
+bool sac_reduce_is_stopped(const sac_reduce_run *run);
 
 /* Orders cells by score, the highest first, equal ones by their number: keys ascend. */
 uint64_t sac_reduce_key(float score, int32_t cell);

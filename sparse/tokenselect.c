@@ -190,7 +190,7 @@ const sac_decode_policy sac_decode_tokenselect = {
     .prompt_without_queries = true,
     .select = sac_tokenselect_select,
     .turns_keys = true,
-    .keeps_prefix = true, /* a prompt, which follows a cut, empties the selection cache */
+    .keeps_prefix = true,
     .cut = sac_tokenselect_cut,
     .counted = sac_tokenselect_counted,
 };

@@ -61,6 +61,7 @@ typedef struct sac_tokenselect {
     float *cached_query; /* [n_layers][n_heads * head_dim] where ops run */
     int32_t *cached;     /* [n_layers][capacity] where ops run */
     int64_t *n_cached;   /* [n_layers] on the host; -1: empty */
+    int64_t *cached_at;  /* [n_layers] on the host: rows that there were when a choice was made last, or may have been */
     sac_buffer skip;     /* int32_t [1] for the ops that choose: the choice stays */
     sac_buffer hits;     /* int64_t [n_layers][2]: since the choice, since the session began */
     int64_t *known_hits; /* [n_layers] on the host: what is in the stats */

@@ -41,6 +41,7 @@ void sac_tokenselect_take_steps(void *state, const double *p, const sac_attentio
     s->cached_query = sac_take_device(memory, n_layers * query * sizeof *s->cached_query);
     s->cached = sac_take_device(memory, n_layers * (size_t)s->capacity * sizeof *s->cached);
     s->n_cached = sac_take_host(memory, n_layers * sizeof *s->n_cached);
+    s->cached_at = sac_take_host(memory, n_layers * sizeof *s->cached_at);
     s->skip = sac_take_both(memory, sizeof(int32_t));
     s->hits = sac_take_both(memory, 2 * n_layers * sizeof(int64_t));
     s->known_hits = sac_take_host(memory, n_layers * sizeof *s->known_hits);
@@ -55,8 +56,17 @@ void sac_tokenselect_begin(void *state) {
     sac_tokenselect_cut(s, 0);
 }
 
+/* The next step has n + 1 rows at least. A choice among more would have rows that are gone, or among the last ones, which are
+ * read anyway; one among as many is of a token that stays. Counted hits are of tokens that may be gone. */
+static void drop_choices(sac_tokenselect *s, int64_t n) {
+    const int64_t most = s->p[TS_MAX_HITS] > 0 ? n : n + 1;
+    for (int i = 0; i < s->n_layers; i++)
+        if (s->cached_at[i] > most) s->n_cached[i] = -1;
+}
+
 void sac_tokenselect_cut(void *state, int64_t n) {
     sac_tokenselect *s = state;
+    drop_choices(s, n);
     for (int i = 0; s->copy && i < s->n_layers; i++)
         if (s->copy[i].n > n) s->copy[i].n = n;
 }
@@ -131,12 +141,14 @@ static sac_status compare_queries(sac_tokenselect *s, const sac_layer_attention 
     return SAC_OK;
 }
 
-/* Whether the choice stays, where the host must know. */
+/* Whether the choice stays, where the host must know. A device is not waited for to learn whether a choice is new. */
 static sac_status fetch_stays(sac_tokenselect *s, const sac_layer_attention *a, bool *stays) {
+    const bool must = s->p[TS_P] > 0; /* else the ops that choose know it */
     *stays = false;
-    if (s->p[TS_P] <= 0) return SAC_OK; /* the ops that choose know it */
-    SAC_TRY(sac_fetch(a, s->skip, sizeof(int32_t)));
-    *stays = *(const int32_t *)s->skip.host != 0;
+    if (must) SAC_TRY(sac_fetch(a, s->skip, sizeof(int32_t)));
+    const bool known = must || s->skip.host == s->skip.device, same = known && *(const int32_t *)s->skip.host != 0;
+    if (!same) s->cached_at[a->layer] = a->kv.n_rows;
+    *stays = must && same;
     return SAC_OK;
 }
 

@@ -22,11 +22,12 @@ static size_t state_bytes(const double *p, const sac_reduce_video *v) {
     return 1;
 }
 
-static void choose(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen, sac_mat rows,
-                   int32_t *kept, int64_t n_kept) {
-    (void)p, (void)state, (void)rows;
+static bool choose(const sac_reduce_run *run, const double *p, const sac_reduce_video *v, void *state,
+                   int64_t n_seen, sac_mat rows, int32_t *kept, int64_t n_kept) {
+    (void)run, (void)p, (void)state, (void)rows;
     const int64_t n = n_seen * v->cells;
     for (int64_t i = 0; i < n_kept; i++) kept[i] = (int32_t)((2 * i + 1) * n / (2 * n_kept));
+    return true;
 }
 
 const sac_reducer sac_reducer_uniform = {

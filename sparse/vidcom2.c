@@ -157,8 +157,9 @@ static void set_budgets(vidcom2 *s, const double *p, const sac_reduce_video *v, 
     for (int64_t f = 0; f < v->n_tiles; f++) s->budget[f]++;
 }
 
-static void choose(const double *p, const sac_reduce_video *v, void *state, int64_t n_seen, sac_mat rows,
-                   int32_t *kept, int64_t n_kept) {
+static bool choose(const sac_reduce_run *run, const double *p, const sac_reduce_video *v, void *state,
+                   int64_t n_seen, sac_mat rows, int32_t *kept, int64_t n_kept) {
+    (void)run;
     vidcom2 s = view(v, state);
     const int64_t n = choose_channels(&s, v, rows), n_rows = n_seen * v->cells;
     memset(s.video, 0, (size_t)n * sizeof *s.video);
@@ -171,6 +172,7 @@ static void choose(const double *p, const sac_reduce_video *v, void *state, int6
         sac_reduce_take_best(s.keys, v->cells, kept, s.budget[f]);
         kept += s.budget[f];
     }
+    return true;
 }
 
 const sac_reducer sac_reducer_vidcom2 = {

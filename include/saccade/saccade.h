@@ -919,6 +919,7 @@ SAC_API int64_t sac_session_token_places(sac_session *s, sac_token_place *places
 /* Methods by kind, for help texts; NULL-terminated. */
 SAC_API const char *const *sac_prefill_names(void);
 SAC_API const char *const *sac_decode_names(void);
+SAC_API const char *const *sac_reduce_names(void); /* without none */
 
 /* Read bandwidth of this machine with the model's threads, bytes a second: the roof of decode. Takes about
  * 0.3 s. */

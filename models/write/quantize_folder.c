@@ -21,6 +21,7 @@ typedef struct folder_job {
     bool *done;            /* [weights.n_files]: finished by a run before */
     char part[SAC_WRITE_PATH], state[65];
     int lock; /* OUT.part; -1 while there is none */
+    bool has_part; /* with this run's STATE */
     char *config, *weight_index; /* files' texts */
     sac_checkpoint calibrated;   /* the layers' files in OUT.part */
 } folder_job;
@@ -275,6 +276,7 @@ static sac_status make_part(folder_job *f) {
     const uint64_t done = f->j->progress.done;
     SAC_TRY(write_text(f, STATE, f->state));
     f->j->progress.done = done; /* is no part of what is written for good */
+    f->has_part = true;
     return SAC_OK;
 }
 
@@ -320,6 +322,13 @@ static sac_status calibrate(folder_job *f) {
     SAC_TRY(c->layers(c->ctx, &job, f->j->err));
     SAC_TRY(sac_calibrated_take(&f->calibrated, &job, f->shards, f->j->weights.n_files, f->j->err));
     return check_calibrated(f);
+}
+
+/* A run that fails leaves what a later one goes on with: finished files of weights, or layers. Where there is none, nothing. */
+static void remove_where_nothing_is_done(const folder_job *f) {
+    if (!f->has_part || !sac_folder_is_empty(f->part, STATE)) return;
+    unlinkat(f->lock, STATE, 0);
+    (void)rmdir(f->part);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -373,6 +382,7 @@ sac_status sac_quantize_to_folder(sac_quantize_job *j) {
         f->done = calloc(n, sizeof *f->done);
     }
     st = f && f->shards && f->done ? plan_and_write(f) : sac_fail_no_memory(j->err);
+    if (st != SAC_OK && f) remove_where_nothing_is_done(f);
     for (size_t i = 0; f && f->shards && i < n; i++) sac_shard_free(&f->shards[i]);
     if (f) {
         if (f->lock >= 0) close(f->lock);

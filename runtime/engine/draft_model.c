@@ -1,6 +1,7 @@
 #include "draft_model.h"
 
 #include "clock.h"
+#include "largest.h"
 
 /* The text of rows [0, n) as the draft's tokens, into its room for a prompt: how many, or -1 where it has no room. */
 static int64_t text_of(const sac_session *s, sac_session *draft, int64_t n) {
@@ -31,14 +32,6 @@ static sac_status follow(sac_session *draft, int64_t n, bool *is_behind, int64_t
     return sac_session_append(draft, draft->prompt + same, (size_t)*n_run, NULL, err);
 }
 
-static int32_t likeliest(const sac_session *draft, int n_vocab) {
-    const float *logits = draft->decoder.logits;
-    int32_t best = 0;
-    for (int32_t i = 1; i < n_vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
-
 sac_status sac_draft_model_guess(sac_session *s, int64_t past, int most, int32_t *out, int *n, double *behind_s, sac_error *err) {
     sac_session *draft = s->ahead.drafter;
     const int own = s->model->loaded.decoder.config.vocab, its = draft->model->loaded.decoder.config.vocab;
@@ -53,7 +46,7 @@ sac_status sac_draft_model_guess(sac_session *s, int64_t past, int most, int32_t
     if (n_run > SAC_DRAFT_MOST + 1) *behind_s = sac_seconds_since(start_ns);
     if (is_behind) return SAC_OK;
     while (*n < most) {
-        out[*n] = likeliest(draft, own < its ? own : its);
+        out[*n] = sac_largest_at(draft->decoder.logits, own < its ? own : its);
         if (++*n < most) SAC_TRY(sac_session_append(draft, &out[*n - 1], 1, NULL, err));
     }
     return SAC_OK;

@@ -263,6 +263,10 @@ const char *const *sac_decode_names(void) {
     return sac_decode_policy_names();
 }
 
+const char *const *sac_reduce_names(void) {
+    return sac_reducer_names();
+}
+
 const char *const *sac_kv_names(void) {
     return sac_kv_format_names();
 }

@@ -132,7 +132,7 @@ static bool take(struct sac_reduction *r, const sac_session *s, const sac_media 
     return r->kept && r->state && (r->tile || !reducer->see);
 }
 
-/* What one video may take while others wait: bytes of rows, and multiplications of the choice (half a minute of a processor). */
+/* What one video may take while others wait: bytes of rows, and multiplications of the choice (half a minute of one thread). */
 #define MOST_BYTES ((double)((int64_t)4 << 30))
 #define MOST_WORK 4e10
 
@@ -195,11 +195,15 @@ static sac_mat held_rows(const struct sac_reduction *r) {
     return (sac_mat){r->rows, r->n_held, r->video.cols, r->video.cols, r->dtype};
 }
 
+static bool is_cancelled(void *session) {
+    return sac_session_check_cancel(session, NULL) != SAC_OK;
+}
+
 /* What cannot stay any more makes room. */
 static void make_room(const sac_session *s, const sac_media *m, struct sac_reduction *r) {
     const int64_t seen = r->n_seen * r->video.cells, n = seen < m->n_kept ? seen : m->n_kept;
     if (r->n_held + r->video.cells <= r->capacity) return;
-    s->reduce.reducer->choose_video(s->reduce.p, &r->video, r->state, r->n_seen, (sac_mat){0}, r->kept, n);
+    s->reduce.reducer->choose_video(NULL, s->reduce.p, &r->video, r->state, r->n_seen, (sac_mat){0}, r->kept, n);
     keep_only(r, r->kept, n);
 }
 
@@ -277,7 +281,9 @@ sac_status sac_reduction_end(sac_session *s, sac_media *m, sac_error *err) {
         return sac_fail(err, SAC_INTERNAL, "a video had fewer frames than were measured");
     }
     const sac_mat all = s->reduce.reducer->needs_all ? held_rows(r) : (sac_mat){0};
-    s->reduce.reducer->choose_video(s->reduce.p, &r->video, r->state, r->n_seen, all, r->kept, m->n_kept);
+    const sac_reduce_run run = {.pool = s->model->pool, .stopped = is_cancelled, .ctx = s};
+    if (!s->reduce.reducer->choose_video(&run, s->reduce.p, &r->video, r->state, r->n_seen, all, r->kept, m->n_kept))
+        return sac_fail(err, SAC_CANCELLED, "cancelled");
     keep_only(r, m->kept ? m->kept : r->kept, m->n_kept);
     if (r->is_broken) return sac_fail(err, SAC_INTERNAL, "%s kept tokens that are none of the video's", s->reduce.reducer->name);
     free(r->state);

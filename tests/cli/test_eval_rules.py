@@ -139,6 +139,11 @@ class Rules(Case):
                 samples.append((row, r, eval_oracle.longbench(dataset, [a], r, names)))
             self.check("l.jsonl", samples, lambda row, i, d=dataset: f"{d}-{row['_id']}")
 
+    def test_longbench_has_few_classes_and_answers(self):
+        for field, most in ("all_classes", 256), ("answers", 2048):
+            row = dict(self.row("trec", 0, ["a"]), **{field: ["a"] * (most + 1)})
+            self.assert_refused(saccade("eval", self.path("l.jsonl", lines([row]))), 65, f"{field}: expected at most {most} texts, found {most + 1}")
+
     def test_longbench_is_a_mean_over_datasets_and_buckets(self):
         rows = [self.row("qasper", i, ["circle"]) for i in range(3)] + [dict(self.row("lcc_e", 0, ["x = 1"]), length=9000)]
         rows[0]["length"] = 3999
@@ -245,6 +250,13 @@ class Asked(Case):
         self.assertEqual((scores["all"]["questions"], scores["unscored"], scores["score"]), (1, 1, 1))
         self.path("vqa/v2_mscoco_val2014_annotations.json", json.dumps(dict(annotations=[dict(question_id="x")])))
         self.assert_refused(saccade("eval", folder), 65, "annotation 1: question_id: expected a whole number")
+        for text, words in (
+            ('{"annotations": [{"question_id": 1, "answers": ["' + "x" * 70000 + '"]}]}', "annotation 1: more than 65536 bytes"),
+            ('{"annotations": {}}', "annotations: expected a list of objects"), ("[]", "annotations: expected a list of objects"), ("{}", "expected a list"),
+            ('{"annotations": [{"question_id": 1}', "v2_mscoco_val2014_annotations.json"), ('{"annotations": []} x', "v2_mscoco_val2014_annotations.json"),
+        ):  # fmt: skip
+            self.path("vqa/v2_mscoco_val2014_annotations.json", text)
+            self.assert_refused(saccade("eval", folder), 65, words)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,21 @@ static inline sac_reduce reducer(const char *line) {
     return r;
 }
 
-/* All at once, the tiles shown one by one. */
-static inline int64_t choose(const sac_reduce *r, const sac_reduce_video *v, float *x, int32_t *kept) {
+/* All at once, the tiles shown one by one; -1 where it was stopped. */
+static inline int64_t choose_with(const sac_reduce_run *run, const sac_reduce *r, const sac_reduce_video *v, float *x,
+                                  int32_t *kept) {
     const int64_t n = r->reducer->count_video(r->p, v), all = v->n_tiles * v->cells;
     void *state = calloc(1, r->reducer->state_bytes(r->p, v));
     for (int64_t t = 0; r->reducer->see && t < v->n_tiles; t++)
         r->reducer->see(r->p, v, state, t, x + t * v->cells * v->cols);
-    if (n < all) r->reducer->choose_video(r->p, v, state, v->n_tiles, sac_mat_f32(x, all, v->cols), kept, n);
+    const bool is_chosen = n == all || r->reducer->choose_video(run, r->p, v, state, v->n_tiles,
+                                                                sac_mat_f32(x, all, v->cols), kept, n);
     free(state);
-    return n;
+    return is_chosen ? n : -1;
+}
+
+static inline int64_t choose(const sac_reduce *r, const sac_reduce_video *v, float *x, int32_t *kept) {
+    return choose_with(NULL, r, v, x, kept);
 }
 
 static inline double random_number(uint64_t *random) {

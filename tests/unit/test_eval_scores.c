@@ -1,5 +1,6 @@
 /* The benchmarks' scorers against their official scripts: some hundreds of answers, odd ones too, whose scores
  * tools/make_eval_golden.py had from those; and what the scorers themselves promise. */
+#define _GNU_SOURCE
 #include "test.h"
 
 #include "scores/ptb.h"
@@ -9,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static json_t *golden;
 
@@ -179,9 +181,53 @@ static void draws(void **state) {
     for (int i = 0; i < 4; i++) assert_true(counts[i] > 60);
 }
 
+static double cpu_seconds(clock_t since) {
+    return (double)(clock() - since) / CLOCKS_PER_SEC;
+}
+
+static double longbench_score(const char *dataset, const json_t *answers, const char *response) {
+    const eval_item item = {.answers = answers, .kind = dataset};
+    return mark_one(&eval_scorer_longbench, &item, response).score;
+}
+
+static char *put(char *to, uint32_t code_point) {
+    *to++ = (char)(0xe0 | code_point >> 12);
+    *to++ = (char)(0x80 | (code_point >> 6 & 63));
+    *to++ = (char)(0x80 | (code_point & 63));
+    *to = 0;
+    return to;
+}
+
+/* Answers made to be slow to compare with cost no more than their length, or a text's own bound. */
+static void crafted_answers_are_cheap(void **state) {
+    (void)state;
+    enum { WORDS = 30000, PAIRS = 1000, TIMES = 10 };
+    clock_t start = clock();
+    char *text = malloc(WORDS * strlen("Paragraph ") + 2), *to = text;
+    for (int i = 0; i < WORDS; i++) to = stpcpy(to, "Paragraph ");
+    json_t *answers = json_pack("[s, s+]", text, text, "7");
+    assert_true(longbench_score("passage_retrieval_en", answers, "it is 7") > 0.99);
+    free(text);
+    json_decref(answers);
+    assert_true(cpu_seconds(start) < 2);
+
+    char said[6 * PAIRS + 1], right[6 * PAIRS + 1], *a = said, *b = right; /* every second character is the same */
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        a = put(put(a, 0x4e00 + i), 0x5e00 + i);
+        b = put(put(b, 0x4e00 + i), 0x6e00 + i);
+    }
+    start = clock();
+    answers = json_array();
+    for (int i = 0; i < TIMES; i++) json_array_append_new(answers, json_string(right));
+    assert_true(fabs(longbench_score("lcc", answers, said) - 0.5) < 1e-9);
+    json_decref(answers);
+    assert_true(cpu_seconds(start) < 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(official), cmocka_unit_test(contractions),
                                        cmocka_unit_test(cider),    cmocka_unit_test(captions_cut),
-                                       cmocka_unit_test(circles),  cmocka_unit_test(draws)};
+                                       cmocka_unit_test(circles),  cmocka_unit_test(draws),
+                                       cmocka_unit_test(crafted_answers_are_cheap)};
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -1,10 +1,15 @@
 /* Question sets: both forms give the same set, and what is wrong is refused with its line and field. */
+#define _GNU_SOURCE
 #include "test.h"
 
+#include "eval_bench.h"
 #include "eval_place.h"
 #include "eval_set.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static sac_error err;
 
@@ -144,9 +149,41 @@ static void places_in_a_text(void **state) {
     assert_memory_equal(eval_place_find(text, end, "d.x"), "true", 4);
 }
 
+/* Of the file with the answers stays what the questions need, of the questions' alone. */
+static void annotations_that_nobody_asks_for(void **state) {
+    (void)state;
+    static const char questions[] = "{\"questions\": [{\"image_id\": 4, \"question\": \"What?\", \"question_id\": 7}]}";
+    char folder[] = "/tmp/sac_vqav2_XXXXXX", path[100];
+    eval_set set;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/v2_mscoco_val2014_annotations.json", folder);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "{\"license\": {\"annotations\": [1]}, \"annotations\": [");
+    for (int i = 0; i < 50; i++)
+        fprintf(f, "%s{\"question_id\": %d, \"image_id\": 4, \"answers\": [{\"answer\": \"a%d\"}], \"answer_type\": \"other\"}", i ? ", " : "", i, i);
+    fprintf(f, "], \"n\": 3}");
+    fclose(f);
+    assert_ok(eval_bench_parse(&set, questions, sizeof questions - 1, "v2_OpenEnded_mscoco_val2014_questions.json", folder, "vqav2", &err), err);
+    assert_int_equal(set.n_questions, 1);
+    assert_string_equal(set.videos[0].questions[0].item->answer, "a7");
+    size_t n_notes = 0;
+    for (size_t i = 0; i < json_array_size(set.json); i++) {
+        char *text = json_dumps(json_array_get(set.json, i), JSON_ENCODE_ANY);
+        n_notes += strstr(text, "answer_type") != NULL;
+        assert_true(!strstr(text, "a6") && !strstr(text, "a8"));
+        if (strstr(text, "answer_type")) assert_null(strstr(text, "image_id"));
+        free(text);
+    }
+    assert_int_equal(n_notes, 1);
+    eval_set_free(&set);
+    remove(path);
+    rmdir(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list),
+        cmocka_unit_test(annotations_that_nobody_asks_for),
         cmocka_unit_test(rows_that_belong_together),
         cmocka_unit_test(refusals),
         cmocka_unit_test(places_in_a_text),

@@ -139,11 +139,36 @@ static void parts_share_no_picture(void **state) {
     }
 }
 
+/* Questions that are asked one after the other in a session: about one picture, or without any. */
+static void turns(void **state) {
+    (void)state;
+    static const char pictures[] = "{\"question_id\": 1, \"image\": \"a.jpg\", \"text\": \"q\", \"label\": \"no\"}\n"
+                                   "{\"question_id\": 2, \"image\": \"a.jpg\", \"text\": \"r\", \"label\": \"no\"}\n"
+                                   "{\"question_id\": 3, \"image\": \"b.jpg\", \"text\": \"q\", \"label\": \"no\"}\n";
+    static const char texts[] = "{\"question\": \"1 + 1?\", \"answer\": \"#### 2\"}\n{\"question\": \"1 + 2?\", \"answer\": \"#### 3\"}\n"
+                                "{\"question\": \"1 + 3?\", \"answer\": \"#### 4\"}\n{\"question\": \"1 + 4?\", \"answer\": \"#### 5\"}\n"
+                                "{\"question\": \"1 + 5?\", \"answer\": \"#### 6\"}\n";
+    eval_set set;
+    assert_ok(eval_bench_parse(&set, pictures, sizeof pictures - 1, "coco_pope_random.json", NULL, "pope", &err), err);
+    assert_int_equal(eval_turn_end(&set, set.videos, 0, SIZE_MAX), 2);
+    assert_int_equal(eval_turn_end(&set, set.videos, 0, 1), 2); /* the picture is encoded once */
+    assert_int_equal(eval_turn_end(&set, set.videos, 2, SIZE_MAX), 3);
+    eval_set_free(&set);
+    assert_ok(eval_bench_parse(&set, texts, sizeof texts - 1, "test.jsonl", NULL, "gsm8k", &err), err);
+    assert_int_equal(eval_turn_end(&set, set.videos, 0, SIZE_MAX), 5);
+    assert_int_equal(eval_turn_end(&set, set.videos, 0, 2), 2);
+    assert_int_equal(eval_turn_end(&set, set.videos, 4, 2), 5);
+    eval_set_free(&set);
+    make(&set, 0, 2);
+    assert_int_equal(eval_turn_end(&set, &set.videos[1], 4, 1), 6);
+    eval_set_free(&set);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_share_no_video),          cmocka_unit_test(a_beginning_is_about_many_videos),
         cmocka_unit_test(what_is_kept_is_numbered_anew), cmocka_unit_test(two_parts_of_one_reading),
-        cmocka_unit_test(parts_share_no_picture),
+        cmocka_unit_test(parts_share_no_picture),        cmocka_unit_test(turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,6 +252,65 @@ static void trees_weigh_every_token(void **state) {
     assert_true(x[12] == 9 && x[15] == 7);
 }
 
+/* However many threads, the same tokens and the same bits. */
+static void threads_change_nothing(void **state) {
+    (void)state;
+    const sac_reduce_video v = {9, 16, 24};
+    const sac_reduce r = reducer("flashvid:rate=0.3,alpha=0.5,segments=2,merge=0.3");
+    uint64_t random = 11;
+    int32_t want[MOST], kept[MOST];
+    const size_t n_bytes = (size_t)(v.n_tiles * v.cells * v.cols) * sizeof(float);
+    float *x = draw(&v, &random), *means = malloc(n_bytes), *got = malloc(n_bytes);
+    memcpy(means, x, n_bytes);
+    const int64_t n = choose(&r, &v, means, want);
+    for (int n_threads = 1; n_threads <= 4; n_threads++) {
+        sac_error err;
+        sac_reduce_run run = {0};
+        assert_ok(sac_pool_create(&run.pool, n_threads, &err), err);
+        memcpy(got, x, n_bytes);
+        assert_int_equal(choose_with(&run, &r, &v, got, kept), n);
+        assert_memory_equal(kept, want, (size_t)n * sizeof *kept);
+        assert_memory_equal(got, means, n_bytes);
+        sac_pool_free(run.pool);
+    }
+    free(x), free(means), free(got);
+}
+
+typedef struct patience {
+    int asked, most;
+} patience;
+
+static bool has_run_out(void *ctx) {
+    patience *p = ctx;
+    return p->asked++ == p->most;
+}
+
+/* It is asked at every frame of every stage whether to go on; until the end the rows are as they came. */
+static void stops_between_frames(void **state) {
+    (void)state;
+    const sac_reduce_video v = {6, 9, 8};
+    const sac_reduce r = reducer("flashvid:rate=0.3,alpha=0.5,segments=2,merge=0.3");
+    uint64_t random = 12;
+    int32_t kept[MOST];
+    const size_t n_bytes = (size_t)(v.n_tiles * v.cells * v.cols) * sizeof(float);
+    float *x = draw(&v, &random), *got = malloc(n_bytes);
+    patience p = {0, -1};
+    const sac_reduce_run run = {.stopped = has_run_out, .ctx = &p};
+    memcpy(got, x, n_bytes);
+    assert_true(choose_with(&run, &r, &v, got, kept) > 0);
+    assert_memory_not_equal(got, x, n_bytes);
+    const int n_asked = p.asked;
+    assert_int_equal(n_asked, 3 * 6);
+    for (int most = 0; most < n_asked; most++) {
+        p = (patience){0, most};
+        memcpy(got, x, n_bytes);
+        assert_int_equal(choose_with(&run, &r, &v, got, kept), -1);
+        assert_int_equal(p.asked, most + 1);
+        assert_memory_equal(got, x, n_bytes);
+    }
+    free(x), free(got);
+}
+
 static void halves_are_rounded_back(void **state) {
     (void)state;
     uint16_t half[4] = {0};
@@ -272,6 +331,8 @@ int main(void) {
         cmocka_unit_test(stages_are_as_defined),
         cmocka_unit_test(rows_of_no_numbers),
         cmocka_unit_test(trees_weigh_every_token),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(stops_between_frames),
         cmocka_unit_test(halves_are_rounded_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

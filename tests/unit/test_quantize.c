@@ -461,6 +461,29 @@ static void damage(const char *to, const char *tensor, const void *bytes, size_t
     sac_loaded_model_free(&m);
 }
 
+/* A run that fails leaves OUT.part where there is something in it to go on with, and only there. */
+static void what_a_failure_leaves(void **state) {
+    (void)state;
+    static const char *const broken[] = {"layers.0.mlp.up_proj.weight", "layers.4.mlp.up_proj.weight"};
+    const uint16_t nan = 0x7fc0;
+    bool is_left[2];
+    for (int i = 0; i < 2; i++) {
+        char from[300], to[300], part[320], file[400];
+        sac_error err;
+        watch w;
+        snprintf(from, sizeof from, "%s%d", at("broken"), i);
+        snprintf(to, sizeof to, "%s%d", at("failed"), i);
+        snprintf(part, sizeof part, "%s.part", to);
+        snprintf(file, sizeof file, "%s/model-00001-of-00003.safetensors", part);
+        damage(from, broken[i], &nan, sizeof nan);
+        assert_int_equal(quantize(from, to, "w4a16", &w, &err), SAC_BAD_FILE);
+        assert_non_null(strstr(err.text, broken[i]));
+        is_left[i] = access(part, F_OK) == 0;
+        assert_int_equal(is_left[i], access(file, F_OK) == 0);
+    }
+    assert_true(!is_left[0] && is_left[1]);
+}
+
 static void bad_sources_are_refused_by_name(void **state) {
     (void)state;
     sac_error err;
@@ -679,6 +702,7 @@ int main(void) {
         cmocka_unit_test(a_failed_rename_keeps_the_work),
         cmocka_unit_test(room_of_unfinished_files_counts),
         cmocka_unit_test(tensors_without_elements_are_refused_by_name),
+        cmocka_unit_test(what_a_failure_leaves),
         cmocka_unit_test(bad_sources_are_refused_by_name),
         cmocka_unit_test(matrices_that_do_not_fit_stay),
         cmocka_unit_test(formats_that_fit_nothing_are_refused),

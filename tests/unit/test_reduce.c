@@ -133,7 +133,7 @@ static void evs_breaks_ties_by_place(void **state) {
     assert_memory_equal(kept, want, sizeof want);
     void *s = calloc(1, r.reducer->state_bytes(r.p, &v));
     for (int t = 0; t < 4; t++) r.reducer->see(r.p, &v, s, t, x + t * 12);
-    r.reducer->choose_video(r.p, &v, s, 4, (sac_mat){0}, some, 12);
+    r.reducer->choose_video(NULL, r.p, &v, s, 4, (sac_mat){0}, some, 12);
     for (int i = 0; i < 12; i++) {
         bool stays = kept[i] >= 16;
         for (int k = 0; k < 12; k++) stays = stays || some[k] == kept[i];

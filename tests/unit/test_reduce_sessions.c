@@ -389,6 +389,62 @@ static void more_frames_have_room(void **state) {
     sac_model_free(m);
 }
 
+typedef struct patience {
+    int asked, most;
+} patience;
+
+static bool has_run_out(void *ctx) {
+    patience *p = ctx;
+    return p->asked++ == p->most;
+}
+
+/* Runs the question until it has been asked `most` times whether to go on; how often it was. */
+static int ask_until(sac_session *s, int most, sac_status expected) {
+    sac_part parts[] = {{.kind = SAC_PART_VIDEO, .path = "samples/video0000_16.mp4"},
+                        {.kind = SAC_PART_TEXT, .text = "What happens?"}};
+    parts[0].video.num_frames = 4;
+    const sac_message message = {"user", parts, 2, NULL};
+    patience p = {0, most};
+    const sac_events e = {.ctx = &p, .stopped = has_run_out};
+    sac_sampling o;
+    sac_result r;
+    sac_error err;
+    sac_sampling_default(&o);
+    o.max_tokens = 1;
+    assert_int_equal(sac_session_generate(s, &message, 1, &o, &e, &r, &err), expected);
+    return p.asked;
+}
+
+/* Where a reducer has much to choose among it may be called off at every frame, and the session goes on. */
+static void a_choice_is_called_off(void **state) {
+    (void)state;
+    static seen want, got;
+    static const char *const reducers[] = {"uniform:rate=0.25", "flashvid:rate=0.2"};
+    sac_model_options o;
+    sac_error err;
+    sac_model *m;
+    int n_asked[2] = {0};
+    sac_model_options_default(&o);
+    o.vision_cache_bytes = 0;
+    assert_ok(sac_model_open(&m, "models/demo", &o, &err), err);
+    for (int i = 0; i < 4; i++) { /* the first time the file is read once more */
+        sac_session *s = session(m, reducers[i % 2]);
+        n_asked[i % 2] = ask_until(s, -1, SAC_OK);
+        if (i == 3) look(s, A_VIDEO, 4, "What happens?", &want);
+        sac_session_free(s);
+    }
+    assert_int_equal(n_asked[1], n_asked[0] + 3 * 4); /* three stages of four frames */
+    sac_session *s = session(m, reducers[1]);
+    for (int most = 0; most < n_asked[1]; most++) {
+        assert_int_equal(ask_until(s, most, SAC_CANCELLED), most + 1);
+        sac_session_reset(s);
+    }
+    look(s, A_VIDEO, 4, "What happens?", &got);
+    assert_memory_equal(got.logits, want.logits, sizeof want.logits);
+    sac_session_free(s);
+    sac_model_free(m);
+}
+
 static void refused_where_nothing_is_seen(void **state) {
     (void)state;
     sac_model *m = open_model(FOLDER "llama_f32");
@@ -412,6 +468,7 @@ int main(void) {
         cmocka_unit_test(equal_numbers_are_not_equal_reducers),
         cmocka_unit_test(rows_that_nobody_keeps),
         cmocka_unit_test(more_frames_have_room),
+        cmocka_unit_test(a_choice_is_called_off),
         cmocka_unit_test(refused_where_nothing_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,6 +286,64 @@ static void the_demo_model_answers_alike(void **state) {
     assert_true(t.layer.selections > 0);
 }
 
+/* Rows from `first` on are of other tokens, whose queries are like the one of token `like`. */
+static void other_tokens(layer_case *c, int64_t first, int64_t n, int64_t like) {
+    const int64_t q_cols = (int64_t)c->shape.n_heads * c->shape.head_dim, kv_cols = (int64_t)c->shape.n_kv_heads * c->shape.head_dim;
+    for (int64_t t = first; t < first + n; t++) {
+        memmove(c->raw_q + t * q_cols, c->raw_q + like * q_cols, (size_t)q_cols * sizeof(float));
+        for (int64_t i = 0; i < kv_cols; i++) c->raw_k[t * kv_cols + i] = 2 * test_rand_float(&c->random);
+    }
+}
+
+/* Keys that the query of token `of` looks for. */
+static void wanted_keys(layer_case *c, int64_t first, int64_t n, int64_t of) {
+    const int64_t d = c->shape.head_dim, n_kv = c->shape.n_kv_heads, group = c->shape.n_heads / n_kv;
+    for (int64_t t = first; t < first + n; t++)
+        for (int64_t i = 0; i < n_kv * d; i++)
+            c->raw_k[t * n_kv * d + i] = 4 * c->raw_q[of * n_kv * group * d + i / d * group * d + i % d];
+}
+
+/* A draft: a token of the sequence, then some that are refused. What comes after reads as if these had never been. */
+static void choices_of_refused_tokens_are_dropped(void **state) {
+    (void)state;
+    enum { PROMPT = 40, REFUSED = 5, A = 500, B = 501 };
+    for (int kind = 0; kind < 8; kind++) {
+        const bool as_device = kind % 2, is_new = kind / 2 % 2, counts = kind / 4;
+        int32_t rows[2][40];
+        int64_t n[2], n_selections = 0;
+        for (int fresh = 0; fresh < 2; fresh++) {
+            layer_case c;
+            case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 600, .n_layers = 2, .layer = 1, .as_device = as_device}, 9);
+            case_method(&c, "dense", counts ? "tokenselect:init=4,k=8,local=2,theta=0.9,max_hits=9" : "tokenselect:init=4,k=8,local=2,theta=0.9");
+            case_prompt(&c, PROMPT);
+            other_tokens(&c, PROMPT, 1, A);
+            case_choose(&c);
+            if (!fresh) {
+                other_tokens(&c, PROMPT + 1, REFUSED, A);
+                wanted_keys(&c, PROMPT + 1, REFUSED, B);
+                if (is_new) other_tokens(&c, PROMPT + REFUSED, 1, B);
+                for (int i = 0; i < REFUSED; i++) case_choose(&c);
+                sac_decode_cut(&c.decode, PROMPT);
+                c.n = c.n_rows = PROMPT + 1; /* its row is made anew by the pass that refuses */
+            }
+            c.random = 77;
+            other_tokens(&c, PROMPT + 1, 2, is_new ? B : A);
+            n_selections = c.stats.n_selections;
+            case_choose(&c);
+            sac_choice choice = case_choose(&c);
+            n[fresh] = case_starts(&choice)[1];
+            assert_true(n[fresh] == 4 + 8 + 2);
+            for (int64_t i = 1; i < n[fresh]; i++) assert_true(choice.lists.rows[i] > choice.lists.rows[i - 1]);
+            memcpy(rows[fresh], choice.lists.rows, (size_t)n[fresh] * sizeof **rows);
+            n_selections = c.stats.n_selections - n_selections;
+            if (!is_new && !as_device && !counts) assert_int_equal(n_selections, 0); /* the sequence's own choice stays */
+            case_close(&c);
+        }
+        /* a device is not asked which choice stays: there the one of now may take its place */
+        if (is_new || (!as_device && !counts)) assert_memory_equal(rows[0], rows[1], (size_t)n[0] * sizeof **rows);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(votes_of_all_keys_sum_to_the_heads),
@@ -299,6 +357,7 @@ int main(void) {
         cmocka_unit_test(keys_of_zeros_give_numbers),
         cmocka_unit_test(senseless_settings_are_refused),
         cmocka_unit_test(the_demo_model_answers_alike),
+        cmocka_unit_test(choices_of_refused_tokens_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

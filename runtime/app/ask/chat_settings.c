@@ -220,7 +220,6 @@ static void print_names(const char *what, const char *const *names) {
 
 static void print_methods(const chat *h) {
     static const char *const rope[] = {"model", "ntk:factor=F", NULL},
-                             *const reduce[] = {"none", "hired:rate=R", "evs:prune=Q", "vidcom2:rate=R", "flashvid:rate=R", "uniform:rate=R", NULL},
                              *const draft[] = {"none", "lookup", "model:PATH", "eagle3:PATH", "sparse", NULL};
     sac_session_method_lines l;
     sac_session_methods(h->r->session, &l);
@@ -232,7 +231,7 @@ static void print_methods(const chat *h) {
     print_names("decode", sac_decode_names());
     print_names("kv", sac_kv_names());
     print_names("rope", rope);
-    print_names("reduce", reduce);
+    print_names("reduce", sac_reduce_names());
     print_names("draft", draft);
     fputs("/methods prefill=zipvl kv=mixed takes others, /methods dense none.\n", stderr);
 }

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "interrupt.h"
+#include "largest.h"
 #include "method_summary.h"
 #include "output.h"
 #include "report.h"
@@ -143,13 +144,6 @@ static sac_status make_prompt(const bench *b, int32_t **out, sac_error *err) {
     return SAC_OK;
 }
 
-static int32_t likeliest(const float *logits, int n) {
-    int32_t best = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
-
 static sac_status run_text(bench *b, const int32_t *prompt, double seconds[PART_COUNT], sac_error *err) {
     sac_session *s = b->r.session;
     sac_session_reset(s);
@@ -158,7 +152,7 @@ static sac_status run_text(bench *b, const int32_t *prompt, double seconds[PART_
     seconds[PART_PREFILL] = sac_seconds_since(start);
     for (int64_t i = 0; i < b->s->gen_tokens; i++) {
         progress_update(&b->r.progress, "decode", i, b->s->gen_tokens);
-        int32_t id = likeliest(sac_session_logits(s), b->r.info.vocab);
+        int32_t id = sac_largest_at(sac_session_logits(s), b->r.info.vocab);
         SAC_TRY(sac_session_append(s, &id, 1, NULL, err));
     }
     seconds[PART_DECODE] = sac_seconds_since(start) - seconds[PART_PREFILL];

@@ -109,6 +109,7 @@ const char *const *options_names(const setting *row) {
     if (!strcmp(row->name, "weights")) return sac_weight_format_names();
     if (!strcmp(row->name, "prefill")) return sac_prefill_names();
     if (!strcmp(row->name, "decode")) return sac_decode_names();
+    if (!strcmp(row->name, "reduce")) return sac_reduce_names();
     return strcmp(row->name, "kv") ? NULL : sac_kv_names();
 }
 

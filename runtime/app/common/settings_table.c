@@ -158,7 +158,7 @@ const setting settings_table[] = {
     {"rope", 0, "session", false, SETTING_TEXT, offsetof(settings, rope), TAKE_ONE_METHOD, 0, 0, "SCHEME",
      "positions: model, or ntk:factor=F to reach further than trained (model)"},
     {"reduce", 0, "session", false, SETTING_TEXT, offsetof(settings, reduce), TAKE_ONE_METHOD, 0, 0,
-     "REDUCER", "visual tokens left out: none; of pictures hired:rate=R; of videos evs:prune=Q, vidcom2:rate=R, flashvid:rate=R, uniform:rate=R (none)"},
+     "REDUCER", "which visual tokens are left out: none (the default), of pictures by hired, of videos by the others"},
     {"draft", 0, "session", false, SETTING_TEXT, offsetof(settings, draft), DRAFT, 0, 0, "METHOD",
      "guess tokens and run several in a pass, for the same answer: none, lookup:n=N,most=K, "
      "sparse:method=M,budget=N, model:PATH or eagle3:PATH (none)"},

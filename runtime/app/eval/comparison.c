@@ -107,18 +107,18 @@ static bool takes_question(const comparison_choice *choice, size_t question) {
     return !choice || !choice->questions || choice->questions[question];
 }
 
-/* Questions that every line is asked before the next ones: those of a video, or that follow one another about the same
- * picture. */
+/* Questions that every line is asked before the next ones, in one session a line: those of a video, or that follow one another
+ * about the same picture, or without any. */
 typedef struct turn {
     size_t video, from, end;
 } turn;
 
-static turn turn_at(const eval_set *set, size_t video, size_t from) {
-    const eval_video *v = &set->videos[video];
-    turn t = {video, from, v->first + v->n_questions};
-    for (size_t i = from + 1; set->bench && i < t.end; i++)
-        if (strcmp(eval_set_source(set, v, i), eval_set_source(set, v, from))) t.end = i;
-    return t;
+/* Where the asking may be stopped every line is to have got about as far. */
+enum { MOST_BEFORE_A_STOP = 16 };
+
+static turn turn_at(const eval_set *set, size_t video, size_t from, const comparison_choice *choice) {
+    const size_t most = choice && choice->stop ? MOST_BEFORE_A_STOP : SIZE_MAX;
+    return (turn){video, from, eval_turn_end(set, &set->videos[video], from, most)};
 }
 
 static int64_t missing_in(const compare_row *row, const turn *t, const comparison_choice *choice) {
@@ -193,7 +193,7 @@ sac_status comparison_ask(comparison *c, const comparison_choice *choice, sac_er
     for (size_t v = 0; v < c->set.n_videos; v++) {
         const eval_video *video = &c->set.videos[v];
         for (size_t from = video->first; from < video->first + video->n_questions && st == SAC_OK && !stopped;) {
-            const turn t = turn_at(&c->set, v, from);
+            const turn t = turn_at(&c->set, v, from, choice);
             st = ask_turn(c, &t, choice, &stopped, err);
             from = t.end;
         }

@@ -2,7 +2,7 @@
  * common.
  *
  * Video by video, or picture by picture, every method in turn: so a cache of visual embeddings that holds one is enough to
- * encode each once, and one session is there at a time. Every method line has its own journal. */
+ * encode each once, and one session is there at a time. Questions without media are one turn, where nothing stops the asking. Every method line has its own journal. */
 #ifndef APP_COMPARISON_H
 #define APP_COMPARISON_H
 

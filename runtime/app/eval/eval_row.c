@@ -123,6 +123,11 @@ sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, 
     return SAC_OK;
 }
 
+sac_status eval_row_at_most(eval_reader *r, const char *field, const json_t *list, size_t most) {
+    const size_t n = json_array_size(list);
+    return n <= most ? SAC_OK : eval_row_refuse(r, field, "expected at most %zu texts, found %zu", most, n);
+}
+
 sac_status eval_row_options(eval_reader *r, const json_t *row, const char *field, eval_item *item) {
     const json_t *list;
     SAC_TRY(eval_row_texts(r, row, field, false, &list));

@@ -32,6 +32,8 @@ sac_status eval_row_seconds(eval_reader *r, const json_t *row, const char *field
 /* A list of texts, not empty. Missing or null: NULL where `optional`. */
 sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, bool optional,
                           const json_t **out);
+/* The list that is read has `most` texts at most: what a scorer does for each of them, or for each pair, stays little. */
+sac_status eval_row_at_most(eval_reader *r, const char *field, const json_t *list, size_t most);
 /* The options of an item, a list of 2 to EVAL_LETTERS_MAX texts. */
 sac_status eval_row_options(eval_reader *r, const json_t *row, const char *field, eval_item *item);
 

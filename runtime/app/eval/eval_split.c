@@ -21,6 +21,21 @@ const char *eval_set_source(const eval_set *set, const eval_video *v, size_t at)
     return q->item->media[0].path ? q->item->media[0].path : q->item->media[0].base64;
 }
 
+static bool has_media(const eval_set *set, size_t at) {
+    return !set->bench || question_of(set, at)->item->n_media > 0;
+}
+
+size_t eval_turn_end(const eval_set *set, const eval_video *v, size_t from, size_t most) {
+    const size_t end = v->first + v->n_questions;
+    size_t at = from + 1;
+    if (!set->bench) return end;
+    if (has_media(set, from))
+        while (at < end && !strcmp(eval_set_source(set, v, at), eval_set_source(set, v, from))) at++;
+    else
+        while (at < end && at - from < most && !has_media(set, at)) at++;
+    return at;
+}
+
 bool eval_set_is_rotation(const eval_set *set, size_t a, size_t b) {
     if (!set->bench || !set->bench->circle) return false;
     return question_of(set, a)->item->group % set->bench->circle ==

@@ -8,6 +8,10 @@
  * media (its path, or the picture itself), or its id where it has none. */
 const char *eval_set_source(const eval_set *set, const eval_video *v, size_t at);
 
+/* The end of the run of questions from `from` on that share a source, or that have no media: of these `most` at most. Of a set of
+ * videos, all of the video's. */
+size_t eval_turn_end(const eval_set *set, const eval_video *v, size_t from, size_t most);
+
 /* Marks the questions of the test part, which has `test_share` of the questions as nearly as whole sources allow. The seed and
  * the sources' names decide, nothing else: the order of the set and --limit do not. Questions with one source stay
  * together. is_test: [set->n_questions]. BAD_ARGUMENT when the set has one source only. */

@@ -17,11 +17,10 @@
 enum { MOST_IN_BATCH = 64, LINGER_MS = 500, LOOK_MS = 1000, MOST_REQUEST_BYTES = 256 };
 #define MOST_REPLAY_BYTES ((size_t)64 << 20) /* of batches that are kept, however many */
 
-/* A batch that was sent. */
+/* A batch that was sent. Whoever it is sent to has a reference to the same bytes. */
 typedef struct sent {
     uint64_t number;
-    char *data;
-    size_t n;
+    zmq_msg_t message;
 } sent;
 
 struct serve_kv_events {
@@ -75,22 +74,38 @@ static void write_number(unsigned char bytes[8], uint64_t n) {
 
 static void forget_oldest(serve_kv_events *e) {
     sent *old = &e->kept[e->first_kept];
-    e->kept_bytes -= old->n;
-    free(old->data);
-    *old = (sent){0};
+    e->kept_bytes -= zmq_msg_size(&old->message);
+    zmq_msg_close(&old->message);
     e->first_kept = (e->first_kept + 1) % e->options.buffer_steps;
     e->n_kept--;
 }
 
-/* b's memory goes over. */
-static void keep(serve_kv_events *e, serve_buffer *b) {
+/* Another reference; where the socket does not take it, it goes. */
+static void send_shared(void *socket, zmq_msg_t *message) {
+    zmq_msg_t same;
+    zmq_msg_init(&same);
+    if (zmq_msg_copy(&same, message) != 0 || zmq_msg_send(&same, socket, ZMQ_DONTWAIT) < 0) zmq_msg_close(&same);
+}
+
+/* The message goes over. */
+static void keep(serve_kv_events *e, zmq_msg_t *message) {
+    const size_t n = zmq_msg_size(message);
     if (!e->replay || e->options.buffer_steps == 0) {
-        serve_buffer_free(b);
+        zmq_msg_close(message);
         return;
     }
-    while (e->n_kept && (e->n_kept == e->options.buffer_steps || e->kept_bytes + b->n > MOST_REPLAY_BYTES)) forget_oldest(e);
-    e->kept[(e->first_kept + e->n_kept++) % e->options.buffer_steps] = (sent){e->number, b->data, b->n};
-    e->kept_bytes += b->n;
+    while (e->n_kept && (e->n_kept == e->options.buffer_steps || e->kept_bytes + n > MOST_REPLAY_BYTES)) forget_oldest(e);
+    sent *to = &e->kept[(e->first_kept + e->n_kept++) % e->options.buffer_steps];
+    to->number = e->number;
+    zmq_msg_init(&to->message);
+    zmq_msg_move(&to->message, message);
+    zmq_msg_close(message);
+    e->kept_bytes += n;
+}
+
+static void free_bytes(void *data, void *hint) {
+    (void)hint;
+    free(data);
 }
 
 static double unix_time(void) {
@@ -102,19 +117,20 @@ static double unix_time(void) {
 /* The first n of those that are taken. Without memory for it the batch is none, and its number is missing, as subscribers see. */
 static void send_batch(serve_kv_events *e, const serve_kv_event *first, size_t n) {
     serve_buffer b = {0};
+    zmq_msg_t message;
     unsigned char number[8];
     const size_t topic_bytes = strlen(e->options.topic);
     serve_kv_batch_write(&b, first, n, unix_time(), e->options.as_maps);
     write_number(number, e->number);
-    if (b.failed) {
+    if (b.failed || zmq_msg_init_data(&message, b.data, b.n, free_bytes, NULL) != 0) {
         serve_buffer_free(&b);
         serve_metrics_count(e->server->metrics, SERVE_COUNT_kv_dropped, (double)n);
     } else {
         /* a PUB socket never waits: what a subscriber does not take is dropped for it */
         zmq_send(e->pub, e->options.topic, topic_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT);
         zmq_send(e->pub, number, sizeof number, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-        zmq_send(e->pub, b.data, b.n, ZMQ_DONTWAIT);
-        keep(e, &b);
+        send_shared(e->pub, &message);
+        keep(e, &message);
         serve_metrics_count(e->server->metrics, SERVE_COUNT_kv_sent, (double)n);
     }
     e->number++;
@@ -145,13 +161,13 @@ static int receive(void *socket, unsigned char *bytes, bool *more) {
     return n;
 }
 
-static void reply(serve_kv_events *e, const unsigned char *who, int n_who, uint64_t number, const char *data, size_t n) {
+static void reply(serve_kv_events *e, const unsigned char *who, int n_who, uint64_t number, zmq_msg_t *message) {
     unsigned char bytes[8];
     write_number(bytes, number);
     zmq_send(e->replay, who, (size_t)n_who, ZMQ_SNDMORE | ZMQ_DONTWAIT);
     zmq_send(e->replay, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT);
     zmq_send(e->replay, bytes, sizeof bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(e->replay, data, n, ZMQ_DONTWAIT);
+    send_shared(e->replay, message);
 }
 
 /* Frames: who asks, nothing, the number of the first batch that is wanted. Batches from there on, and the end: number -1. What is no
@@ -167,10 +183,13 @@ static bool answer_replay(serve_kv_events *e) {
     uint64_t from = 0;
     for (int i = 0; i < 8; i++) from = from << 8 | bytes[i];
     for (size_t i = 0; i < e->n_kept; i++) {
-        const sent *s = &e->kept[(e->first_kept + i) % e->options.buffer_steps];
-        if (s->number >= from) reply(e, who, n_who, s->number, s->data, s->n);
+        sent *s = &e->kept[(e->first_kept + i) % e->options.buffer_steps];
+        if (s->number >= from) reply(e, who, n_who, s->number, &s->message);
     }
-    reply(e, who, n_who, UINT64_MAX, "", 0);
+    zmq_msg_t nothing;
+    zmq_msg_init(&nothing);
+    reply(e, who, n_who, UINT64_MAX, &nothing);
+    zmq_msg_close(&nothing);
     return true;
 }
 

@@ -49,12 +49,17 @@ static double class_name(text_pool *p, const eval_item *item, const char *said, 
     return same ? 1.0 / (double)n : 0;
 }
 
+static size_t count_digits(const char *s) {
+    size_t length = 0, n;
+    while (s[length] && text_is_digit(text_next(s + length, &n))) length += n;
+    return length;
+}
+
 /* The run of digits at or behind s; NULL = none. */
 static const char *next_number(const char *s, size_t *length) {
     size_t n;
     while (*s && !text_is_digit(text_next(s, &n))) s += n;
-    *length = 0;
-    while (s[*length] && text_is_digit(text_next(s + *length, &n))) *length += n;
+    *length = count_digits(s);
     return *length ? s : NULL;
 }
 
@@ -75,10 +80,10 @@ static double count(text_pool *p, const eval_item *item, const char *said, const
 }
 
 static double paragraph_after(const char *word, const char *said, const char *right) {
-    size_t n;
-    for (const char *at = right; (at = strstr(at, word)); at++) {
-        const char *number = next_number(at, &n);
-        if (number == at + strlen(word)) return share(said, number, n);
+    for (const char *at = right; (at = strstr(at, word));) {
+        at += strlen(word);
+        const size_t n = count_digits(at);
+        if (n) return share(said, at, n);
     }
     return 0;
 }

@@ -95,9 +95,15 @@ double overlap_f1_letters(text_pool *p, const char *said, const char *right) {
 typedef struct matcher {
     const uint32_t *a, *b; /* characters, numbered */
     size_t n_a, n_b;
-    const bool *frequent; /* [numbers]: no match begins at such a character of b */
-    size_t *runs[2];      /* [n_b + 1] each */
+    uint32_t *first;      /* [numbers] where in b a character stands first, from 1; 0: nowhere, or too often for a match to begin */
+    uint32_t *next;       /* [n_b + 1] where the one there stands again */
+    size_t *runs[2];      /* [n_b + 1] each; zeroed */
 } matcher;
+
+/* Runs that end at a's character i are none again. */
+static void clear_runs(const matcher *m, size_t i, size_t *runs) {
+    for (uint32_t j = m->first[m->a[i]]; j; j = m->next[j]) runs[j] = 0;
+}
 
 /* The longest block that is the same in a[a0, a1) and b[b0, b1), the first of them in a, then in b; stretched by what is the same beside
  * it. */
@@ -105,20 +111,20 @@ static size_t longest(const matcher *m, const size_t r[4], size_t *at_a, size_t 
     size_t best = 0;
     *at_a = r[0];
     *at_b = r[2];
-    memset(m->runs[0], 0, (m->n_b + 1) * sizeof(size_t));
     for (size_t i = r[0]; i < r[1]; i++) {
-        const size_t *before = m->runs[(i - r[0]) % 2];
-        size_t *now = m->runs[(i - r[0] + 1) % 2];
-        memset(now, 0, (m->n_b + 1) * sizeof *now);
-        for (size_t j = r[2]; j < r[3]; j++) {
-            if (m->a[i] != m->b[j] || m->frequent[m->b[j]]) continue;
-            now[j + 1] = before[j] + 1;
-            if (now[j + 1] <= best) continue;
-            best = now[j + 1];
+        const size_t *before = m->runs[i % 2];
+        size_t *now = m->runs[(i + 1) % 2];
+        for (size_t j = m->first[m->a[i]]; j && j <= r[3]; j = m->next[j]) {
+            if (j <= r[2]) continue;
+            now[j] = before[j - 1] + 1;
+            if (now[j] <= best) continue;
+            best = now[j];
             *at_a = i + 1 - best;
-            *at_b = j + 1 - best;
+            *at_b = j - best;
         }
+        if (i > r[0]) clear_runs(m, i - 1, m->runs[i % 2]);
     }
+    if (r[1] > r[0]) clear_runs(m, r[1] - 1, m->runs[r[1] % 2]);
     while (*at_a > r[0] && *at_b > r[2] && m->a[*at_a - 1] == m->b[*at_b - 1]) --*at_a, --*at_b, ++best;
     while (*at_a + best < r[1] && *at_b + best < r[3] && m->a[*at_a + best] == m->b[*at_b + best]) best++;
     return best;
@@ -148,13 +154,20 @@ static void read_letters(text_pool *p, word_book *book, word_list *l, const char
     }
 }
 
-static bool *find_frequent(text_pool *p, const word_list *b, size_t n_numbers) {
-    bool *frequent = (bool *)text_take(p, n_numbers);
+/* Places of b by character: so a pair of texts in which everything differs costs no product of their lengths. */
+static bool list_places(matcher *m, text_pool *p, const word_list *b, size_t n_numbers) {
     uint32_t *counts = (uint32_t *)(void *)text_take(p, n_numbers * sizeof *counts);
-    if (!frequent || !counts) return NULL;
+    m->first = (uint32_t *)(void *)text_take(p, n_numbers * sizeof *m->first);
+    m->next = (uint32_t *)(void *)text_take(p, (b->n + 1) * sizeof *m->next);
+    if (!counts || !m->first || !m->next) return false;
     for (size_t i = 0; i < b->n; i++) counts[b->ids[i]]++;
-    for (size_t i = 0; i < n_numbers && b->n >= 200; i++) frequent[i] = counts[i] > b->n / 100 + 1;
-    return frequent;
+    for (size_t i = b->n; i-- > 0;) {
+        const uint32_t c = b->ids[i];
+        if (b->n >= 200 && counts[c] > b->n / 100 + 1) continue;
+        m->next[i + 1] = m->first[c];
+        m->first[c] = (uint32_t)i + 1;
+    }
+    return true;
 }
 
 double overlap_ratio(text_pool *p, const char *said, const char *right) {
@@ -166,11 +179,12 @@ double overlap_ratio(text_pool *p, const char *said, const char *right) {
         return 0;
     read_letters(p, &book, &a, said);
     read_letters(p, &book, &b, right);
-    matcher m = {.a = a.ids, .b = b.ids, .n_a = a.n, .n_b = b.n, .frequent = find_frequent(p, &b, book.n)};
+    matcher m = {.a = a.ids, .b = b.ids, .n_a = a.n, .n_b = b.n};
+    const bool listed = list_places(&m, p, &b, book.n);
     for (int i = 0; i < 2; i++) m.runs[i] = (size_t *)(void *)text_take(p, (b.n + 1) * sizeof(size_t));
     size_t(*todo)[4] = (size_t(*)[4])(void *)text_take(p, (a.n + 2) * sizeof *todo);
     word_book_free(&book);
-    if (!m.frequent || !m.runs[0] || !m.runs[1] || !todo) return 0;
+    if (!listed || !m.runs[0] || !m.runs[1] || !todo) return 0;
     double same = (double)matching(&m, todo);
     return rint(100 * (2 * same / (double)(a.n + b.n))) / 100;
 }

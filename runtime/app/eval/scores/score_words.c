@@ -46,10 +46,12 @@ void word_list_split(text_pool *p, word_book *b, word_list *l, const char *text,
 }
 
 bool word_list_common(text_pool *p, const word_list *x, const word_list *y, bool y_first, bool *marks) {
-    size_t width = y->n + 1;
-    uint16_t *t = calloc((x->n + 1) * width, sizeof *t); /* lengths fit: lists are bounded */
+    enum { FEW = 256 }; /* many texts are of short sentences */
+    size_t width = y->n + 1, n_cells = (x->n + 1) * width;
+    uint16_t few[FEW], *t = n_cells <= FEW ? few : calloc(n_cells, sizeof *t); /* lengths fit: lists are bounded */
     memset(marks, 0, x->n * sizeof *marks);
     if (!t) return p->failed = true, false;
+    if (t == few) memset(few, 0, n_cells * sizeof *few);
     for (size_t i = 1; i <= x->n; i++)
         for (size_t j = 1; j <= y->n; j++) {
             uint16_t up = t[(i - 1) * width + j], left = t[i * width + j - 1];
@@ -66,7 +68,7 @@ bool word_list_common(text_pool *p, const word_list *x, const word_list *y, bool
         else
             j--;
     }
-    free(t);
+    if (t != few) free(t);
     return true;
 }
 

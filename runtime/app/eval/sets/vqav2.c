@@ -4,6 +4,9 @@
  * COCO_val2014_000000262148.jpg. Without the annotations it is asked, not scored. The benchmark words no prompt; this is lmms-eval's. */
 #include "eval_row.h"
 #include "eval_table.h"
+#include "file_map.h"
+#include "json.h"
+#include "json_stream.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -22,37 +25,111 @@ static const char *annotations_path(eval_reader *r) {
     return eval_row_format(r, "%s/v2_%.*s_annotations.json", r->folder, (int)(n - a - z), r->stem + a);
 }
 
-static sac_status read_file(eval_reader *r, const char *path, json_t **out) {
-    char *text;
-    size_t n;
-    SAC_TRY(eval_table_bytes(&text, &n, path, EVAL_TABLE_MAX_BYTES, r->err));
-    sac_status st = eval_table_parse(out, text, n, path, r->err);
-    free(text);
+/* The published ones have ten answers in about 1,100 bytes. */
+#define MOST_ANNOTATION_BYTES ((size_t)64 << 10)
+
+/* The file as it is read: in one pass, of which stays what the questions need. */
+typedef struct annotations {
+    const char *path;
+    sac_json_stream in;
+    size_t n;      /* so far */
+    json_t *by_id; /* question_id: annotation, or null where it is not read yet; the questions' alone */
+} annotations;
+
+/* The questions that there are. */
+static sac_status ask_for(eval_reader *r, const json_t *root, const json_t *list, annotations *a) {
+    if (!(a->by_id = json_object())) return sac_fail_no_memory(r->err);
+    for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
+        const char *id;
+        const json_t *row = list ? json_array_get(list, i) : root;
+        if (list) r->number = i + 1;
+        if (!json_is_object(row)) return eval_row_refuse(r, "questions", "expected objects");
+        SAC_TRY(eval_row_text(r, row, "question_id", &id));
+        if (json_object_set_new(a->by_id, id, json_null())) return sac_fail_no_memory(r->err);
+    }
+    return SAC_OK;
+}
+
+static bool drop_but(json_t *row, const char *const *names) {
+    const char *key;
+    void *next;
+    json_t *value;
+    json_object_foreach_safe(row, next, key, value) {
+        size_t i = 0;
+        while (names[i] && strcmp(names[i], key) != 0) i++;
+        if (!names[i] && json_object_del(row, key)) return false;
+    }
+    return true;
+}
+
+/* One of the list, which stays where it is of a question. */
+static sac_status read_annotation(annotations *a, sac_error *err) {
+    static const char *const used[] = {"answers", "answer_type", "question_type", NULL};
+    const char *text;
+    size_t n_bytes;
+    char key[32];
+    json_t *row;
+    a->n++;
+    SAC_TRY(sac_json_stream_skip(&a->in, &text, &n_bytes, err));
+    if (n_bytes > MOST_ANNOTATION_BYTES)
+        return sac_fail(err, SAC_BAD_FILE, "annotation %zu: more than %zu bytes", a->n, MOST_ANNOTATION_BYTES);
+    SAC_TRY(sac_json_parse(&row, text, n_bytes, err));
+    const json_t *id = json_object_get(row, "question_id");
+    sac_status st = json_is_integer(id)
+                        ? SAC_OK
+                        : sac_fail(err, SAC_BAD_FILE, "annotation %zu: question_id: expected a whole number", a->n);
+    snprintf(key, sizeof key, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+    if (st == SAC_OK && json_object_get(a->by_id, key) &&
+        (!drop_but(row, used) || json_object_set(a->by_id, key, row)))
+        st = sac_fail_no_memory(err);
+    json_decref(row);
     return st;
 }
 
-/* question_id: annotation. */
-static sac_status read_annotations(eval_reader *r, json_t **file, json_t **by_id) {
-    const char *path = annotations_path(r);
-    FILE *f = path ? fopen(path, "rbe") : NULL;
-    if (!f) return SAC_OK;
-    fclose(f);
-    SAC_TRY(read_file(r, path, file));
-    const json_t *list = json_object_get(*file, "annotations");
-    if (!json_is_array(list))
-        return sac_fail(r->err, SAC_BAD_FILE, "%s: annotations: expected a list of objects", path);
-    if (!(*by_id = json_object())) return sac_fail_no_memory(r->err);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        char key[32];
-        json_t *row = json_array_get(list, i);
-        const json_t *id = json_object_get(row, "question_id");
-        if (!json_is_integer(id))
-            return sac_fail(r->err, SAC_BAD_FILE, "%s: annotation %zu: question_id: expected a whole number",
-                            path, i + 1);
-        snprintf(key, sizeof key, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
-        if (json_object_set(*by_id, key, row)) return sac_fail_no_memory(r->err);
+static sac_status read_list(annotations *a, sac_error *err) {
+    if (sac_json_stream_peek(&a->in) != SAC_JSON_ARRAY)
+        return sac_fail(err, SAC_BAD_FILE, "annotations: expected a list of objects");
+    SAC_TRY(sac_json_stream_enter(&a->in, '[', err));
+    for (bool more;;) {
+        SAC_TRY(sac_json_stream_next(&a->in, &more, err));
+        if (!more) return SAC_OK;
+        SAC_TRY(read_annotation(a, err));
     }
-    return SAC_OK;
+}
+
+static sac_status read_stream(annotations *a, sac_error *err) {
+    static const char name[] = "annotations";
+    bool found = false;
+    if (sac_json_stream_peek(&a->in) == SAC_JSON_OBJECT) SAC_TRY(sac_json_stream_enter(&a->in, '{', err));
+    for (bool more = a->in.depth > 0; more;) {
+        const char *key;
+        size_t n;
+        SAC_TRY(sac_json_stream_next(&a->in, &more, err));
+        if (!more) break;
+        SAC_TRY(sac_json_stream_key(&a->in, &key, &n, err));
+        const bool is_list = n == sizeof name - 1 && !memcmp(key, name, n);
+        SAC_TRY(is_list ? read_list(a, err) : sac_json_stream_skip(&a->in, NULL, NULL, err));
+        found |= is_list;
+    }
+    return found ? sac_json_stream_end(&a->in, err)
+                 : sac_fail(err, SAC_BAD_FILE, "annotations: expected a list of objects");
+}
+
+/* by_id stays NULL where there is no such file. */
+static sac_status read_annotations(eval_reader *r, const json_t *root, const json_t *list, annotations *a) {
+    sac_file_map map;
+    *a = (annotations){.path = annotations_path(r)};
+    if (!a->path || !sac_file_exists(a->path)) return SAC_OK;
+    SAC_TRY(ask_for(r, root, list, a));
+    SAC_TRY(sac_file_map_open(&map, a->path, r->err));
+    sac_status st = SAC_OK;
+    if (map.n_bytes > EVAL_TABLE_MAX_BYTES)
+        st = sac_fail(r->err, SAC_BAD_FILE, "more than %zu bytes", EVAL_TABLE_MAX_BYTES);
+    sac_json_stream_open(&a->in, (const char *)map.data, map.n_bytes);
+    if (st == SAC_OK) st = read_stream(a, r->err);
+    sac_json_stream_close(&a->in);
+    sac_file_unmap(&map);
+    return st == SAC_OK ? SAC_OK : sac_fail_prefix(r->err, st, "%s", a->path);
 }
 
 /* [{"answer"}, ...], or texts, as a list of texts. */
@@ -86,15 +163,15 @@ static sac_status take_picture(eval_reader *r, const json_t *row, eval_item *ite
     return path ? eval_row_file(r, "image_id", path, false, item) : sac_fail_no_memory(r->err);
 }
 
-static sac_status add(eval_reader *r, const json_t *row, const json_t *annotations) {
+static sac_status add(eval_reader *r, const json_t *row, const json_t *by_id) {
     eval_item item = {0};
     const char *id, *kind = NULL, *type = NULL;
     if (!json_is_object(row)) return eval_row_refuse(r, "questions", "expected objects");
     SAC_TRY(eval_row_text(r, row, "question_id", &id));
     SAC_TRY(eval_row_text(r, row, "question", &item.question));
     SAC_TRY(take_picture(r, row, &item));
-    const json_t *said = annotations ? json_object_get(annotations, id) : row;
-    if (said) {
+    const json_t *said = by_id ? json_object_get(by_id, id) : row;
+    if (said && !json_is_null(said)) {
         SAC_TRY(take_answers(r, said, &item));
         SAC_TRY(eval_row_optional(r, said, "answer_type", &kind));
         SAC_TRY(eval_row_optional(r, said, "question_type", &type));
@@ -107,17 +184,16 @@ static sac_status add(eval_reader *r, const json_t *row, const json_t *annotatio
 
 static sac_status read_all(eval_reader *r, const json_t *root) {
     const json_t *list = json_is_array(root) ? root : json_object_get(root, "questions");
-    json_t *file = NULL, *annotations = NULL;
-    sac_status st = read_annotations(r, &file, &annotations);
-    if (st == SAC_OK && !list) st = add(r, root, annotations);
+    annotations a;
+    sac_status st = read_annotations(r, root, list, &a);
+    if (st == SAC_OK && !list) st = add(r, root, a.by_id);
     for (size_t i = 0; i < json_array_size(list) && st == SAC_OK; i++) {
         r->number = i + 1;
-        st = add(r, json_array_get(list, i), annotations);
+        st = add(r, json_array_get(list, i), a.by_id);
     }
     /* what questions point to stays */
-    if (st == SAC_OK && file && json_array_append(r->set->json, file)) st = sac_fail_no_memory(r->err);
-    json_decref(annotations);
-    json_decref(file);
+    if (st == SAC_OK && a.by_id && json_array_append(r->set->json, a.by_id)) st = sac_fail_no_memory(r->err);
+    json_decref(a.by_id);
     return st;
 }
 
