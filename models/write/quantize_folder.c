@@ -21,7 +21,7 @@ typedef struct folder_job {
     bool *done;            /* [weights.n_files]: finished by a run before */
     char part[SAC_WRITE_PATH], state[65];
     int lock; /* OUT.part; -1 while there is none */
-    bool has_part; /* with this run's STATE */
+    bool has_part, made_part; /* STATE in OUT.part is this run's; so is the folder */
     char *config, *weight_index; /* files' texts */
     sac_checkpoint calibrated;   /* the layers' files in OUT.part */
 } folder_job;
@@ -267,16 +267,17 @@ static sac_status find_done(folder_job *f) {
 
 static sac_status make_part(folder_job *f) {
     if (f->lock < 0) {
-        if (mkdir(f->part, 0777) == 0)
+        f->made_part = mkdir(f->part, 0777) == 0;
+        if (f->made_part)
             SAC_TRY(sac_out_lock(&f->lock, f->part, O_RDONLY | O_DIRECTORY, f->j->err));
         else if (errno != EEXIST)
             return sac_fail(f->j->err, SAC_IO, "%.250s: cannot be made: %s", f->part, strerror(errno));
         if (f->lock < 0) return sac_fail(f->j->err, SAC_IO, "another run writes %.250s", f->part);
     }
     const uint64_t done = f->j->progress.done;
+    f->has_part = true;
     SAC_TRY(write_text(f, STATE, f->state));
     f->j->progress.done = done; /* is no part of what is written for good */
-    f->has_part = true;
     return SAC_OK;
 }
 
@@ -328,7 +329,7 @@ static sac_status calibrate(folder_job *f) {
 static void remove_where_nothing_is_done(const folder_job *f) {
     if (!f->has_part || !sac_folder_is_empty(f->part, STATE)) return;
     unlinkat(f->lock, STATE, 0);
-    (void)rmdir(f->part);
+    if (f->made_part) (void)rmdir(f->part);
 }
 
 /* ---------------------------------------------------------------- the whole */

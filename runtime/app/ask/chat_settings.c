@@ -218,6 +218,8 @@ static void print_names(const char *what, const char *const *names) {
     fputc('\n', stderr);
 }
 
+enum { MOST_NAMES = 32 };
+
 static void print_methods(const chat *h) {
     static const char *const rope[] = {"model", "ntk:factor=F", NULL},
                              *const draft[] = {"none", "lookup", "model:PATH", "eagle3:PATH", "sparse", NULL};
@@ -231,7 +233,10 @@ static void print_methods(const chat *h) {
     print_names("decode", sac_decode_names());
     print_names("kv", sac_kv_names());
     print_names("rope", rope);
-    print_names("reduce", sac_reduce_names());
+    const char *reduce[MOST_NAMES] = {"none"};
+    const char *const *names = sac_reduce_names();
+    for (size_t i = 0; names[i] && i + 2 < SAC_COUNT(reduce); i++) reduce[i + 1] = names[i];
+    print_names("reduce", reduce);
     print_names("draft", draft);
     fputs("/methods prefill=zipvl kv=mixed takes others, /methods dense none.\n", stderr);
 }

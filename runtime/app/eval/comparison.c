@@ -113,12 +113,11 @@ typedef struct turn {
     size_t video, from, end;
 } turn;
 
-/* Where the asking may be stopped every line is to have got about as far. */
-enum { MOST_BEFORE_A_STOP = 16 };
+/* Lines get about as far as each other: a run that is stopped can be read, and their times are of the same hours. */
+enum { MOST_IN_TURN = 16 };
 
-static turn turn_at(const eval_set *set, size_t video, size_t from, const comparison_choice *choice) {
-    const size_t most = choice && choice->stop ? MOST_BEFORE_A_STOP : SIZE_MAX;
-    return (turn){video, from, eval_turn_end(set, &set->videos[video], from, most)};
+static turn turn_at(const eval_set *set, size_t video, size_t from) {
+    return (turn){video, from, eval_turn_end(set, &set->videos[video], from, MOST_IN_TURN)};
 }
 
 static int64_t missing_in(const compare_row *row, const turn *t, const comparison_choice *choice) {
@@ -193,7 +192,7 @@ sac_status comparison_ask(comparison *c, const comparison_choice *choice, sac_er
     for (size_t v = 0; v < c->set.n_videos; v++) {
         const eval_video *video = &c->set.videos[v];
         for (size_t from = video->first; from < video->first + video->n_questions && st == SAC_OK && !stopped;) {
-            const turn t = turn_at(&c->set, v, from, choice);
+            const turn t = turn_at(&c->set, v, from);
             st = ask_turn(c, &t, choice, &stopped, err);
             from = t.end;
         }

@@ -117,18 +117,16 @@ static sac_status read_stream(annotations *a, sac_error *err) {
 
 /* by_id stays NULL where there is no such file. */
 static sac_status read_annotations(eval_reader *r, const json_t *root, const json_t *list, annotations *a) {
-    sac_file_map map;
+    char *text;
+    size_t n_bytes;
     *a = (annotations){.path = annotations_path(r)};
     if (!a->path || !sac_file_exists(a->path)) return SAC_OK;
     SAC_TRY(ask_for(r, root, list, a));
-    SAC_TRY(sac_file_map_open(&map, a->path, r->err));
-    sac_status st = SAC_OK;
-    if (map.n_bytes > EVAL_TABLE_MAX_BYTES)
-        st = sac_fail(r->err, SAC_BAD_FILE, "more than %zu bytes", EVAL_TABLE_MAX_BYTES);
-    sac_json_stream_open(&a->in, (const char *)map.data, map.n_bytes);
-    if (st == SAC_OK) st = read_stream(a, r->err);
+    SAC_TRY(sac_file_read(&text, &n_bytes, a->path, EVAL_TABLE_MAX_BYTES, r->err));
+    sac_json_stream_open(&a->in, text, n_bytes);
+    sac_status st = read_stream(a, r->err);
     sac_json_stream_close(&a->in);
-    sac_file_unmap(&map);
+    free(text);
     return st == SAC_OK ? SAC_OK : sac_fail_prefix(r->err, st, "%s", a->path);
 }
 
