@@ -122,7 +122,7 @@ build() { # preset target [cmake options]
 run_tests() { # preset [ctest options]; one more at a time than there are processors, since servers and terminals are waited for
   local log="build/$1/Testing/Temporary/LastTest.log"
   rm -f "$log"
-  showing "$1: tests" "build/$1.log" ctest --test-dir "build/$1" -j $((jobs + 1)) --output-on-failure --no-tests=error \
+  showing "$1: tests" "build/$1.log" ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error \
     "${@:2}" --test-output-size-passed 100000000 --test-output-size-failed 100000000
   local code=$? counts
   counts=$(count "$log")
