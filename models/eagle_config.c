@@ -15,7 +15,7 @@ static sac_status read_layers(int at[SAC_LAYER_ROWS], const json_t *list, int be
     for (int i = 0; i < SAC_LAYER_ROWS; i++) {
         const json_t *v = json_array_get(list, (size_t)i);
         const json_int_t n = json_integer_value(v);
-        if (!json_is_integer(v) || n + behind < 0 || n + behind >= n_layers)
+        if (!json_is_integer(v) || n < -behind || n >= n_layers - behind)
             return sac_fail(err, SAC_BAD_FILE,
                             "\"%s\" must list numbers of %d to %d, by the model's %d layers", key, -behind,
                             n_layers - 1 - behind, n_layers);
@@ -164,6 +164,12 @@ sac_status sac_eagle_read_config(sac_eagle_config *e, const json_t *config, cons
     e->target_hidden = e->layer.hidden;
     SAC_TRY(
         sac_config_get_int(config, "target_hidden_size", 1, SAC_CONFIG_MAX_WIDTH, &e->target_hidden, err));
+    if (e->layer.hidden > SAC_CONFIG_MAX_WIDTH / 2)
+        return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_size\" is %d, at most %d is supported: products take twice as many inputs",
+                        e->layer.hidden, SAC_CONFIG_MAX_WIDTH / 2);
+    if (e->target_hidden > SAC_CONFIG_MAX_WIDTH / SAC_LAYER_ROWS)
+        return sac_fail(err, SAC_UNSUPPORTED, "it reads %d rows of %d channels, at most %d are supported", SAC_LAYER_ROWS,
+                        e->target_hidden, SAC_CONFIG_MAX_WIDTH / SAC_LAYER_ROWS);
     if (e->target_hidden != of->hidden)
         return sac_fail(
             err, SAC_BAD_FILE,

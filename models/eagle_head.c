@@ -250,8 +250,10 @@ static sac_status open_weights(sac_eagle_head *h, const char *folder, sac_error 
     char path[PATH_BYTES];
     SAC_TRY(sac_path_join(path, sizeof path, folder, "pytorch_model.bin", err));
     const bool is_pickled = sac_file_exists(path);
+    SAC_TRY(sac_path_join(path, sizeof path, folder, "model.safetensors.index.json", err));
+    const bool has_index = sac_file_exists(path);
     SAC_TRY(sac_path_join(path, sizeof path, folder, "model.safetensors", err));
-    if (is_pickled && !sac_file_exists(path))
+    if (is_pickled && !has_index && !sac_file_exists(path))
         return sac_fail(err, SAC_NOT_FOUND,
                         "%s has pytorch_model.bin and no model.safetensors: convert it "
                         "(safetensors.torch.save_file(torch.load(...), ...))",

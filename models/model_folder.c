@@ -4,6 +4,7 @@
 #include "expert_tensors.h"
 #include "family.h"
 #include "model_load.h"
+#include "quantization.h"
 #include "safetensors.h"
 
 #include <dirent.h>
@@ -56,27 +57,38 @@ sac_status sac_load_adopt_tower_config(const char *folder, json_t *config, sac_e
 
 /* ---- weights ---- */
 
-static void move_key(json_t *object, const char *from, const char *to) {
-    json_t *v = json_object_get(object, from);
-    if (v) json_object_set(object, to, v);
-    json_object_del(object, from);
+/* Whether the folder has weights of a type that ModelOpt packs. */
+static sac_status has_packed(const char *folder, bool *out, sac_error *err) {
+    sac_checkpoint c = {0};
+    *out = false;
+    const sac_status st = sac_safetensors_open_folder(&c, folder, err);
+    for (int i = 0; st == SAC_OK && i < c.n_tensors; i++) {
+        const sac_checkpoint_tensor *t = &c.tensors[i];
+        const bool is_type = !strcmp(t->dtype_name, "f8_e4m3") || !strcmp(t->dtype_name, "u8");
+        *out = *out || (is_type && sac_quant_module(t, "weight"));
+    }
+    sac_checkpoint_free(&c);
+    return st;
 }
 
 /* What ModelOpt says of its weights, in the file that it writes where config.json does not have it, as newer exports have it
- * there. */
+ * there. One that was left beside weights in floats says nothing of them. */
 static sac_status adopt_quantization(const char *folder, json_t *config, sac_error *err) {
     json_t *file;
+    bool is_packed = false;
     if (sac_config_has(config, "quantization_config")) return SAC_OK;
     SAC_TRY(sac_load_json(&file, folder, "hf_quant_config.json", err));
     json_t *said = json_object_get(file, "quantization");
-    if (json_is_string(json_object_get(said, "quant_algo"))) {
-        json_object_set_new(said, "quant_method", json_string("modelopt"));
-        move_key(said, "exclude_modules", "ignore");
-        move_key(said, "kv_cache_quant_algo", "kv_cache_scheme");
+    sac_status st = SAC_OK;
+    if (json_is_string(json_object_get(said, "quant_algo"))) st = has_packed(folder, &is_packed, err);
+    if (is_packed) {
+        json_object_set_new(said, "quant_method", json_string(SAC_QUANT_OF_FILE));
         json_object_set(config, "quantization_config", said);
+        st = sac_weight_check_config(said, err);
+        if (st != SAC_OK) st = sac_fail_prefix(err, st, "%s", folder);
     }
     json_decref(file);
-    return SAC_OK;
+    return st;
 }
 
 /* Quantised weights are refused, whichever half of the model they are in. */

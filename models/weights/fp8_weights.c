@@ -1,8 +1,9 @@
 /* fp8_weights.c - floats of 8 bits (ref/weights/fp8_ref.c): `<module>.weight` (F8_E4M3 [n][k]) and beside it, floats
  * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
- * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all.
- * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale`, "fp8" calls it
- * `<module>.activation_scale` too. ModelOpt's FP8 is float-quantized's with static scales, and with one a token. */
+ * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all;
+ * without blocks it may be `<module>.weight_scale`, as AutoFP8 and vLLM call it.
+ * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale` or
+ * `<module>.activation_scale`. ModelOpt's FP8 is float-quantized's with static scales, and with one a token. */
 #include "compressed_tensors.h"
 
 #define MAX_BLOCK (1 << 20)
@@ -10,8 +11,9 @@
 typedef struct fp8_config {
     int64_t block_rows, block_cols; /* 0: no blocks */
     sac_x_rounding x_rounding;
-    const char *scale;   /* what is beside the numbers */
-    const char *skipped; /* key of the modules that are left alone */
+    const char *scale;    /* what is beside the numbers */
+    const char *or_scale; /* where that is not; NULL: nothing else */
+    const char *skipped;  /* key of the modules that are left alone */
 } fp8_config;
 
 static sac_status unsupported(const char *what, sac_error *err) {
@@ -30,13 +32,14 @@ static sac_status read_ct(const json_t *quantization, fp8_config *out, sac_error
     SAC_TRY(sac_ct_read(quantization, &c, err));
     if (!c.is_float || c.bits != 8) return unsupported("\"num_bits\" other than 8", err);
     if (c.group) return unsupported("\"group_size\"", err);
-    *out = (fp8_config){c.block_rows, c.block_cols, c.x_rounding, "weight_scale", "ignore"};
+    *out = (fp8_config){c.block_rows, c.block_cols, c.x_rounding, "weight_scale", NULL, "ignore"};
     return SAC_OK;
 }
 
-static sac_status read_block(const json_t *quantization, fp8_config *out, sac_error *err) {
+/* Without the key transformers has blocks, vLLM has not: only it has static scales then. */
+static sac_status read_block(const json_t *quantization, bool is_static, fp8_config *out, sac_error *err) {
     const json_t *block = json_object_get(quantization, "weight_block_size");
-    if (json_is_null(block)) return SAC_OK; /* one scale for all */
+    if (json_is_null(block) || (!block && is_static)) return SAC_OK; /* one scale for all */
     out->block_rows = block ? json_integer_value(json_array_get(block, 0)) : 128;
     out->block_cols = block ? json_integer_value(json_array_get(block, 1)) : 128;
     if ((!block || json_array_size(block) == 2) && out->block_rows > 0 && out->block_cols > 0 &&
@@ -57,12 +60,13 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
     *out = (fp8_config){.scale = "weight_scale_inv", .skipped = "modules_to_not_convert"};
     if (!json_is_array(json_object_get(quantization, out->skipped))) out->skipped = "ignored_layers";
-    SAC_TRY(read_block(quantization, out, err));
     SAC_TRY(sac_json_get_string(quantization, "activation_scheme", &scheme, err));
     SAC_TRY(sac_json_get_string(quantization, "fmt", &fmt, err));
     SAC_TRY(sac_json_get_string(quantization, "scale_fmt", &scale_fmt, err));
     SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
     const bool is_static = strcmp(scheme, "static") == 0;
+    SAC_TRY(read_block(quantization, is_static, out, err));
+    if (!out->block_cols) out->or_scale = "weight_scale";
     if (!is_static && strcmp(scheme, "dynamic") != 0)
         return unsupported("\"activation_scheme\" other than dynamic and static", err);
     if (strcmp(fmt, "e4m3") != 0) return unsupported("\"fmt\" other than e4m3", err);
@@ -72,28 +76,33 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     return SAC_OK;
 }
 
-/* hf_quant_config.json as ModelOpt's export puts it into config.json (modelopt/torch/export/convert_hf_config.py, 0.47);
- * "config_groups" says what "quant_algo" does. */
+/* What ModelOpt's export puts into config.json (modelopt/torch/export/convert_hf_config.py, 0.47), where "config_groups" says
+ * what "quant_algo" does, or hf_quant_config.json itself. */
 static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac_error *err) {
     static const char *const honoured[] = {"quant_method", "quant_algo", "ignore", "kv_cache_scheme", NULL};
+    static const char *const of_file[] = {"quant_method", "quant_algo", "exclude_modules", "kv_cache_quant_algo", NULL};
     static const char *const without_effect[] = {"config_groups", "producer", NULL};
-    const json_t *ignored, *cache = json_object_get(quantization, "kv_cache_scheme");
-    *out = (fp8_config){.scale = "weight_scale", .skipped = "ignore"};
+    const bool is_file = sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE);
+    const char *const *keys = is_file ? of_file : honoured;
+    const json_t *ignored, *cache = json_object_get(quantization, keys[3]);
+    *out = (fp8_config){.scale = "weight_scale", .skipped = keys[2]};
     if (sac_quant_is(quantization, "quant_algo", "FP8"))
         out->x_rounding = SAC_X_FP8_STATIC;
     else if (sac_quant_is(quantization, "quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"))
         out->x_rounding = SAC_X_FP8_ROWS;
     else
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "\"quantization_config\": \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported "
-                        "with ModelOpt");
-    SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
-    SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
-    return cache && !json_is_null(cache) ? unsupported("\"kv_cache_scheme\"", err) : SAC_OK;
+                        "%s: \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported with ModelOpt",
+                        sac_quant_place(quantization));
+    SAC_TRY(sac_quant_check_keys(quantization, keys, without_effect, err));
+    SAC_TRY(sac_json_get_array(quantization, out->skipped, &ignored, err));
+    if (!cache || json_is_null(cache)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "%s: \"%s\": not supported with FP8", sac_quant_place(quantization), keys[3]);
 }
 
 static bool is_modelopt(const json_t *quantization) {
-    return sac_quant_is(quantization, "quant_method", "modelopt");
+    return sac_quant_is(quantization, "quant_method", "modelopt") ||
+           sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE);
 }
 
 static sac_status read_config(const json_t *quantization, fp8_config *out, sac_error *err) {
@@ -116,23 +125,21 @@ static bool go_together(const fp8_config *c, const sac_checkpoint_tensor *scales
            s.dim[1] == (k + c->block_cols - 1) / c->block_cols;
 }
 
-static sac_status input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, float *scale,
-                              sac_error *err) {
-    return sac_quant_input_scale(c, t, n_module, "input_scale", "activation_scale", scale, err);
+static const sac_checkpoint_tensor *scales_of(const fp8_config *config, const sac_checkpoint *c,
+                                              const sac_checkpoint_tensor *t, int n_module) {
+    const sac_checkpoint_tensor *scales = sac_quant_part(c, t->name, n_module, config->scale);
+    return scales || !config->or_scale ? scales : sac_quant_part(c, t->name, n_module, config->or_scale);
 }
 
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            const sac_checkpoint_tensor *t, int n_module, sac_checkpoint_tensor *out,
                            sac_error *err) {
     fp8_config config;
-    const sac_checkpoint_tensor *scales;
-    SAC_TRY(read_config(quantization, &config, err));
-    SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
     float x_scale;
-    if (config.x_rounding == SAC_X_FP8_STATIC)
-        SAC_TRY(input_scale(c, t, n_module, &x_scale, err));
-    else if (config.x_rounding != SAC_X_EXACT && sac_quant_part(c, t->name, n_module, "input_scale"))
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_scale beside it, and activations are dynamic", t->name);
+    SAC_TRY(read_config(quantization, &config, err));
+    const sac_checkpoint_tensor *scales = scales_of(&config, c, t, n_module);
+    if (!scales) SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
+    SAC_TRY(sac_quant_input_scale(c, t, n_module, config.x_rounding, &x_scale, err));
     if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 ||
         !go_together(&config, scales, t->dim[0], t->dim[1]))
         return sac_quant_misshapen(scales, t, err);
@@ -143,6 +150,10 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
     fp8_config config;
     SAC_TRY(read_config(quantization, &config, err));
+    for (int i = 0; i < c->n_tensors; i++)
+        if (sac_quant_module(&c->tensors[i], "pre_quant_scale"))
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s: scales of channels ahead of a product are not supported",
+                            c->tensors[i].name);
     return sac_quant_name_all(c, quantization, "weight", "f8_e4m3", config.skipped, name_one, err);
 }
 
@@ -158,12 +169,12 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
     const int n_module = sac_quant_module(numbers, "weight");
     *out = (sac_weight){.tensor = sac_checkpoint_matrix(numbers),
                         .scales =
-                            sac_quant_scales(sac_quant_part(s->checkpoint, numbers->name, n_module, c.scale)),
+                            sac_quant_scales(scales_of(&c, s->checkpoint, numbers, n_module)),
                         .group = c.block_cols ? c.block_cols : numbers->dim[1],
                         .group_rows = c.block_rows,
                         .x_rounding = c.x_rounding,
                         .format = SAC_WEIGHT_FP8};
-    return c.x_rounding == SAC_X_FP8_STATIC ? input_scale(s->checkpoint, numbers, n_module, &out->x_scale, err) : SAC_OK;
+    return sac_quant_input_scale(s->checkpoint, numbers, n_module, c.x_rounding, &out->x_scale, err);
 }
 
 const sac_weight_reader sac_weight_reader_fp8 = {.check = check, .name = name, .knows = knows, .read = read};

@@ -35,14 +35,11 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
         *zeros = sac_quant_part(s->checkpoint, numbers->name, n_module, "weight_zero_point");
     sac_ct_config c;
     SAC_TRY(read_config(s->quantization, &c, err));
-    if (sac_quant_part(s->checkpoint, numbers->name, n_module, "input_zero_point"))
-        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_zero_point beside it: not supported", numbers->name);
     SAC_TRY(sac_quant_need(s->checkpoint, numbers, n_module, "weight_scale", &scales, err));
     *out = (sac_weight){
         .tensor = sac_checkpoint_matrix(numbers), .x_rounding = c.x_rounding, .format = SAC_WEIGHT_INT8};
     out->scales = sac_checkpoint_matrix(scales);
-    if (c.x_rounding == SAC_X_INT8_STATIC)
-        SAC_TRY(sac_quant_input_scale(s->checkpoint, numbers, n_module, "input_scale", NULL, &out->x_scale, err));
+    SAC_TRY(sac_quant_input_scale(s->checkpoint, numbers, n_module, c.x_rounding, &out->x_scale, err));
     if (!sac_quant_is_float(scales) || scales->n_dims < 1 || scales->n_dims > 2 ||
         (out->scales.dim[0] != numbers->dim[0] && (out->scales.dim[0] != 1 || out->scales.dim[1] != 1)))
         return sac_quant_misshapen(scales, numbers, err);

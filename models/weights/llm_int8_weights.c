@@ -22,15 +22,19 @@ static sac_status check_order(const sac_checkpoint_tensor *order, const sac_chec
                     order->name, order->data[0]);
 }
 
+static sac_status check_scales(const sac_checkpoint_tensor *scales, const sac_checkpoint_tensor *t, sac_error *err) {
+    if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || scales->dtype != SAC_DTYPE_F32 || scales->n_dims != 1 ||
+        scales->dim[0] != t->dim[0])
+        return sac_quant_misshapen(scales, t, err);
+    return sac_quant_check_finite(scales, err);
+}
+
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, const sac_checkpoint_tensor *t,
                            int n_module, sac_checkpoint_tensor *out, sac_error *err) {
     const sac_checkpoint_tensor *scales;
     (void)quantization;
     SAC_TRY(sac_quant_need(c, t, n_module, "SCB", &scales, err));
-    if (t->n_dims != 2 || t->dim[0] < 1 || t->dim[1] < 1 || scales->dtype != SAC_DTYPE_F32 || scales->n_dims != 1 ||
-        scales->dim[0] != t->dim[0])
-        return sac_quant_misshapen(scales, t, err);
-    SAC_TRY(sac_quant_check_finite(scales, err));
+    SAC_TRY(check_scales(scales, t, err));
     SAC_TRY(check_order(sac_quant_part(c, t->name, n_module, "weight_format"), t, err));
     return sac_quant_rename(out, n_module, SAC_DTYPE_I8, t->dim[0], t->dim[1], err);
 }
@@ -47,8 +51,17 @@ static sac_status divide(sac_checkpoint *c, const sac_checkpoint_tensor *t, sac_
     return SAC_OK;
 }
 
+/* Scales of anything else would not be divided, as those of one expert among others that share a tensor. */
+static sac_status check_lone(const sac_checkpoint *c, const sac_checkpoint_tensor *scales, sac_error *err) {
+    const int n_module = sac_quant_module(scales, "SCB");
+    const sac_checkpoint_tensor *t = n_module ? sac_quant_part(c, scales->name, n_module, "weight") : NULL;
+    if (!n_module || (t && t->dtype == SAC_DTYPE_I8)) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has no weight in i8 beside it", scales->name);
+}
+
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
     SAC_TRY(sac_quant_name_all(c, quantization, "weight", "i8", "llm_int8_skip_modules", name_one, err));
+    for (int i = 0; i < c->n_tensors; i++) SAC_TRY(check_lone(c, &c->tensors[i], err));
     for (int i = 0; i < c->n_tensors; i++)
         if (c->tensors[i].dtype == SAC_DTYPE_I8 && sac_quant_module(&c->tensors[i], "weight"))
             SAC_TRY(divide(c, &c->tensors[i], err));
@@ -62,10 +75,12 @@ static bool knows(const sac_weight_source *s, const sac_checkpoint_tensor *numbe
 static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
                        sac_error *err) {
     const int n_module = sac_quant_module(numbers, "weight");
-    (void)err;
+    const sac_checkpoint_tensor *scales;
+    SAC_TRY(sac_quant_need(s->checkpoint, numbers, n_module, "SCB", &scales, err)); /* one of several experts may have none */
+    SAC_TRY(check_scales(scales, numbers, err));
     *out = (sac_weight){
         .tensor = sac_checkpoint_matrix(numbers),
-        .scales = sac_checkpoint_matrix(sac_quant_part(s->checkpoint, numbers->name, n_module, "SCB")),
+        .scales = sac_checkpoint_matrix(scales),
         .group = numbers->dim[1],
         .format = SAC_WEIGHT_INT8};
     return SAC_OK;

@@ -11,6 +11,11 @@ bool sac_quant_is(const json_t *object, const char *key, const char *text) {
     return value && strcmp(value, text) == 0;
 }
 
+const char *sac_quant_place(const json_t *quantization) {
+    return sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE) ? "\"quantization\" of hf_quant_config.json"
+                                                                           : "\"quantization_config\"";
+}
+
 static bool is_in(const char *const *list, const char *name) {
     while (*list && strcmp(*list, name) != 0) list++;
     return *list != NULL;
@@ -22,7 +27,7 @@ sac_status sac_quant_check_keys(const json_t *quantization, const char *const *h
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)quantization, key, v) {
         if (json_is_null(v) || is_in(honoured, key) || is_in(without_effect, key)) continue;
-        return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": \"%.60s\" is not known", key);
+        return sac_fail(err, SAC_UNSUPPORTED, "%s: \"%.60s\" is not known", sac_quant_place(quantization), key);
     }
     return SAC_OK;
 }
@@ -119,11 +124,30 @@ sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err
                : SAC_OK;
 }
 
-sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, const char *suffix,
-                                 const char *or_suffix, float *scale, sac_error *err) {
-    const sac_checkpoint_tensor *part = sac_quant_part(c, t->name, n_module, suffix);
-    if (!part && or_suffix) part = sac_quant_part(c, t->name, n_module, or_suffix);
-    if (!part) SAC_TRY(sac_quant_need(c, t, n_module, suffix, &part, err));
+static sac_status check_input_zero(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, sac_error *err) {
+    const sac_checkpoint_tensor *zero = sac_quant_part(c, t->name, n_module, "input_zero_point");
+    int any = 0;
+    for (size_t i = 0; zero && i < zero->n_bytes; i++) any |= zero->data[i];
+    if (!any) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_zero_point beside it that is not 0: not supported", t->name);
+}
+
+sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module,
+                                 sac_x_rounding rounding, float *scale, sac_error *err) {
+    const sac_checkpoint_tensor *part = sac_quant_part(c, t->name, n_module, "input_scale"),
+                                *other = sac_quant_part(c, t->name, n_module, "activation_scale");
+    *scale = 0;
+    SAC_TRY(check_input_zero(c, t, n_module, err));
+    if (rounding == SAC_X_EXACT) return SAC_OK;
+    if (part && other)
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has an input_scale and an activation_scale beside it", t->name);
+    if (rounding != SAC_X_FP8_STATIC && rounding != SAC_X_INT8_STATIC) {
+        if (!part && !other) return SAC_OK;
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an %s beside it, and activations are dynamic", t->name,
+                        part ? "input_scale" : "activation_scale");
+    }
+    if (!part) part = other;
+    if (!part) SAC_TRY(sac_quant_need(c, t, n_module, "input_scale", &part, err));
     if (!sac_quant_is_float(part) || part->n_bytes != sac_dtype_row_bytes((sac_dtype)part->dtype, 1))
         return sac_quant_misshapen(part, t, err);
     uint32_t bits = 0;
@@ -158,8 +182,7 @@ static sac_status name_module(const sac_checkpoint *c, const json_t *quantizatio
     snprintf(module, sizeof module, "%.*s", n_module, t->name);
     if (sac_quant_lists(skipped, module))
         return sac_fail(err, SAC_BAD_FILE,
-                        "tensor %.100s is quantised, and \"quantization_config\" says that it is not",
-                        t->name);
+                        "tensor %.100s is quantised, and %s says that it is not", t->name, sac_quant_place(quantization));
     return name(c, quantization, t, n_module, out, err);
 }
 

@@ -8,6 +8,12 @@
 /* Whether `key` is this text. */
 bool sac_quant_is(const json_t *object, const char *key, const char *text);
 
+/* hf_quant_config.json's "quantization", in the place of a "quantization_config", has this "quant_method"; its keys are its own. */
+#define SAC_QUANT_OF_FILE "hf_quant_config"
+
+/* Where it stands, for messages. */
+const char *sac_quant_place(const json_t *quantization);
+
 /* UNSUPPORTED, with its name, for a key that is in neither list, unless it is null. Both end with NULL. */
 sac_status sac_quant_check_keys(const json_t *quantization, const char *const *honoured,
                                 const char *const *without_effect, sac_error *err);
@@ -45,10 +51,11 @@ bool sac_quant_has_shape(const sac_checkpoint_tensor *t, const char *dtype_name,
 /* BAD_FILE, with its name, for a tensor of F32, F16 or BF16 in which a value is not finite. */
 sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err);
 
-/* The one scale that a checkpoint has for activations that meet t: the first of these two parts that is there; a second NULL is
- * fine. BAD_FILE when none is, or it is not one finite number above 0. */
-sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module, const char *suffix,
-                                 const char *or_suffix, float *scale, sac_error *err);
+/* The one scale that a checkpoint has for activations that meet t, where their rounding is static: `input_scale` or
+ * `activation_scale`. BAD_FILE when it is missing, there twice, or not one finite number above 0. UNSUPPORTED where there is one
+ * and activations are rounded as they come, and beside an `input_zero_point` that is not 0. Otherwise *scale is 0. */
+sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module,
+                                 sac_x_rounding rounding, float *scale, sac_error *err);
 
 /* Checks one matrix, whose numbers are t, "<module>.<suffix>", and describes it in *out as "<module>.weight". */
 typedef sac_status (*sac_quant_name_fn)(const sac_checkpoint *c, const json_t *quantization,

@@ -102,6 +102,12 @@ sac_status sac_draft_head_take(sac_session *s, sac_error *err) {
     return SAC_OK;
 }
 
+/* Whether the answer has a token left to draft when so many rows have been read: a chunk goes before each step until few are left. */
+static bool is_worth(const sac_session *s, int64_t past, int64_t behind, int64_t few) {
+    const int64_t steps = (behind - few + SAC_EAGLE_CHUNK - 1) / SAC_EAGLE_CHUNK;
+    return steps < s->reply.limit - s->reply.result.n_tokens && steps < s->memory.n_ctx - past;
+}
+
 sac_status sac_draft_head_guess(sac_session *s, int64_t past, int most, int32_t *out, int *n,
                                 double *behind_s, sac_error *err) {
     const sac_eagle_run r = {&s->ahead.head, &sac_model_decoder(s->model)->embed, sac_decoder_ops(s),
@@ -114,6 +120,7 @@ sac_status sac_draft_head_guess(sac_session *s, int64_t past, int most, int32_t 
     *behind_s = 0;
     SAC_TRY(sac_session_check_cancel(s, err));
     if (past - kept->first - kept->n_read > few) {
+        if (!is_worth(s, past, past - kept->first - kept->n_read, few)) return SAC_OK;
         st = sac_eagle_follow(&r, s->ids, past, &n_read);
         *behind_s = sac_seconds_since(start_ns);
         if (st == SAC_OK && past - kept->first - kept->n_read > few) return SAC_OK;

@@ -96,9 +96,12 @@ class Quantised(Case):
 
     def test_modelopt_in_a_file_of_its_own(self):
         """Older exports: config.json says nothing of its weights."""
-        for code, needle, more in [(0, "", {}), (69, '"kv_cache_scheme"', {"kv_cache_quant_algo": "FP8"}),
-                                   (69, '"quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
-                                   (65, "is quantised, and", {"exclude_modules": ["q_proj"]}),
+        for code, needle, more in [(0, "", {}),
+                                   (69, 'model: "quantization" of hf_quant_config.json: "kv_cache_quant_algo"',
+                                    {"kv_cache_quant_algo": "FP8"}),
+                                   (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
+                                   (65, 'is quantised, and "quantization" of hf_quant', {"exclude_modules": ["q_proj"]}),
+                                   (69, 'hf_quant_config.json: "frobnicate" is not known', {"frobnicate": 1}),
                                    (69, "f8_e4m3", {"quant_algo": None})]:
             with self.subTest(needle=needle):
                 folder = self.model("modelopt_fp8")
@@ -116,6 +119,53 @@ class Quantised(Case):
                     self.assert_refused(run, code, needle)
                 else:
                     self.assertIn("fp8", run.stdout)
+
+    def test_a_file_left_beside_floats(self):
+        folder = self.path("model")
+        shutil.copytree(os.path.join(MODELS, "llama_f32"), folder)
+        with open(os.path.join(folder, "hf_quant_config.json"), "w", encoding="utf-8") as f:
+            json.dump({"quantization": {"quant_algo": "NVFP4", "group_size": 16}}, f)
+        run = saccade("inspect", folder)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_static_fp8_without_blocks(self):
+        """AutoFP8 and vLLM: no weight_block_size, and weight_scale in the place of weight_scale_inv."""
+        folder = self.model("modelopt_fp8")
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        said = {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]}
+        answers = []
+        for config in (content["quantization_config"], said, {**said, "activation_scheme": "dynamic"}):
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({**content, "quantization_config": config}, f)
+            answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
+        self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
+        self.assertTrue(answers[0].stdout.strip())
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
+        self.assert_refused(answers[2], 65, "has no weight_scale_inv beside it")
+
+    def test_fused_experts_without_scales(self):
+        """A tensor with all experts' numbers becomes one a matrix, beside which are no scales."""
+        folder = self.path("model")
+        shutil.copytree(os.path.join(MODELS, "qwen3_moe"), folder)
+        path, weights = os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        content["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(content, f)
+        n, k, hidden = content["num_experts"], content["moe_intermediate_size"], content["hidden_size"]
+        tensors = {name: t for name, t in read_tensors(weights).items() if ".mlp.experts." not in name}
+        for layer in (0, 2):
+            name = f"model.layers.{layer}.mlp.experts."
+            tensors[name + "gate_up_proj"] = ["I8", [n, 2 * k, hidden], bytes(2 * n * k * hidden)]
+            tensors[name + "down_proj"] = ["I8", [n, hidden, k], bytes(n * k * hidden)]
+        write_tensors(weights, tensors)
+        self.assert_refused(saccade("inspect", folder), 65, "gate_proj.weight has no SCB beside it")
+        scales = {"model.layers.0.mlp.experts.0.gate_proj.SCB": ["F32", [k], struct.pack("<f", 1) * k]}
+        write_tensors(weights, {**tensors, **scales})
+        self.assert_refused(saccade("inspect", folder), 65, "gate_proj.SCB has no weight in i8 beside it")
 
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
@@ -149,6 +199,10 @@ class Quantised(Case):
                 t[name][2] = t[name][2][:at] + data + t[name][2][at + len(data):]
             return change
 
+        def add(name, *tensor):
+            return lambda t: t.__setitem__(name, list(tensor))
+
+        one = struct.pack("<f", 1)
         nan16, nan32 = b"\x00\x7e", struct.pack("<f", float("nan"))
         for code, needle, base, change in [
             (65, Q + "qweight has no scales beside it", "awq", without(Q + "scales")),
@@ -177,6 +231,11 @@ class Quantised(Case):
                 Q + "input_zero_point", ["I8", [1], b"\3"])),
             (69, "input_scale beside it, and activations are dynamic", "ct_fp8", lambda t: t.__setitem__(
                 Q + "input_scale", ["F32", [1], b"\0\0\x80?"])),
+            (69, "input_scale beside it, and activations are dynamic", "ct_w8a8", add(Q + "input_scale", "F32", [1], one)),
+            (69, "activation_scale beside it, and activations are dynamic", "ct_fp8", add(Q + "activation_scale", "F32", [1], one)),
+            (65, "an input_scale and an activation_scale", "fp8_static", add(Q + "input_scale", "F32", [], one)),
+            (65, "an input_scale and an activation_scale", "ct_w8a8_static", add(Q + "activation_scale", "F32", [1], one)),
+            (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_fp8", add(Q + "pre_quant_scale", "F32", [64], one * 64)),
             (65, Q + "weight has no input_scale beside it", "modelopt_fp8", without(Q + "input_scale")),
             (65, Q + "weight_scale has a scale that is not finite", "modelopt_fp8", put(Q + "weight_scale", 0, nan32)),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
@@ -193,6 +252,12 @@ class Quantised(Case):
             (65, Q + "weight has no weight.nested_absmax", "nf4_nested", without(Q + "weight.nested_absmax")),
         ]:
             self.refused(code, needle, base, change)
+
+    def test_zero_points_of_zero(self):
+        """compressed-tensors writes them for symmetric activations too."""
+        folder = self.model("ct_w8a8_static", lambda t: t.__setitem__(Q + "input_zero_point", ["I8", [1], b"\0"]))
+        run = saccade("inspect", folder)
+        self.assertEqual(run.returncode, 0, run.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* A quantised checkpoint of a stranger: its quantization_config, a NUL byte and safetensors. Every matrix that is
- * accepted goes with its parts: a row of it can be computed. */
+ * accepted goes with its parts: a row of it can be computed. Matrices of experts may share a tensor. */
 #include "fuzz.h"
 
+#include "expert_tensors.h"
 #include "ref/weights/ref_weights.h"
 #include "safetensors.h"
 #include "weight_reader.h"
@@ -38,6 +39,7 @@ static sac_status look(const sac_weight_source *s, sac_error *err) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const sac_decoder_config experts = {.n_layers = 2, .hidden = 8, .experts = {.n = 2, .intermediate = 4}};
     sac_error err = {0};
     sac_checkpoint c = {0};
     json_t *config = NULL;
@@ -52,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (st == SAC_OK) st = sac_safetensors_parse(&c, 0, tensors, n_tensors, NULL, &err);
     if (st == SAC_OK) st = sac_checkpoint_seal(&c, &err);
     if (st == SAC_OK) st = sac_weight_name_matrices(&c, config, &err);
+    if (st == SAC_OK) st = sac_expert_tensors_list(&c, &experts, &err);
     if (st == SAC_OK) st = look(&(sac_weight_source){&c, config}, &err);
     if ((st == SAC_OK) != (err.text[0] == 0)) abort();
     sac_checkpoint_free(&c);

@@ -177,6 +177,13 @@ static void drafts_adapt(void **state) {
     answer(&plain, a, ids, 400, &o);
     answer(&drafted, b, ids, 400, &o);
     same(&plain, &drafted);
+    o = long_answer(3); /* which ends before the head has read the prompt in two pieces: none is read */
+    answer(&drafted, c, ids, 400, &o);
+    assert_true(c->ahead.head.rows.end >= 400 && c->ahead.head.rows.n_read == 0);
+    o = long_answer(4);
+    answer(&drafted, c, ids, 400, &o);
+    assert_true(c->ahead.head.rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
+    o = long_answer(100);
     answer(&drafted, c, ids, 400, &o);
     same(&plain, &drafted);
     assert_true(drafted.result.n_drafted_tokens > 40);

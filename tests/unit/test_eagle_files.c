@@ -29,6 +29,13 @@ static const broken cases[] = {
     {.config = "\"hidden_size\": 8", .says = "rows of 8 channels"},
     {.config = "\"num_hidden_layers\": 2", .says = "\"num_hidden_layers\" is 2"},
     {.config = "\"eagle_aux_hidden_state_layer_ids\": [1, 2, 7]", .says = "by the model's 7 layers"},
+    {.config = "\"eagle_aux_hidden_state_layer_ids\": [9223372036854775807, 1, 2]", .says = "by the model's 7 layers"},
+    {.config = "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [9223372036854775807, 1, 2]}",
+     .says = "must list numbers of -1 to 5"},
+    {.config = "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [-9223372036854775808, 1, 2]}",
+     .says = "must list numbers of -1 to 5"},
+    {.config = "\"hidden_size\": 131073, \"target_hidden_size\": 16", .says = "\"hidden_size\" is 131073, at most 131072"},
+    {.config = "\"target_hidden_size\": 87382", .says = "3 rows of 87382 channels, at most 87381"},
     {.config = "\"eagle_aux_hidden_state_layer_ids\": [1, 2]", .says = "lists 2 layers"},
     {.config = "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [1, 2, 6]}",
      .says = "must list numbers of -1 to 5"},
@@ -119,8 +126,43 @@ static void broken_heads_are_refused_in_a_line(void **state) {
     remove_head(folder);
 }
 
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* A pickled file is in the way only where nothing else is there. */
+static void heads_in_shards_are_read(void **state) {
+    (void)state;
+    static const char *const files[] = {"part.safetensors", "pytorch_model.bin", "model.safetensors.index.json"};
+    const sac_decoder of = {.config = {.n_layers = 7, .hidden = 16, .vocab = 288}};
+    char folder[] = "/tmp/saccade_eagle_XXXXXX", from[200], to[200];
+    sac_eagle_head h;
+    sac_error err;
+    assert_non_null(mkdtemp(folder));
+    write_head(folder, &(broken){0});
+    snprintf(from, sizeof from, "%s/model.safetensors", folder);
+    snprintf(to, sizeof to, "%s/part.safetensors", folder);
+    assert_int_equal(rename(from, to), 0);
+    write_text(folder, files[1], "");
+    assert_true(sac_eagle_head_open(&h, folder, &of, &err) == SAC_NOT_FOUND && strstr(err.text, "convert it"));
+    write_text(folder, files[2], "{\"weight_map\": {\"fc.weight\": \"part.safetensors\"}}");
+    assert_ok(sac_eagle_head_open(&h, folder, &of, &err), err);
+    sac_eagle_head_free(&h);
+    for (size_t i = 0; i < SAC_COUNT(files); i++) {
+        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
+        remove(to);
+    }
+    remove_head(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_those_of_the_file),
+                                       cmocka_unit_test(heads_in_shards_are_read),
                                        cmocka_unit_test(broken_heads_are_refused_in_a_line)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
