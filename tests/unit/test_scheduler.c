@@ -109,6 +109,7 @@ static void configure(bench *b, int n_slots) {
     b->config.n_slots = n_slots;
     b->config.session.n_ctx = 4096;
     b->config.session.prefill_chunk = 64;
+    b->config.request_methods = true;
 }
 
 static void start_bench(bench *b) {
@@ -318,9 +319,12 @@ static void answers_go_on_while_a_prompt_is_run(void **state) {
 
 /* ---------------------------------------------------------------- prompts that steps take along */
 
-/* A long prompt beside an answer, which goes on meanwhile unless drafts make it short. Returns how many steps took rows along. */
-static double run_beside(bench *b) {
-    serve_job *first = ask(b, "hello ", SHORT, 1000), *second;
+/* A long prompt beside an answer with a decode method, which goes on meanwhile unless drafts make it short. Returns how many steps took
+ * rows along. */
+static double run_beside(bench *b, const char *decode) {
+    json_t *q = question("hello ", SHORT, 1000);
+    json_object_set_new(q, "saccade", json_pack("{s:s}", "decode", decode));
+    serve_job *first = ask_json(b, q), *second;
     run_until_it_answers(b, first);
     second = ask(b, "number ", LONG / 2, 2);
     for (int i = 0; !has_begun_to_answer(b, second); i++) {
@@ -345,10 +349,9 @@ static double count_mixed(const char *decode, const char *draft) {
     bench b;
     configure(&b, 2);
     b.config.target_itl_s = 60;
-    b.config.session.decode = decode;
     b.config.session.draft = draft;
     start_bench(&b);
-    const double n = run_beside(&b);
+    const double n = run_beside(&b, decode);
     close_bench(&b);
     return n;
 }
@@ -369,12 +372,12 @@ static void a_prompt_that_is_refused_goes_apart(void **state) {
     b.config.target_itl_s = 1e-6;
     start_bench(&b);
     b.s->rounds->row_s = 1000;
-    assert_true(run_beside(&b) == 0);
+    assert_true(run_beside(&b, "dense") == 0);
     expect_near(b.s->rounds->row_s, 800);
-    assert_true(run_beside(&b) == 0);
+    assert_true(run_beside(&b, "dense") == 0);
     expect_near(b.s->rounds->row_s, 640);
     b.s->rounds->row_s = 1e-15; /* measured far too low: the next step knows */
-    run_beside(&b);
+    run_beside(&b, "dense");
     assert_true(b.s->rounds->row_s > 1e-10);
     close_bench(&b);
 }
