@@ -618,7 +618,9 @@ SAC_API sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, 
  *   for (bool done = false; st == SAC_OK && !done;) st = sac_session_work_next(s, &done, err);
  *
  * is sac_session_begin, bit for bit. Between the pieces other sessions may begin, work and step; this one may
- * not, until it is done or has failed. sac_session_end and sac_session_reset give the work up. */
+ * not, until it is done or has failed. sac_session_end and sac_session_reset give the work up, but for callbacks of a call that
+ * has it in it (a piece, or a pass with its rows): these may cancel the session only, its end and reset do nothing there and
+ * what begins or goes on is a BAD_ARGUMENT. */
 
 /* What is asked: messages, or text, or token ids, as the calls above take them; the others are NULL. */
 typedef struct sac_input {
@@ -773,7 +775,8 @@ SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 
 SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
-/* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with); on a device there is none. */
+/* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with). There is none, and none is taken, on a
+ * device and for models with linear attention, adapters that are kept apart or pictures whose rows see one another. */
 SAC_API sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t max_sessions, size_t prompt_rows,
                                           sac_error *err);
 SAC_API void sac_batch_free(sac_batch *b); /* NULL is fine */
@@ -810,17 +813,19 @@ SAC_API size_t sac_session_pass_rows(const sac_session *s, size_t most);
 
 typedef struct sac_batch_prompt {
     sac_session *session; /* each once, and in no item */
-    size_t rows;          /* that a pass may take, as sac_session_pass_rows says; out: that it has taken */
-    sac_status status;    /* out: of this session; when it is not SAC_OK its work has ended */
+    size_t rows;          /* that a pass may take, as sac_session_pass_rows says; out: that it has taken, 0 unless status is SAC_OK */
+    sac_status status;    /* out: of this session; when it is not SAC_OK its work has ended, unless the call itself failed: then
+                             nothing was done */
     sac_error error;
 } sac_batch_prompt;
 
 enum { SAC_BATCH_MOST_PROMPTS = 8 };
 
 /* sac_batch_step, with the next rows of n_prompts prompts, at most 8 and in all at most prompt_rows, in its first pass. None is
- * taken where no step runs the model by itself (a first token, one that was guessed); then sac_session_work_next goes on. Of a
- * prompt that has ended logits are left to make, by sac_session_work_next. What fails in a prompt's own part (it was
- * cancelled) does not touch the others. A failure of the pass is one of all that are in it. */
+ * taken where no step runs the model (a first token, one that was guessed) or each has to run by itself (it rebuilds more tokens
+ * than the batch has rows); then sac_session_work_next goes on. Of a prompt that has ended logits are left to make, by
+ * sac_session_work_next. What fails in a prompt's own part (it was cancelled) does not touch the others. A failure of the pass is
+ * one of all that are in it. */
 SAC_API sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sac_batch_prompt *prompts,
                                        size_t n_prompts, sac_error *err);
 

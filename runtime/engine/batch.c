@@ -15,6 +15,8 @@
 #define MAX_SESSIONS    65536
 #define MAX_PROMPT_ROWS 65536
 
+_Static_assert((int)SAC_BATCH_MOST_PROMPTS == (int)SAC_PASS_CHUNKS, "what the header lets in is what a pass has room for");
+
 /* Rows have room on the host. */
 static void lend_room(sac_batch *b) {
     b->rows.adapters = b->adapters;
@@ -69,8 +71,10 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     return SAC_OK;
 }
 
+/* None where no prompt of the model may go into a pass (sac_prefill_pass_rows). */
 static size_t prompt_rows_of(const sac_model *m, size_t n) {
-    return sac_model_on_device(m) ? 0 : n;
+    const sac_decoder *d = sac_model_decoder(m);
+    return sac_model_on_device(m) || d->n_adapters || d->config.linear.n_heads || d->config.sees_spans ? 0 : n;
 }
 
 size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prompt_rows, size_t *device_bytes) {
@@ -213,6 +217,16 @@ typedef struct prompt_list {
     bool taken;
 } prompt_list;
 
+/* While callbacks of the step may run: these may not touch what was checked. */
+static void hold_prompts(sac_batch_prompt *of, size_t n, bool inside) {
+    for (size_t i = 0; i < n; i++) of[i].session->work->inside = inside;
+}
+
+static void take_none(sac_batch_prompt *p, sac_status st) {
+    p->rows = 0;
+    p->status = st;
+}
+
 /* Those of whom nobody has given up, as chunks; of[i] is whose. */
 static int64_t enter_prompts(prompt_list *p, sac_pass_chunk *chunks, sac_batch_prompt **of) {
     int64_t n = 0;
@@ -221,7 +235,13 @@ static int64_t enter_prompts(prompt_list *p, sac_pass_chunk *chunks, sac_batch_p
         sac_work *w = one->session->work;
         one->status = sac_work_enter_pass(w, &one->error);
         if (one->status != SAC_OK) {
+            one->rows = 0;
             sac_reply_drop(one->session);
+            continue;
+        }
+        if (sac_prefill_pass_rows(&w->prefill, (int64_t)one->rows) != (int64_t)one->rows) { /* a callback changed what it needs */
+            w->inside = false;
+            take_none(one, SAC_OK);
             continue;
         }
         chunks[n] = (sac_pass_chunk){&w->prefill, (int64_t)one->rows};
@@ -238,6 +258,7 @@ static void leave_prompts(const sac_pass_chunk *chunks, sac_batch_prompt **of, i
             of[i]->rows = (size_t)chunks[i].n;
             continue;
         }
+        of[i]->rows = 0;
         of[i]->error = *err;
         sac_reply_drop(of[i]->session);
     }
@@ -352,18 +373,16 @@ sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sa
             items[i].error = *err;
         }
         for (size_t i = 0; i < n_prompts; i++) {
-            of[i].rows = 0;
-            of[i].status = st;
+            take_none(&of[i], st);
             of[i].error = *err;
         }
         return st;
     }
     prompt_list p = {.of = of, .n = n_prompts};
+    hold_prompts(of, n_prompts, true);
     run_pending(b, items, n, &p);
-    for (size_t i = 0; i < n_prompts && !p.taken; i++) {
-        of[i].rows = 0;
-        of[i].status = SAC_OK;
-    }
+    if (!p.taken) hold_prompts(of, n_prompts, false);
+    for (size_t i = 0; i < n_prompts && !p.taken; i++) take_none(&of[i], SAC_OK);
     if (n > 1)
         sac_pool_run(b->model->pool, (int64_t)n, choose_one, items); /* a look at every logit of each */
     for (size_t i = 0; i < n; i++) {

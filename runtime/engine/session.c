@@ -394,6 +394,7 @@ void sac_session_cancel(sac_session *s) {
 }
 
 void sac_session_reset(sac_session *s) {
+    if (s->work->inside) return;
     sac_work_drop(s->work);
     sac_reply_drop(s);
     sac_media_release(s);

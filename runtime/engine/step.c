@@ -137,6 +137,7 @@ sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const 
                                   const sac_events *events, sac_error *err) {
     sac_sampling defaults;
     sac_sampling_default(&defaults);
+    SAC_TRY(sac_work_check_outside(s->work, err));
     sac_work_begin(s->work, s, input, events);
     sac_status st = start_reply(s, sampling ? sampling : &defaults, err);
     if (st == SAC_OK) return SAC_OK;
@@ -160,10 +161,9 @@ sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
 
 sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err) {
     *done = false;
-    if (sac_work_is_done(s->work) || s->work->inside)
-        return sac_fail(err, SAC_BAD_ARGUMENT,
-                        s->work->inside ? "this session is at work: a callback may run other sessions only"
-                                        : "no work is under way: sac_session_begin_work comes first");
+    SAC_TRY(sac_work_check_outside(s->work, err));
+    if (sac_work_is_done(s->work))
+        return sac_fail(err, SAC_BAD_ARGUMENT, "no work is under way: sac_session_begin_work comes first");
     SAC_TRY(end_piece(s, sac_work_next_within(s->work, seconds, err), err));
     *done = sac_work_is_done(s->work);
     return SAC_OK;
@@ -363,8 +363,9 @@ sac_status sac_session_step(sac_session *s, const sac_events *events, int32_t *t
 
 void sac_session_end(sac_session *s, sac_result *result) {
     sac_reply *r = &s->reply;
-    sac_work_drop(s->work);
     if (result) *result = (sac_result){0};
+    if (s->work->inside) return;
+    sac_work_drop(s->work);
     if (result && r->running) {
         *result = r->result;
         result->text = s->text;

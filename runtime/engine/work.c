@@ -242,6 +242,11 @@ static sac_status finish(sac_work *w, sac_error *err) {
 
 /* ---------------------------------------------------------------- the work */
 
+sac_status sac_work_check_outside(const sac_work *w, sac_error *err) {
+    if (!w->inside) return SAC_OK;
+    return sac_fail(err, SAC_BAD_ARGUMENT, "this session is at work: a callback may run other sessions only");
+}
+
 void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_events *events) {
     sac_work_drop(w);
     *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns(), .pace = w->pace};

@@ -352,6 +352,7 @@ static void prompts_are_given_up_between_passes(void **state) {
         assert_ok(item.status, item.error);
         note(&got_q, m, a);
         assert_int_equal(one.status, k % 2 ? SAC_CANCELLED : SAC_OK);
+        assert_int_equal(one.rows, k % 2 ? 0 : 20);
         if (k % 2) assert_int_equal(sac_session_n_tokens(s), 0);
     }
     expect(&want_q, &got_q, "beside prompts that go", "f32", 2);
@@ -364,6 +365,68 @@ static void prompts_are_given_up_between_passes(void **state) {
     sac_session_free(a);
     sac_batch_free(b);
     sac_model_free(m);
+}
+
+/* Asks of a step's callback that a prompt of the same call goes on, ends, is reset and begins anew. */
+static int n_refused;
+static bool meddle(void *ctx) {
+    sac_session *s = ctx;
+    const sac_sampling o = sampling();
+    const int32_t ids[] = {5, 6};
+    bool done;
+    n_refused += sac_session_work_next(s, &done, NULL) == SAC_BAD_ARGUMENT;
+    n_refused += sac_session_begin_work(s, &(sac_input){.ids = ids, .n_ids = 2}, &o, NULL, NULL) == SAC_BAD_ARGUMENT;
+    n_refused += sac_session_append(s, ids, 2, NULL, NULL) == SAC_BAD_ARGUMENT;
+    sac_session_end(s, NULL);
+    sac_session_reset(s);
+    return false;
+}
+
+static void callbacks_cannot_touch_a_prompt_of_the_call(void **state) {
+    static answer want, got;
+    pictures p, t;
+    sac_model *m = open_family(FOLDER "llama_f32", 2);
+    const sac_message *q = about(&p, false, question), *u = about(&t, false, other);
+    sac_session *s = session(m, "f32"), *a = session(m, "f32");
+    sac_batch *b = batch_of(m, 1);
+    const sac_events events = {.ctx = s, .stopped = meddle};
+    sac_batch_item item = {.session = a, .events = &events};
+    bool done = false;
+    sac_error err;
+    (void)state;
+    alone(m, s, u, &want);
+    sac_session_reset(s);
+    memset(&got, 0, sizeof got);
+    begin(a, q, false);
+    begin(s, u, true);
+    sac_batch_prompt one = {.session = s, .rows = to_pass(s, 20, &done)};
+    for (size_t rows = 0; rows < 21; rows += 20) { /* of a first token, and of one that runs the model */
+        n_refused = 0;
+        one.rows = 20;
+        assert_ok(sac_batch_step_with(b, &item, 1, &one, 1, &err), err);
+        assert_ok(item.status, item.error);
+        assert_ok(one.status, one.error);
+        assert_true(n_refused >= 3 && n_refused % 3 == 0);
+        assert_int_equal(one.rows, rows);
+    }
+    finish_prompt(s);
+    step_to_end(m, s, &got);
+    expect(&want, &got, "whose work others meddled with", "f32", 2);
+    sac_session_free(s);
+    sac_session_free(a);
+    sac_batch_free(b);
+    sac_model_free(m);
+}
+
+/* No memory is taken for passes that never come. */
+static void models_that_go_apart_have_no_room(void **state) {
+    (void)state;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        if (families[f].joins && f) continue;
+        sac_model *m = open_family(families[f].path, 1);
+        assert_int_equal(sac_batch_plan_mixed(m, 2, ROOM, NULL) > sac_batch_plan(m, 2, NULL), families[f].joins);
+        sac_model_free(m);
+    }
 }
 
 static void wrong_prompts_are_refused_whole(void **state) {
@@ -411,6 +474,8 @@ int main(void) {
         cmocka_unit_test(a_pass_meets_each_matrix_once),
         cmocka_unit_test(methods_that_see_the_prompt_whole_go_apart),
         cmocka_unit_test(prompts_are_given_up_between_passes),
+        cmocka_unit_test(callbacks_cannot_touch_a_prompt_of_the_call),
+        cmocka_unit_test(models_that_go_apart_have_no_room),
         cmocka_unit_test(wrong_prompts_are_refused_whole),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

@@ -19,6 +19,10 @@
 
 #include <cmocka.h>
 
+static void expect_near(double got, double want) {
+    if (!(fabs(got - want) < 1e-9)) fail_msg("%g in place of %g", got, want);
+}
+
 /* ---------------------------------------------------------------- turns */
 
 typedef struct runner {
@@ -100,19 +104,28 @@ typedef struct bench {
 } bench;
 
 /* The server points into the bench. */
-static void open_bench_of(bench *b, int n_slots, bool shares) {
-    sac_error err;
+static void configure(bench *b, int n_slots) {
     serve_config_default(&b->config);
-    b->config.share_beginnings = shares;
     b->config.n_slots = n_slots;
     b->config.session.n_ctx = 4096;
     b->config.session.prefill_chunk = 64;
+    b->config.request_methods = true;
+}
+
+static void start_bench(bench *b) {
+    sac_error err;
     b->s = malloc(sizeof *b->s);
     assert_non_null(b->s);
     serve_server_init(b->s, model, &b->config);
     assert_int_equal(serve_metrics_open(&b->s->metrics, &err), SAC_OK);
     assert_int_equal(serve_scheduler_open(b->s, &err), SAC_OK);
     atomic_store(&b->s->answers, true);
+}
+
+static void open_bench_of(bench *b, int n_slots, bool shares) {
+    configure(b, n_slots);
+    b->config.share_beginnings = shares;
+    start_bench(b);
 }
 
 static void open_bench(bench *b, int n_slots) {
@@ -301,6 +314,86 @@ static void answers_go_on_while_a_prompt_is_run(void **state) {
     assert_true(metric(&b, "vllm:request_queue_time_seconds_count") == 2);
     expect_answer(first, "hello ", SHORT, 700);
     expect_answer(second, "number ", LONG, 20);
+    close_bench(&b);
+}
+
+/* ---------------------------------------------------------------- prompts that steps take along */
+
+/* A long prompt beside an answer with a decode method, which goes on meanwhile unless drafts make it short. Returns how many steps took
+ * rows along. */
+static double run_beside(bench *b, const char *decode) {
+    json_t *q = question("hello ", SHORT, 1000);
+    json_object_set_new(q, "saccade", json_pack("{s:s}", "decode", decode));
+    serve_job *first = ask_json(b, q), *second;
+    run_until_it_answers(b, first);
+    second = ask(b, "number ", LONG / 2, 2);
+    for (int i = 0; !has_begun_to_answer(b, second); i++) {
+        assert_true(i < 100000);
+        assert_false(first->done && !b->config.session.draft);
+        const double had = metric(b, "saccade:mixed_steps_total");
+        run_a_round(b);
+        const serve_slot *slot = slot_of(b, second);
+        if (metric(b, "saccade:mixed_steps_total") > had && slot && serve_slot_has_prompt(slot))
+            assert_true(sac_session_work_left(slot->session) > 0); /* logits come with the last rows */
+    }
+    const double n_mixed = metric(b, "saccade:mixed_steps_total");
+    run_to_the_end(b, second);
+    serve_job_cancel(first);
+    run_to_the_end(b, first);
+    serve_job_release(second);
+    serve_job_release(first);
+    return n_mixed;
+}
+
+static double count_mixed(const char *decode, const char *draft) {
+    bench b;
+    configure(&b, 2);
+    b.config.target_itl_s = 60;
+    b.config.session.draft = draft;
+    start_bench(&b);
+    const double n = run_beside(&b, decode);
+    close_bench(&b);
+    return n;
+}
+
+/* A prompt does not wait for the end of an answer whose steps run by themselves; one that drafts is not held up. */
+static void prompts_go_on_beside_any_answer(void **state) {
+    (void)state;
+    assert_true(count_mixed("dense", NULL) > 2);
+    assert_true(count_mixed("adore:sigma=attention", NULL) == 0);
+    assert_true(count_mixed("dense", "lookup") == 0);
+}
+
+/* Rows that cost more than the target leaves go apart to the prompt's end, and are asked for once. */
+static void a_prompt_that_is_refused_goes_apart(void **state) {
+    (void)state;
+    bench b;
+    configure(&b, 2);
+    b.config.target_itl_s = 1e-6;
+    start_bench(&b);
+    b.s->rounds->row_s = 1000;
+    assert_true(run_beside(&b, "dense") == 0);
+    expect_near(b.s->rounds->row_s, 800);
+    assert_true(run_beside(&b, "dense") == 0);
+    expect_near(b.s->rounds->row_s, 640);
+    b.s->rounds->row_s = 1e-15; /* measured far too low: the next step knows */
+    run_beside(&b, "dense");
+    assert_true(b.s->rounds->row_s > 1e-10);
+    close_bench(&b);
+}
+
+/* A first token is no measure of a step. */
+static void steps_without_the_model_are_not_measured(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, 1);
+    b.s->rounds->step_s = 0.5;
+    serve_job *j = ask(&b, "hello ", SHORT, 2);
+    run_until_it_answers(&b, j);
+    expect_near(b.s->rounds->step_s, 0.5);
+    run_to_the_end(&b, j);
+    assert_true(b.s->rounds->step_s < 0.5 || b.s->rounds->step_s > 0.5); /* the second one is */
+    serve_job_release(j);
     close_bench(&b);
 }
 
@@ -692,10 +785,6 @@ static void priorities_of_others(void **state) {
 
 /* ---------------------------------------------------------------- pauses */
 
-static void expect_near(double got, double want) {
-    if (!(fabs(got - want) < 1e-9)) fail_msg("%g in place of %g", got, want);
-}
-
 static void prompts_have_what_the_target_leaves(void **state) {
     (void)state;
     expect_near(serve_pause_share(0, 0.01), 0.01); /* no target: half of the time each, */
@@ -760,6 +849,9 @@ int main(void) {
         cmocka_unit_test(a_short_prompt_has_half_of_the_time),
         cmocka_unit_test(the_oldest_prompt_never_starves),
         cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
+        cmocka_unit_test(prompts_go_on_beside_any_answer),
+        cmocka_unit_test(a_prompt_that_is_refused_goes_apart),
+        cmocka_unit_test(steps_without_the_model_are_not_measured),
         cmocka_unit_test(a_failed_device_breaks_the_server),
         cmocka_unit_test(a_prompt_that_is_cancelled_frees_its_slot),
         cmocka_unit_test(what_waits_is_cancelled_too),

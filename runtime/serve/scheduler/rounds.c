@@ -7,6 +7,7 @@
 #include "status.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err) {
     size_t n = (size_t)s->config->n_slots;
@@ -156,16 +157,30 @@ static double piece_seconds(const serve_rounds *d, int64_t now_ns) {
     return serve_pause_piece(target, d->step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
 }
 
-/* False: there is no prompt to be run. */
-static bool run_piece(serve_rounds *d) {
-    size_t n = list_prompts(d);
-    if (n == 0) return false;
-    size_t i = serve_turn_next(d->turns, n);
+/* The next piece of prompt i of the n that are listed. */
+static void run_piece_of(serve_rounds *d, size_t i, size_t n) {
     int64_t start = sac_now_ns();
     serve_slot_run_piece(d->slots[i], piece_seconds(d, start));
     serve_turn_count(d->turns, n, i, sac_now_ns() - start);
     if (d->slots[i]->decoding) d->due_ns = 0; /* its first token takes no work of the model */
-    return true;
+}
+
+/* False: there is no prompt to be run. */
+static bool run_piece(serve_rounds *d) {
+    const size_t n = list_prompts(d);
+    if (n > 0) run_piece_of(d, serve_turn_next(d->turns, n), n);
+    return n > 0;
+}
+
+/* Of a prompt whose rows are all run: without them it would wait for one more step. */
+static void run_logits(serve_rounds *d, const serve_slot *slot) {
+    if (!serve_slot_has_prompt(slot) || sac_session_work_left(slot->session) > 0) return;
+    const size_t n = list_prompts(d);
+    for (size_t i = 0; i < n; i++) {
+        if (d->slots[i] != slot) continue;
+        run_piece_of(d, i, n);
+        return;
+    }
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -189,17 +204,30 @@ typedef struct passenger {
     sac_batch_prompt prompt;
 } passenger;
 
-/* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time. */
+/* One that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
+static bool is_drafting_alone(const serve_server *s) {
+    int n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
+    const char *draft = s->config->session.draft;
+    return n == 1 && draft && strcmp(draft, "none") != 0;
+}
+
+/* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time. One that was refused goes apart
+ * to its end; for the next one a row counts for less, so that it is measured again in a while. */
 static bool find_passenger(serve_rounds *d, passenger *p) {
-    if (!is_answering(d->server)) return false;
+    if (d->step_s <= 0 || !is_answering(d->server) || is_drafting_alone(d->server)) return false; /* a step is measured first */
     p->n = list_prompts(d);
     if (p->n == 0) return false;
     p->i = serve_turn_next(d->turns, p->n);
     p->slot = d->slots[p->i];
-    if (!serve_slot_pass_rows(p->slot, SERVE_PASS_ROWS)) return false;
+    if (p->slot->goes_apart || !serve_slot_pass_rows(p->slot, SERVE_PASS_ROWS)) return false;
     const int64_t most = serve_pause_rows(d->server->config->target_itl_s, d->step_s, d->row_s, SERVE_PASS_ROWS);
-    if (most == 0) d->row_s *= 0.8; /* measured again in a while */
-    const size_t rows = most ? serve_slot_pass_rows(p->slot, (size_t)most) : 0;
+    if (most == 0) {
+        p->slot->goes_apart = true;
+        d->row_s *= 0.8;
+        return false;
+    }
+    const size_t rows = serve_slot_pass_rows(p->slot, (size_t)most);
     p->prompt = (sac_batch_prompt){.session = p->slot->session, .rows = rows};
     return rows > 0;
 }
@@ -207,12 +235,28 @@ static bool find_passenger(serve_rounds *d, passenger *p) {
 /* What a step with rows of a prompt took. The next one is due at once: the prompt goes on with it. */
 static void count_passenger(serve_rounds *d, passenger *p, int64_t took_ns) {
     const double more = (double)took_ns * 1e-9 - d->step_s;
-    const double row_s = (more > 0 ? more : 0.1 * d->step_s) / (double)p->prompt.rows;
-    d->row_s = serve_pause_step(d->row_s, row_s);
+    d->row_s = (more > 0 ? more : 0.1 * d->step_s) / (double)p->prompt.rows;
     d->due_ns = 0;
     serve_turn_count(d->turns, p->n, p->i, more > 0 ? (int64_t)(more * 1e9) : 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_rows, (double)p->prompt.rows);
+}
+
+/* Whether a token of the step stood behind another one: a first one takes no work of the model. */
+static bool has_run_model(const serve_rounds *d, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (d->items[i].status == SAC_OK && d->slots[i]->n_tokens > (d->items[i].token >= 0)) return true;
+    return false;
+}
+
+/* After a step that was to take a prompt along: to the logits of one that has ended; and where every answer went through the model by
+ * itself the prompt goes apart, as it will hardly be otherwise for the next step. */
+static void go_on(serve_rounds *d, const passenger *p, bool ran) {
+    if (p->prompt.status != SAC_OK) return;
+    if (p->prompt.rows)
+        run_logits(d, p->slot);
+    else if (ran)
+        run_piece(d);
 }
 
 /* One token for each answer, with rows of a prompt or NULL; false: there is none. */
@@ -223,18 +267,20 @@ static bool step(serve_rounds *d, passenger *p) {
     int64_t start = sac_now_ns();
     /* a failure of all is in every item's status, too */
     sac_batch_step_with(d->batch, d->items, n, p ? &p->prompt : NULL, p != NULL, &err);
+    const bool ran = has_run_model(d, n);
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
     const int64_t took = d->stepped_ns - start;
     if (p && p->prompt.status == SAC_OK && p->prompt.rows) {
         count_passenger(d, p, took);
     } else {
-        d->step_s = serve_pause_step(d->step_s, (double)took * 1e-9);
+        if (ran) d->step_s = serve_pause_step(d->step_s, (double)took * 1e-9);
         d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
     }
     if (p) serve_slot_passed(p->slot, &p->prompt);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
+    if (p) go_on(d, p, ran);
     return true;
 }
 

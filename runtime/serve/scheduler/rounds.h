@@ -1,7 +1,8 @@
 /* rounds.h - continuous batching as a loop over work. A round takes out the jobs that nobody waits for, lets waiting
  * ones into idle slots, and then runs either one step of all answers together or the next piece of one prompt.
  * Answers step again when prompts have had their share of the time (pauses.h). Where the next prompt's rows can go through the
- * model with a step, as many as leave it in time do, and nothing goes between two such steps. */
+ * model with a step, as many as leave it in time do, and nothing goes between two such steps; where they would hold it up or its
+ * sessions go through the model by themselves, the prompt goes apart, in pieces. */
 #ifndef SERVE_ROUNDS_H
 #define SERVE_ROUNDS_H
 

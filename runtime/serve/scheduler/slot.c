@@ -164,6 +164,7 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
 static void take(serve_slot *slot, serve_job *j) {
     slot->job = j;
     slot->choice = 0;
+    slot->goes_apart = false;
     slot->n_all = 0;
     slot->n_entries = 0;
     j->started_ns = slot->first_ns = slot->last_ns = sac_now_ns();
