@@ -187,7 +187,7 @@ static void test_flags(void **state) {
     fclose(f);
     int n_lines = 0;
     for (size_t i = 0; i < n_bytes; i++) n_lines += file[i] == '\n';
-    char id[4];
+    char id[12];
     snprintf(id, sizeof id, "%03d", n_lines % 1000);
     assert_true(n_lines >= 256 && n_lines < 1000);
     memcpy(strstr(json, "NNN"), id, 3);
