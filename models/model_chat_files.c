@@ -156,9 +156,10 @@ static sac_status check_text_token(const sac_load_context *l, const char *key, c
     if (text && strcmp(text, usual) != 0)
         return sac_fail(l->err, SAC_UNSUPPORTED, "%s/tokenizer_config.json: \"%s\" is \"%.60s\"; only %s is supported",
                         l->text_path, key, text, usual);
-    if (sac_token_find(l->m->tokenizer, usual, strlen(usual)) >= 0) return SAC_OK;
-    return sac_fail(l->err, SAC_BAD_FILE, "%s: its vocabulary has no token \"%.60s\", which stands around pictures under %s",
-                    l->text_path, usual, l->config.family->name);
+    const int32_t id = sac_token_find(l->m->tokenizer, usual, strlen(usual));
+    if (id >= 0 && sac_token_is_added(l->m->tokenizer, id)) return SAC_OK;
+    return sac_fail(l->err, SAC_BAD_FILE, "%s: its vocabulary has no %stoken \"%.60s\", which stands around pictures under %s",
+                    l->text_path, id < 0 ? "" : "added ", usual, l->config.family->name);
 }
 
 /* The ids of the tokens around pictures and frames, where the family has them, by the names that tokenizer_config.json

@@ -249,6 +249,10 @@ static sac_status load_tokenizer(sac_load_context *l) {
         char config[PATH_BYTES];
         SAC_TRY(sac_path_join(config, sizeof config, l->text_path, "tokenizer_config.json", l->err));
         SAC_TRY(sac_path_join(path, sizeof path, l->text_path, "tiktoken.model", l->err));
+        if (sac_file_exists(path) && l->options->tokenizer_rule == SAC_TOKENIZER_BY_FILE)
+            return sac_fail(l->err, SAC_UNSUPPORTED,
+                            "tokenizer \"file\" is for folders with tokenizer.json; %s has tiktoken.model, which is read in one way",
+                            l->text_path);
         if (sac_file_exists(path)) return sac_tokenizer_open_tiktoken_file(&l->m->tokenizer, path, config, l->err);
         return sac_fail(l->err, SAC_NOT_FOUND,
                         "%s: no tokenizer.json; a folder with another kind of tokenizer must be converted "

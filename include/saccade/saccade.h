@@ -130,7 +130,7 @@ typedef struct sac_model_info {
     const char *chat_format; /* "chatml"; "template" when it is one */
     const char *chat_source; /* the template's file; NULL for a built-in format */
     const char
-        *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; a GGUF "vocabulary" */
+        *tokenizer; /* what makes tokens: a class, "LlamaTokenizer"; "tokenizer.json"; "tiktoken.model"; a GGUF "vocabulary" */
     int64_t n_parameters;
     size_t weight_bytes;
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab;
@@ -543,7 +543,9 @@ typedef struct sac_media_report {
     sac_part_kind kind; /* IMAGE, VIDEO or FRAMES; of PIXELS the one of IMAGE and FRAMES that they are */
     int width, height;  /* of the source, upright */
     int n_frames;       /* frames or pictures encoded */
-    int n_tiles;        /* tower inputs */
+    /* Tower inputs, as sac_events.tile and sac_token_place.tile count them: n_tiles / n_frames of each frame, frame by frame, or one of
+     * n_frames / n_tiles frames, rounded up. */
+    int n_tiles;
     int64_t n_tokens;   /* visual tokens in the prompt */
     double source_fps, duration_s;
     int64_t source_frames;

@@ -213,3 +213,7 @@ sac_text_span sac_token_text(const sac_tokenizer *t, int32_t id) {
 bool sac_token_is_special(const sac_tokenizer *t, int32_t id) {
     return sac_vocab_has(&t->vocab, id) && (t->vocab.token[id].flags & SAC_VOCAB_SPECIAL);
 }
+
+bool sac_token_is_added(const sac_tokenizer *t, int32_t id) {
+    return sac_vocab_has(&t->vocab, id) && (t->vocab.token[id].flags & SAC_VOCAB_ADDED);
+}

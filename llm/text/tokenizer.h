@@ -107,7 +107,8 @@ int32_t sac_tokenizer_bos(const sac_tokenizer *t); /* -1 = none known */
 int32_t sac_tokenizer_eos(const sac_tokenizer *t);
 bool sac_tokenizer_adds_bos(const sac_tokenizer *t); /* add_special puts the begin token first */
 
-/* What text becomes tokens by: "LlamaTokenizer", "Qwen2Tokenizer", or "tokenizer.json", the file as it is. */
+/* What text becomes tokens by: "LlamaTokenizer", "Qwen2Tokenizer", "tiktoken.model", or "tokenizer.json", the file as
+ * it is. */
 const char *sac_tokenizer_kind(const sac_tokenizer *t);
 /* A class that is not known here, for which the file is taken as it is; or NULL. */
 const char *sac_tokenizer_unknown_class(const sac_tokenizer *t);
@@ -121,5 +122,6 @@ int32_t sac_token_find(const sac_tokenizer *t, const char *text, size_t n_bytes)
  * has no token. */
 sac_text_span sac_token_text(const sac_tokenizer *t, int32_t id);
 bool sac_token_is_special(const sac_tokenizer *t, int32_t id);
+bool sac_token_is_added(const sac_tokenizer *t, int32_t id); /* found in a text before it is cut; special ones are */
 
 #endif

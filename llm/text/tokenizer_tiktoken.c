@@ -13,13 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_FILE = 64 << 20, MAX_BYTES = 512 /* of a token */, N_CONTROL = 256 };
+enum { MAX_FILE = 64 << 20, MAX_BYTES = 512 /* of a token */, MAX_CUTS = 16 << 20 /* of all tokens in two */, N_CONTROL = 256 };
 
-/* Runs of Han characters, words behind a character at most, numbers of three digits at most, signs, white space. A word's class without
- * Han is there one of \p{..}&&[^\p{Han}]. */
-#define HAN_OUT "(?!\\p{Han})"
-#define LARGE   "(?:" HAN_OUT "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])"
-#define SMALL   "(?:" HAN_OUT "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])"
+/* Runs of Han characters, words behind a character at most, numbers of three digits at most, signs, white space. A word's classes are there
+ * [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]] and the like: here as all that they are not, because PCRE2 has no && and repeats a group
+ * with a lookahead at the cost of stack. */
+#define LARGE   "[^\\p{Han}\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}]"
+#define SMALL   "[^\\p{Han}\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}]"
 #define FRONT   "[^\\r\\n\\p{L}\\p{N}]?"
 #define ENDING  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 static const char pattern[] = "[\\p{Han}]+|" FRONT LARGE "*" SMALL "+" ENDING "|" FRONT LARGE "+" SMALL "*" ENDING
@@ -47,9 +47,9 @@ static sac_status read_line(sac_tokenizer *t, const char *text, size_t n, int64_
     int64_t rank = 0;
     if (!space || space == text + n - 1) return bad_line(line, "not a token and its rank", err);
     const size_t coded = (size_t)(space - text);
-    if (coded > MAX_BYTES / 3 * 4) return bad_line(line, "a token of more than 512 bytes", err);
-    if (!sac_base64_decode(text, coded, bytes, &n_bytes) || n_bytes == 0 || n_bytes > MAX_BYTES)
-        return bad_line(line, "the token is not base64", err);
+    if (coded > (MAX_BYTES + 2) / 3 * 4) return bad_line(line, "a token of more than 512 bytes", err);
+    if (!sac_base64_decode(text, coded, bytes, &n_bytes) || n_bytes == 0) return bad_line(line, "the token is not base64", err);
+    if (n_bytes > MAX_BYTES) return bad_line(line, "a token of more than 512 bytes", err);
     for (const char *p = space + 1; p < text + n; p++) {
         if (*p < '0' || *p > '9') return bad_line(line, "the rank is not a number", err);
         rank = rank * 10 + (*p - '0');
@@ -86,8 +86,20 @@ static sac_status read_ranks(sac_tokenizer *t, sac_text_span file, sac_error *er
     return check_ranks(t, err);
 }
 
+/* Each is looked up twice: about two million in published files. */
+static sac_status check_cuts(const sac_tokenizer *t, sac_error *err) {
+    int64_t n = 0;
+    for (int32_t id = 0; id < t->vocab.n_ids; id++) {
+        const char *text = sac_vocab_text(&t->vocab, id), *end = text + t->vocab.token[id].n_bytes;
+        for (text += sac_utf8_length(*text); text < end; text += sac_utf8_length(*text)) n++;
+    }
+    if (n <= MAX_CUTS) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "its tokens can be cut in two in %lld ways, at most %d are tried", (long long)n, MAX_CUTS);
+}
+
 /* Every way to make a token of two is a merge of its rank. */
 static sac_status add_merges(sac_tokenizer *t, sac_error *err) {
+    SAC_TRY(check_cuts(t, err));
     SAC_TRY(sac_bpe_reserve(&t->bpe, (size_t)t->vocab.n_ids, err));
     for (int32_t id = 0; id < t->vocab.n_ids; id++) {
         const char *text = sac_vocab_text(&t->vocab, id);
@@ -126,11 +138,27 @@ static sac_status control_name(const json_t *named, int32_t id, char reserved[40
     return sac_json_get_string(token, "content", name, err);
 }
 
+/* Whether all that have a name are control tokens. */
+static sac_status check_named(const json_t *named, int32_t first, sac_error *err) {
+    const char *key;
+    json_t *token;
+    json_object_foreach((json_t *)(uintptr_t)named, key, token) {
+        char *end, same[24];
+        const long id = strtol(key, &end, 10);
+        snprintf(same, sizeof same, "%ld", id);
+        if (*end || strcmp(key, same) != 0 || id < first || id >= first + N_CONTROL)
+            return sac_fail(err, SAC_BAD_FILE, "\"added_tokens_decoder\": \"%.40s\" is no control token, whose ids are %d to %d", key,
+                            first, first + N_CONTROL - 1);
+    }
+    return SAC_OK;
+}
+
 /* All of them, with their ids, as a list of added tokens. */
 static sac_status add_controls(sac_tokenizer *t, sac_tokenizer_json *j, sac_error *err) {
     const json_t *named = NULL;
     const int32_t first = t->vocab.n_ids;
     SAC_TRY(sac_json_get_object(j->config, "added_tokens_decoder", &named, err));
+    SAC_TRY(check_named(named, first, err));
     j->added_tokens = json_array();
     for (int32_t id = first; id < first + N_CONTROL; id++) {
         char reserved[40];
@@ -143,15 +171,23 @@ static sac_status add_controls(sac_tokenizer *t, sac_tokenizer_json *j, sac_erro
     return SAC_OK;
 }
 
+/* The package tiktoken knows no flags: a control token is its text, wherever it stands. */
+static void clear_flags(sac_added_tokens *a) {
+    for (size_t i = 0; i < a->n; i++) a->token[i].single_word = a->token[i].lstrip = a->token[i].rstrip = false;
+}
+
 static sac_status load(sac_tokenizer *t, sac_tokenizer_json *j, sac_text_span file, sac_error *err) {
     t->model = SAC_MODEL_BPE;
+    t->kind = "tiktoken.model";
     t->decoder.byte_level = true;
+    sac_status st = check_class(j->config, err);
+    if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
     SAC_TRY(read_ranks(t, file, err));
     SAC_TRY(add_merges(t, err));
-    sac_status st = check_class(j->config, err);
-    if (st == SAC_OK) st = add_controls(t, j, err);
+    st = add_controls(t, j, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
     SAC_TRY(sac_load_added(t, j, err));
+    clear_flags(&t->added);
     SAC_TRY(sac_steps_add_split(&t->split, pattern, sizeof pattern - 1, false, SAC_SPLIT_ISOLATED, false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, false, false, err));
     return sac_tokenizer_finish(t, err);

@@ -103,7 +103,7 @@ static sac_status prepare_all(sac_session *s, const sac_message *messages, size_
         SAC_TRY(sac_media_measure(s, m, sac_room_share(&room), err));
         sac_room_take_video(&room, m->report.n_tokens);
     }
-    for (size_t i = 0; i < s->n_media; i++) s->reports[i] = s->media[i].report;
+    for (size_t i = 0; i < s->n_media; i++) s->reports[i] = sac_media_told(&s->media[i]);
     return make_spans(s, err);
 }
 

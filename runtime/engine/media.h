@@ -22,7 +22,7 @@ struct sac_media {
     sac_vision_key stamp;   /* of the files when they were hashed */
     bool has_digest;
     sac_vision_key key; /* of the embeddings */
-    sac_media_report report;
+    sac_media_report report; /* n_tiles: a frame and what it is cut into are one */
     /* Of a video that a reducer leaves cells out of. Which is known once the tower has seen it all, or remembered; then a span has
      * those of its cells that stay, and until then an even share. block_tokens is what the spans had with all of them. */
     int64_t n_kept;  /* cells that stay; 0: it is left whole */
@@ -43,6 +43,13 @@ void sac_media_close(sac_session *s);
 static inline sac_token_blend sac_media_frame_blend(const sac_media *m, sac_token_blend tables) {
     tables.n = m->plan.is_video_frame && m->plan.blends ? (int)m->plan.n_tokens : 0;
     return tables;
+}
+
+/* What callers are told of it: pictures that a frame is cut into count as tiles, as sac_token_place has them. */
+static inline sac_media_report sac_media_told(const sac_media *m) {
+    sac_media_report told = m->report;
+    if (m->plan.crops.n) told.n_tiles *= m->plan.crops.n;
+    return told;
 }
 
 /* Visual tokens of the item in the prompt. */

@@ -424,7 +424,7 @@ static sac_status begin(sac_media_work *w, sac_error *err) {
     s->vision.tower.class_first = s->vision.tower.class_last = NULL;
     if (m->reduction) return end_chosen(w, err);
     if (!w->only_chooses) SAC_TRY(sac_visual_recall(s, m, &m->report.from_cache, err));
-    s->reports[m - s->media] = m->report;
+    s->reports[m - s->media] = sac_media_told(m);
     if (m->report.from_cache) {
         finish(w);
         return SAC_OK;

@@ -2,9 +2,14 @@
 
 #include <string.h>
 
-/* The span that a token of an item stands in whose spans differ in length; *inside: its place there. */
+/* The span that a token of an item stands in whose spans differ in length; *inside: its place there. Where nothing is left out each
+ * frame has as many tokens as the others. */
 static const sac_prompt_span *find_span(const sac_media *m, int64_t token, int64_t *inside) {
     const sac_prompt_span *span = m->spans;
+    if (!m->n_kept) {
+        span += token / m->plan.n_tokens * sac_visual_parts(&m->plan);
+        token %= m->plan.n_tokens;
+    }
     while (token >= span->n) token -= span++->n;
     *inside = token;
     return span;

@@ -2,7 +2,7 @@
 import json
 import math
 
-from server import Case, Server, ask, is_video, main, questions, read_events, sample
+from server import Case, Server, ask, is_video, main, media_part, questions, read_events, sample
 
 
 def caption():
@@ -245,6 +245,17 @@ class Settings(Case):
         self.assertEqual(len(frames), row["n_frames"])
         self.assertEqual(len(frames[0]["kept"]), frames[0]["rows"] * frames[0]["columns"])
         self.assertEqual([f["time"] for f in frames], reply["usage"]["media"][0]["timestamps"])
+
+    def test_places_of_sliced_frames(self):
+        """Tiles have the time of their frame: five of one where it is cut into slices, or one of two."""
+        video = [media_part(sample(video=True)["file"]), {"type": "text", "text": "What is it?"}]
+        for model, frames in ("minicpmv4_6", [t // 5 for t in range(15)]), ("qwen2_vl", [0, 2]):
+            with Server("-m", f"tests/golden/models/{model}", "--slots", "1") as server:
+                reply = server.chat(video, model=model, max_tokens=1, media_io_kwargs={"video": {"num_frames": 3}}, saccade={"places": True})
+                self.assertEqual(reply.status, 200, reply.text)
+                media = reply.json["usage"]["media"][0]
+                self.assertEqual(len(media["timestamps"]), 3)
+                self.assertEqual([f["time"] for f in reply.json["saccade"]["frames"]], [media["timestamps"][i] for i in frames])
 
     def test_metrics(self):
         before = self.server.metric("vllm:generation_tokens_total")

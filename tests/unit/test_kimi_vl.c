@@ -2,6 +2,7 @@
  * has more patches than the largest, bounds, and what is refused. */
 #include "dialect.h"
 #include "patch_sum.h"
+#include "saccade/saccade.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -120,12 +121,31 @@ static void what_is_refused(void **state) {
     sac_processor_free(&c);
 }
 
+/* tiktoken.model says nothing of how a text is cut: there is no reading by the file. */
+static void tokenizer_by_file(void **state) {
+    (void)state;
+    sac_model *m = NULL;
+    sac_error err = {0};
+    sac_model_options o;
+    sac_model_info info;
+    sac_model_options_default(&o);
+    o.tokenizer = "file";
+    assert_int_equal(sac_model_open(&m, "tests/golden/models/kimi_vl", &o, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "tokenizer \"file\" is for folders with tokenizer.json"));
+    o.tokenizer = "class";
+    assert_ok(sac_model_open(&m, "tests/golden/models/kimi_vl", &o, &err), err);
+    sac_model_get_info(m, &info);
+    assert_string_equal(info.tokenizer, "tiktoken.model");
+    sac_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_and_pixels),
         cmocka_unit_test(none_is_larger_than_the_largest),
         cmocka_unit_test(bounds_of_pixels),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(tokenizer_by_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

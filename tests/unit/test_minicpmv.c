@@ -1,5 +1,6 @@
 /* MiniCPM-V 4.6: crops and patch rows against transformers, the texts between them, what its files may not say, and what sessions
  * make of pictures in crops: chunks of any size, prefixes, events and places. */
+#define _GNU_SOURCE
 #include "dialect.h"
 #include "family.h"
 #include "patch_sum.h"
@@ -7,6 +8,8 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define FOLDER "tests/golden/models/"
 
@@ -231,12 +234,69 @@ static sac_session *ask(sac_model *m, int chunk, bool is_video, seen *t) {
     return s;
 }
 
+/* A text around pictures must be found whole: a vocabulary that has it among its pieces only would cut it. */
+static void texts_must_be_added_tokens(void **state) {
+    static const char *const linked[] = {"config.json", "model.safetensors", "preprocessor_config.json", "video_preprocessor_config.json",
+                                         "chat_template.jinja"};
+    (void)state;
+    char folder[] = "/tmp/sac_minicpmv_XXXXXX", cwd[300], path[400], target[600];
+    json_error_t where;
+    sac_error err = {0};
+    sac_model *m = NULL;
+    assert_non_null(mkdtemp(folder));
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    for (size_t i = 0; i < SAC_COUNT(linked); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, linked[i]);
+        snprintf(target, sizeof target, "%s/" FOLDER "minicpmv4_6/%s", cwd, linked[i]);
+        assert_int_equal(symlink(target, path), 0);
+    }
+    json_t *tokenizer = json_load_file(FOLDER "minicpmv4_6/tokenizer.json", 0, &where);
+    json_t *config = json_load_file(FOLDER "minicpmv4_6/tokenizer_config.json", 0, &where);
+    json_t *added = json_object_get(tokenizer, "added_tokens"), *merges = json_object_get(json_object_get(tokenizer, "model"), "merges");
+    json_t *vocab = json_object_get(json_object_get(tokenizer, "model"), "vocab");
+    const json_int_t last = (json_int_t)json_object_size(vocab) - 1; /* in the place of the last piece */
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(vocab, next, key, value) if (json_integer_value(value) == last) json_object_del(vocab, key);
+    json_object_set_new(vocab, "</slice>", json_integer(last));
+    json_array_remove(merges, json_array_size(merges) - 1);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        json_t *token = json_array_get(added, i);
+        if (found) json_object_set_new(token, "id", json_integer(json_integer_value(json_object_get(token, "id")) - 1));
+        if (found || strcmp(json_string_value(json_object_get(token, "content")), "</slice>") != 0) continue;
+        found = true;
+        json_array_remove(added, i--);
+    }
+    assert_true(found);
+    assert_int_equal(json_object_del(json_object_get(config, "extra_special_tokens"), "slice_end_token"), 0);
+    char path_config[400];
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    snprintf(path_config, sizeof path_config, "%s/tokenizer_config.json", folder);
+    assert_int_equal(json_dump_file(tokenizer, path, 0), 0);
+    assert_int_equal(json_dump_file(config, path_config, 0), 0);
+    assert_int_equal(sac_model_open(&m, folder, NULL, &err), SAC_BAD_FILE);
+    if (!strstr(err.text, "no added token \"</slice>\"")) fail_msg("%s", err.text);
+    json_decref(tokenizer);
+    json_decref(config);
+    unlink(path);
+    unlink(path_config);
+    for (size_t i = 0; i < SAC_COUNT(linked); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, linked[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 /* Every row of a crop has a place in it, row by row, and each crop was told as a picture of its own. */
 static void check_places(sac_session *s, const seen *t) {
     static sac_token_place places[900];
     const int64_t n = sac_session_token_places(s, places, 900);
     int last = -1, cell = 0, n_cells = 0;
     assert_int_equal(n, t->n_tokens);
+    const sac_media_report *media;
+    assert_true(sac_session_media(s, &media) == 1 && media->n_tiles == t->n_tiles);
     for (int64_t i = 0; i < n; i++) {
         const sac_token_place *p = &places[i];
         if (p->media < 0) continue;
@@ -275,6 +335,7 @@ int main(void) {
         cmocka_unit_test(crops_and_patch_rows),  cmocka_unit_test(no_picture_is_larger_than_the_largest),
         cmocka_unit_test(texts_between_crops),   cmocka_unit_test(what_files_may_not_say),
         cmocka_unit_test(what_a_config_may_not_say), cmocka_unit_test(crops_in_sessions),
+        cmocka_unit_test(texts_must_be_added_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,13 @@ static json_t *layers_json(const serve_places *p, const int64_t *cells, int n_ce
     return list;
 }
 
+/* When the frame was, or the first of several, that a tile shows; null of a picture. */
+static json_t *time_json(const sac_media_report *m, int tile) {
+    if (!m->time_s || m->n_frames < 1 || m->n_tiles < 1) return json_null();
+    const int frame = m->n_tiles >= m->n_frames ? tile / (m->n_tiles / m->n_frames) : tile * ((m->n_frames + m->n_tiles - 1) / m->n_tiles);
+    return frame < m->n_frames ? json_real(m->time_s[frame]) : json_null();
+}
+
 /* The tile's cells, row by row; -1 for those that have no token. `from`: the tile's first position. */
 static json_t *tile_json(const serve_places *p, sac_session *s, const sac_token_place *places, int64_t from,
                          int64_t n) {
@@ -116,12 +123,9 @@ static json_t *tile_json(const serve_places *p, sac_session *s, const sac_token_
     free(cells);
     const sac_media_report *media;
     size_t n_media = sac_session_media(s, &media);
-    bool timed = (size_t)first->media < n_media && media[first->media].time_s &&
-                 first->tile < media[first->media].n_frames;
+    json_t *time = (size_t)first->media < n_media ? time_json(&media[first->media], first->tile) : json_null();
     return json_pack("{s:i, s:i, s:o, s:i, s:i, s:o, s:o*}", "media", (int)first->media, "tile",
-                     (int)first->tile, "time",
-                     timed ? json_real(media[first->media].time_s[first->tile]) : json_null(), "rows", rows,
-                     "columns", columns, "kept", kept, "layers", layers);
+                     (int)first->tile, "time", time, "rows", rows, "columns", columns, "kept", kept, "layers", layers);
 }
 
 json_t *serve_places_json(serve_places *p, sac_session *s) {
