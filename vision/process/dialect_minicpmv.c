@@ -125,7 +125,8 @@ static double patches_with_slices(const sac_processor_config *c, const slicing *
 
 static void largest(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p) {
     const settings *own = c->own;
-    const bool has_usual = sac_processor_plan_frame(c, USUAL_W, USUAL_H, 0, p, NULL) == SAC_OK;
+    *p = (sac_visual_plan){.width = USUAL_W, .height = USUAL_H, .is_video_frame = true, .frames = 1, .merge = 1};
+    const bool has_usual = plan(c, p, NULL) == SAC_OK && p->n_tokens <= c->max_tokens;
     if (is_video_frame && has_usual) return;
     *p = (sac_visual_plan){.is_video_frame = is_video_frame};
     describe(c, own->most_patches, p);
