@@ -15,26 +15,14 @@ static int64_t count(const sac_checkpoint_tensor *t) {
     return n;
 }
 
-static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h;
-        if (t->dtype == SAC_DTYPE_F32)
-            memcpy(&out[i], t->data + 4 * i, 4);
-        else {
-            memcpy(&h, t->data + 2 * i, 2);
-            out[i] = t->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h);
-        }
-    }
-}
-
-/* The same of [rows][columns], read as [columns][rows]. */
+/* Values of [rows][columns], read as [columns][rows]. */
 static void to_f32_turned(float *out, const sac_checkpoint_tensor *t, int64_t n) {
     const int64_t rows = t->dim[0], cols = n / rows;
     const size_t element = sac_dtype_row_bytes(t->dtype, 1);
     for (int64_t i = 0; i < n; i++) {
         sac_checkpoint_tensor one = *t;
         one.data += (size_t)i * element;
-        to_f32(out + i % cols * rows + i / cols, &one, 1);
+        sac_checkpoint_to_f32(out + i % cols * rows + i / cols, &one, 1);
     }
 }
 
@@ -67,7 +55,7 @@ sac_status sac_bind_vector(sac_value_binder *b, const sac_spec_tensor *row, cons
         SAC_TRY(sac_lora_merge(adapted->loras, adapted->n_loras, &base, SAC_DTYPE_F32, values,
                                b->source->pool, b->err));
     else
-        (row->transposed ? to_f32_turned : to_f32)(values, t, n);
+        (row->transposed ? to_f32_turned : sac_checkpoint_to_f32)(values, t, n);
     for (int64_t i = 0; i < n && row->plus_one && !b->source->gguf; i++) ((float *)values)[i] += 1.0f;
     if (row->decays && b->source->gguf) return take_logs(values, n, t->name, b->err);
     return SAC_OK;

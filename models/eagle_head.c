@@ -47,25 +47,13 @@ static sac_status find_floats(const binder *b, const char *name, int64_t rows, i
                     t->dtype_name);
 }
 
-static void to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h;
-        if (t->dtype == SAC_DTYPE_F32) {
-            memcpy(&out[i], t->data + 4 * i, 4);
-            continue;
-        }
-        memcpy(&h, t->data + 2 * i, 2);
-        out[i] = t->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h);
-    }
-}
-
 /* n numbers in f32. */
 static sac_status bind_vector(const binder *b, const char *name, int64_t n, const float **out) {
     const sac_checkpoint_tensor *t;
     void *values;
     SAC_TRY(find_floats(b, name, n, 0, false, &t));
     SAC_TRY(take(b, name, (size_t)n * sizeof(float), &values));
-    if (values) to_f32(values, t, n);
+    if (values) sac_checkpoint_to_f32(values, t, n);
     *out = values;
     return SAC_OK;
 }
@@ -143,7 +131,7 @@ static sac_status bind_fc_norm(const binder *b, sac_eagle *e) {
         const sac_checkpoint_tensor *t;
         snprintf(name, sizeof name, "fc_norm.%d.weight", i);
         SAC_TRY(find_floats(b, name, one, 0, false, &t));
-        if (all) to_f32((float *)all + i * one, t, one);
+        if (all) sac_checkpoint_to_f32((float *)all + i * one, t, one);
     }
     e->fc_norm = all;
     return SAC_OK;

@@ -106,6 +106,18 @@ const sac_checkpoint_tensor *sac_checkpoint_find(const sac_checkpoint *c, const 
     return bsearch(name, c->tensors, (size_t)c->n_tensors, sizeof *c->tensors, name_against);
 }
 
+void sac_checkpoint_to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h;
+        if (t->dtype == SAC_DTYPE_F32) {
+            memcpy(&out[i], t->data + 4 * i, 4);
+            continue;
+        }
+        memcpy(&h, t->data + 2 * i, 2);
+        out[i] = t->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h);
+    }
+}
+
 const char *sac_shape_text(char buf[SAC_SHAPE_TEXT], const int64_t *dim, int n_dims) {
     size_t used = (size_t)snprintf(buf, SAC_SHAPE_TEXT, "[");
     for (int i = 0; i < n_dims && used < SAC_SHAPE_TEXT; i++)

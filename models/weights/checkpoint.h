@@ -63,6 +63,8 @@ sac_status sac_checkpoint_check_disjoint(const sac_checkpoint *c, int first, sac
 sac_status sac_checkpoint_seal(sac_checkpoint *c, sac_error *err);
 
 const sac_checkpoint_tensor *sac_checkpoint_find(const sac_checkpoint *c, const char *name);
+/* The first n values of a tensor in F32, F16 or BF16, at whatever address they lie. */
+void sac_checkpoint_to_f32(float *out, const sac_checkpoint_tensor *t, int64_t n);
 
 /* "[2048, 512]" into buf, for messages. */
 #define SAC_SHAPE_TEXT 160
