@@ -65,7 +65,7 @@ static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat 
 }
 
 extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a) {
-    const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady};
+    const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady, a->n_unsteady};
     return sac_cuda_linear_group_blocks(s, &one, a->act, a->accumulate);
 }
 

@@ -7,7 +7,7 @@ namespace sac::linear {
 /* Parts of the same type of blocks that follow each other; blocks are in an order of their matrix's own, so matrices do
  * not join. */
 static sac_linear_group_args blocks_from(const sac_linear_group_args *a, int first) {
-    sac_linear_group_args some = {0, a->x, {}, {}, {}, a->fast, a->steady};
+    sac_linear_group_args some = {0, a->x, {}, {}, {}, a->fast, a->steady, a->n_unsteady};
     for (int i = first; i < a->n && a->w[i].tensor.dtype == a->w[first].tensor.dtype; i++) {
         some.y[some.n] = a->y[i], some.w[some.n] = a->w[i], some.bias[some.n] = a->bias[i];
         some.n++;
