@@ -43,6 +43,12 @@ SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, s
         for (int i = 0; i < n_x; i++)
             acc[j][i] = vf_fma(wv, vf_load_part(x + i * x_stride + p, k - p), acc[j][i]);
     }
+    if (n_w == 4) {
+#pragma GCC unroll 6
+        for (int i = 0; i < n_x; i++)
+            vf_sum_four((const vf[4]){acc[0][i], acc[1][i], acc[2][i], acc[3][i]}, sum[i]);
+        return;
+    }
 #pragma GCC unroll 8
     for (int j = 0; j < n_w; j++)
 #pragma GCC unroll 6

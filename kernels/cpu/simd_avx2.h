@@ -94,6 +94,14 @@ static inline float vf_sum(vf a) {
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
+/* sum[i] = vf_sum(a[i]), with the same bits: halves are added first, then pairs, then two lanes. */
+static inline void vf_sum_four(const vf a[4], float sum[4]) {
+    vf ab = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[1], 0x20), _mm256_permute2f128_ps(a[0], a[1], 0x31));
+    vf cd = _mm256_add_ps(_mm256_permute2f128_ps(a[2], a[3], 0x20), _mm256_permute2f128_ps(a[2], a[3], 0x31));
+    vf s = _mm256_add_ps(_mm256_unpacklo_ps(ab, cd), _mm256_unpackhi_ps(ab, cd));
+    s = _mm256_add_ps(s, _mm256_permute_ps(s, 0x4e)); /* lanes 0 and 1: of a[0] and a[2]; 4 and 5: of a[1] and a[3] */
+    _mm_storeu_ps(sum, _mm_unpacklo_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
+}
 /* Lane i = sum of a[i]'s lanes. */
 static inline vf vf_sum_each(const vf a[8]) {
     vf low = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));

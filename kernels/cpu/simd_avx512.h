@@ -82,6 +82,15 @@ static inline vf vf_keep_lanes(vf v, int64_t first, int64_t end, vf otherwise) {
 static inline float vf_sum(vf a) {
     return _mm512_reduce_add_ps(a);
 }
+/* sum[i] = vf_sum(a[i]), with the same bits: halves are added first, then quarters, then lanes. */
+static inline void vf_sum_four(const vf a[4], float sum[4]) {
+    vf ab = _mm512_add_ps(_mm512_shuffle_f32x4(a[0], a[1], 0x44), _mm512_shuffle_f32x4(a[0], a[1], 0xee));
+    vf cd = _mm512_add_ps(_mm512_shuffle_f32x4(a[2], a[3], 0x44), _mm512_shuffle_f32x4(a[2], a[3], 0xee));
+    vf s = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    s = _mm512_add_ps(s, _mm512_permute_ps(s, 0x4e));
+    s = _mm512_add_ps(s, _mm512_permute_ps(s, 0xb1));
+    _mm_storeu_ps(sum, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, s)));
+}
 /* Lane i = sum of a[i]'s lanes: a transposition that adds on the way. */
 static inline vf vf_sum_each(const vf a[16]) {
     vf b[8], c[4], d[2];
