@@ -4,7 +4,8 @@
     tools/compare_families.py TEXT_PROBE [--device cuda] [--families granite,olmo2] [--tokens 400]
 
 For each, weights in bf16: the largest difference of logits, of the largest logit, over the last rows of the prompt (transformers in f32
-beside the CPU with --kv f32; the CPU beside the device, both as they come), and how many of 16 greedy tokens are the same. Needs torch and
+beside the CPU with --kv f32; the CPU beside the device, both as they come; transformers in bf16 beside itself in f32, which is what rounding
+alone does: a token near the border between two experts goes to another one), and how many of 16 greedy tokens are the same. Needs torch and
 transformers; the golden models of the tree are the exact check (tests/unit/test_parity.c), this one is for what their small heads leave out."""
 import argparse
 import json
@@ -58,7 +59,7 @@ FAMILIES = {
 
 
 def make(name, folder):
-    """The model, in f32, whose weights lie in `folder` in bf16."""
+    """The model in f32, and in bf16, whose weights lie in `folder` in bf16."""
     import torch
     import transformers
     kind, more = FAMILIES[name]
@@ -67,7 +68,8 @@ def make(name, folder):
     of = getattr(transformers, kind + "ForCausalLM")
     of(config).to(torch.bfloat16).save_pretrained(folder)
     shutil.copy(os.path.join(ROOT, "tests/golden/models/qwen3/tokenizer.json"), folder)
-    return of.from_pretrained(folder, dtype=torch.float32).eval()  # not .float(): its table of frequencies would stay rounded
+    # not .float(): its table of frequencies would stay rounded
+    return [of.from_pretrained(folder, dtype=t).eval() for t in (torch.float32, torch.bfloat16)]
 
 
 def ask(probe, folder, device, ids, *settings):
@@ -96,22 +98,21 @@ def main():
     a = p.parse_args()
     import torch
     ids = [(7 * i * i + 3 * i + 11) % 250 + 20 for i in range(a.tokens)]
-    print("| family | CPU beside transformers | device beside CPU | the same greedy tokens |\n| --- | --- | --- | --- |")
+    print("| family | CPU beside transformers | device beside CPU | transformers in bf16 | the same greedy tokens |\n| --- | --- | --- | --- | --- |")
     failed = False
     for name in a.families.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            model = make(name, folder)
             with torch.no_grad():
-                own = model(torch.tensor([ids])).logits[0, -N_ROWS:].numpy()
+                own, rounded = (m(torch.tensor([ids])).logits[0, -N_ROWS:].float().numpy() for m in make(name, folder))
             exact, tokens = ask(a.text_probe, folder, "cpu", ids, "kv=f32")
             cpu, said = ask(a.text_probe, folder, "cpu", ids)
             card, heard = ask(a.text_probe, folder, a.device, ids)
         if exact is None or cpu is None or card is None:
             failed = True
-            print(f"| {name} | {next(t for l, t in ((exact, tokens), (cpu, said), (card, heard)) if l is None)} | | |")
+            print(f"| {name} | {next(t for l, t in ((exact, tokens), (cpu, said), (card, heard)) if l is None)} | | | |")
             continue
         same = sum(x == y for x, y in zip(said, heard))
-        print(f"| {name} | {apart(exact, own):.1e} | {apart(card, cpu):.4f} | {same} of {N_GREEDY} |", flush=True)
+        print(f"| {name} | {apart(exact, own):.1e} | {apart(card, cpu):.4f} | {apart(rounded, own):.4f} | {same} of {N_GREEDY} |", flush=True)
     return failed
 
 
