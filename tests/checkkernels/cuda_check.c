@@ -44,10 +44,26 @@ static bool is_refused(const sac_weight *w, sac_dtype t) {
     return w->format != SAC_WEIGHT_FLOATS && !sac_cuda_takes_weight(w, t);
 }
 
-static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
+/* Codes whose scales lie apart and that the fused step of a token takes (blocks/block_stream.cuh). */
+static bool is_fused(const sac_device *d, const check_case *c, sac_dtype t) {
+    const sac_weight *w = &c->qkv_step.wq;
+    if (t == SAC_DTYPE_F32 || c->op != CHECK_qkv_step) return false;
+    if (w->format == SAC_WEIGHT_FLOATS || w->order.data) return false;
+    switch ((int)sac_code_layout_type(w)) {
+    case SAC_DTYPE_C4_32:
+    case SAC_DTYPE_C4_64:
+    case SAC_DTYPE_C4_128: return true;
+    case SAC_DTYPE_C8_128:
+    case SAC_DTYPE_E4M3_128: return !d->no_wide_streams;
+    default: return false;
+    }
+}
+
+static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0) return gate->x.rows > 8;
+    if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
@@ -84,7 +100,7 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
         y->n_bad++;
         return;
     }
-    if (st == SAC_UNSUPPORTED && (!y->whole || has_no_kernel(c) || may_refuse(c, t, aligned))) {
+    if (st == SAC_UNSUPPORTED && (!y->whole || has_no_kernel(c) || may_refuse(w->device, c, t, aligned))) {
         y->n_refused++;
         return;
     }
@@ -132,7 +148,7 @@ static void run_type(bed *b, check_case *c, tally *y, int n, sac_dtype t) {
 /* How many cases of an op the CPU has, found without making all of them: a part makes its own alone. */
 static int n_shared_cases(check_op op, const check_options *o) {
     static int found[CHECK_N_OPS]; /* and one more */
-    int from = 0, to = 1;          /* from cases are there, and less than `to`, when the first loop is through */
+    int from = 0, to = 1; /* from cases are there, and less than `to`, when the first loop is through */
     if (found[op]) return found[op] - 1;
     for (;; to *= 2) {
         check_case c;
