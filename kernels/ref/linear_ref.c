@@ -30,8 +30,8 @@ sac_status sac_ref_linear(const sac_stream *s, const sac_linear_args *a) {
         for (int64_t i = 0; i < m; i++) {
             const float *x = sac_mat_row_f32(a->x, i);
             double sum = 0;
-            if (a->w.x_rounding) {
-                sac_round_x(&a->w, x, rounded, k);
+            if (a->w.x_rounding) { /* of a single row once */
+                if (m > 1 || j == 0) sac_round_x(&a->w, x, rounded, k);
                 x = rounded;
             }
             for (int64_t c = 0; c < k; c++) sum += (double)x[c] * (double)w[c];

@@ -13,6 +13,8 @@ typedef struct sac_cuda_limits {
     int shared_kib; /* no more shared memory a block, 48 or more; 0: no limit */
     bool no_early;  /* early=0: kernels start after the one before, as on cards before sm_90 */
     bool no_cudnn;  /* cudnn=0: as if the library were not there */
+    bool
+        no_wide_streams; /* streams=0: one row of x meets codes of 8 bits op by op (blocks/block_stream.cuh) */
 } sac_cuda_limits;
 
 /* `text` NULL or empty: none. BAD_ARGUMENT with what may stand there. */

@@ -250,9 +250,15 @@ bool check_make_step_of(check_case *c, int i, sac_dtype t) {
     return true;
 }
 
+/* Several tokens by a wide matrix: the plain reference takes seconds over each. */
+static bool is_slow(const check_case *c, int i) {
+    return c->op == CHECK_gate_up_step && i >= N_SHAPES && i < N_SHAPES + CHECK_FEW_STEPS &&
+           shapes[i % N_SHAPES].hidden > 3000;
+}
+
 bool check_make_step(check_case *c, int i, bool quick) {
-    (void)quick;
     c->same_bits = true;
+    if (quick && is_slow(c, i / 3) && i % 3 != SAC_DTYPE_BF16) return true; /* no buffers: skipped */
     if (c->op == CHECK_mean_rows) return make_mean(c, i);
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
     if (c->op == CHECK_choice_step) return make_choice_step(c, i);

@@ -228,6 +228,10 @@ static int n_all_cases(check_op op) {
     return n_cases(op) + cuda_n_code_cases(op);
 }
 
+int cuda_n_cases(check_op op) {
+    return 3 * n_all_cases(op);
+}
+
 sac_dtype cuda_case_type(check_op op, int i) {
     static const sac_dtype types[] = {SAC_DTYPE_BF16, SAC_DTYPE_F16, SAC_DTYPE_F32};
     int n = n_all_cases(op);

@@ -44,10 +44,26 @@ static bool is_refused(const sac_weight *w, sac_dtype t) {
     return w->format != SAC_WEIGHT_FLOATS && !sac_cuda_takes_weight(w, t);
 }
 
-static bool may_refuse(const check_case *c, sac_dtype t, bool aligned) {
+/* Codes whose scales lie apart and that the fused step of a token takes (blocks/block_stream.cuh). */
+static bool is_fused(const sac_device *d, const check_case *c, sac_dtype t) {
+    const sac_weight *w = &c->qkv_step.wq;
+    if (t == SAC_DTYPE_F32 || c->op != CHECK_qkv_step) return false;
+    if (w->format == SAC_WEIGHT_FLOATS || w->order.data) return false;
+    switch ((int)sac_code_layout_type(w)) {
+    case SAC_DTYPE_C4_32:
+    case SAC_DTYPE_C4_64:
+    case SAC_DTYPE_C4_128: return true;
+    case SAC_DTYPE_C8_128:
+    case SAC_DTYPE_E4M3_128: return !d->no_wide_streams;
+    default: return false;
+    }
+}
+
+static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0) return gate->x.rows > 8;
+    if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
         c->op == CHECK_packed_vote)
@@ -84,7 +100,7 @@ static void run_on(bed *b, check_case *c, check_case *d, tally *y, sac_dtype t, 
         y->n_bad++;
         return;
     }
-    if (st == SAC_UNSUPPORTED && (!y->whole || has_no_kernel(c) || may_refuse(c, t, aligned))) {
+    if (st == SAC_UNSUPPORTED && (!y->whole || has_no_kernel(c) || may_refuse(w->device, c, t, aligned))) {
         y->n_refused++;
         return;
     }
@@ -129,16 +145,35 @@ static void run_type(bed *b, check_case *c, tally *y, int n, sac_dtype t) {
     }
 }
 
-static bool make(check_case *c, check_op op, int i, const check_options *o, int *n_shared) {
-    if (*n_shared < 0) {
-        if (check_make(c, op, i, o)) return true;
-        check_case_free(c);
-        *n_shared = i;
+/* How many cases of an op the CPU has, found without making all of them: a part makes its own alone. */
+static int n_shared_cases(check_op op, const check_options *o) {
+    static int found[CHECK_N_OPS]; /* and one more */
+    int from = 0, to = 1; /* from cases are there, and less than `to`, when the first loop is through */
+    if (found[op]) return found[op] - 1;
+    for (;; to *= 2) {
+        check_case c;
+        const bool more = check_make(&c, op, to - 1, o);
+        check_case_free(&c);
+        if (!more) break;
+        from = to;
     }
+    while (to - from > 1) {
+        const int i = from + (to - from) / 2;
+        check_case c;
+        const bool more = check_make(&c, op, i - 1, o);
+        check_case_free(&c);
+        *(more ? &from : &to) = i;
+    }
+    found[op] = from + 1;
+    return from;
+}
+
+static bool make(check_case *c, check_op op, int i, const check_options *o, int n_shared) {
+    if (i < n_shared) return check_make(c, op, i, o);
     memset(c, 0, sizeof *c);
     c->op = op;
     c->rng = o->seed * 7368787u + (uint64_t)op * 104729u + (uint64_t)i;
-    return cuda_make_case(c, op, i - *n_shared);
+    return cuda_make_case(c, op, i - n_shared);
 }
 
 /* Parts cut out of one matrix in blocks: on a GPU each matrix is in an order of its own. */
@@ -154,16 +189,15 @@ static bool is_left_to_codes(const check_case *c, sac_dtype t) {
 
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),
                     void *to) {
-    bool more = true, go = true;
-    int n_shared = -1;
-    for (int i = 0; more && go; i++) {
-        for (int t = 0; more && go && t < (int)SAC_COUNT(types); t++) {
+    const int n_shared = n_shared_cases(op, o), n = n_shared + cuda_n_cases(op);
+    bool go = true;
+    for (int i = o->part; go && i < n; i += o->n_parts) {
+        for (int t = 0; go && t < (int)SAC_COUNT(types); t++) {
+            if (i >= n_shared && types[t] != cuda_case_type(op, i - n_shared)) continue;
             check_case c; /* anew for each type: inputs are rounded in place */
-            more = make(&c, op, i, o, &n_shared);
-            bool own_type = n_shared < 0 || types[t] == cuda_case_type(op, i - n_shared);
-            if (n_shared < 0 && more && c.n_buffers && is_left_to_codes(&c, types[t])) own_type = false;
-            if (more && c.n_buffers && own_type && !is_cut_of_blocks(&c) && i % o->n_parts == o->part)
-                go = f(to, &c, types[t]);
+            const bool made = make(&c, op, i, o, n_shared);
+            const bool is_left = i < n_shared && c.n_buffers && is_left_to_codes(&c, types[t]);
+            if (made && c.n_buffers && !is_left && !is_cut_of_blocks(&c)) go = f(to, &c, types[t]);
             check_case_free(&c);
         }
     }
@@ -197,10 +231,10 @@ static int check_faults_caught(bed *b, const sac_ops *t) {
     const check_options *o = b->o;
     check_options all_cases = *o; /* a part of them need not catch a fault */
     int n_missed = 0;
-    all_cases.n_parts = 1;
+    all_cases.part = 0, all_cases.n_parts = 1;
     b->o = &all_cases;
     b->print = false;
-    for (int i = 0; i < cuda_faults.n && !b->broken; i++) {
+    for (int i = o->part; i < cuda_faults.n && !b->broken; i += o->n_parts) {
         const check_fault *f = &cuda_faults.all[i];
         if (o->op && strcmp(o->op, check_op_name(f->op)) != 0) continue;
         tally y = {.name = f->name, .table = *t, .whole = true};
@@ -235,8 +269,8 @@ static int check_op_on(bed *b, check_op op, const sac_ops *t) {
 
 static int compare_all(bed *b, const sac_ops *t) {
     const check_options *o = b->o;
-    bool also = !o->variant && o->part == 0; /* planted faults and long prompts */
-    int n_bad = also ? check_faults_caught(b, t) : 0;
+    bool also = !o->variant && o->part == 0; /* long prompts */
+    int n_bad = o->variant ? 0 : check_faults_caught(b, t);
     for (int op = 0; op < CHECK_N_OPS && !b->broken; op++)
         if (!o->op || strcmp(o->op, check_op_name((check_op)op)) == 0)
             n_bad += check_op_on(b, (check_op)op, t);

@@ -49,8 +49,11 @@ enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
 
 static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
     uint8_t *at = check_buffer_add(c, false, t, rows, cols, cols, (size_t)check_rand_int(c, 0, 3));
-    for (size_t i = 0; i < (size_t)rows * sac_dtype_row_bytes(t, cols); i++)
-        at[i] = (uint8_t)check_rand_int(c, 0, 255);
+    const size_t n = (size_t)rows * sac_dtype_row_bytes(t, cols);
+    for (size_t i = 0; i < n; i += 8) {
+        const uint64_t eight = check_rand(&c->rng);
+        memcpy(at + i, &eight, n - i < 8 ? n - i : 8);
+    }
     return (sac_tensor){at, t, 2, {rows, cols}};
 }
 /* Below `most` in size, not far below in the mean. */
@@ -113,11 +116,14 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
 static double unit_of(sac_dtype t) {
     return t == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
 }
-/* Length of the products of two rows, element by element. */
+/* Length of the products of two rows, element by element; four sums, so that they do not wait for each other. */
 static double products(const float *x, const float *w, int64_t k) {
-    double sum = 0;
-    for (int64_t i = 0; i < k; i++) sum += (double)x[i] * (double)w[i] * (double)x[i] * (double)w[i];
-    return sqrt(sum);
+    double sum[4] = {0};
+    for (int64_t i = 0; i < k; i++) {
+        const double p = (double)x[i] * (double)w[i];
+        sum[i % 4] += p * p;
+    }
+    return sqrt(sum[0] + sum[1] + sum[2] + sum[3]);
 }
 static bool is_coded(const sac_weight *w) {
     return w->format != SAC_WEIGHT_FLOATS && sac_code_layout_type(w) != SAC_N_DTYPES;
@@ -233,9 +239,13 @@ static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64
     describe(c, kind, rows, n, k, kind->group);
 }
 
-/* Of cases_step.c's shapes those whose heads are halves of whole tiles, all turned. */
-static const int qkv_shapes[] = {1, 2, 6, 8, 9, 10, 12};
-enum { N_QKV = (int)SAC_COUNT(qkv_shapes) };
+/* Of cases_step.c's shapes those whose heads are halves of whole tiles, all turned; the wide ones last, which not every kind has:
+ * their weights take the host seconds. */
+static const int qkv_shapes[] = {1, 2, 8, 6, 10, 12, 9};
+enum { N_QKV = (int)SAC_COUNT(qkv_shapes), N_NARROW_QKV = 3 };
+static bool is_left_out(int kind, int of) {
+    return of == N_QKV - 1 ? kind % 7 : of >= N_NARROW_QKV && kind % 4 != of % 4;
+}
 
 static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
     if (!check_make_step_of(c, shape, t)) return;
@@ -286,7 +296,7 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
         make_linear(c, kind, shapes[of], i + of);
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
-    if (op == CHECK_qkv_step && !kind->ordered) make_qkv(c, kind, qkv_shapes[of], t);
+    if (op == CHECK_qkv_step && !kind->ordered && !is_left_out(i % N_KINDS, of)) make_qkv(c, kind, qkv_shapes[of], t);
     if (op == CHECK_gate_up_step && !kind->ordered)
         make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
 }

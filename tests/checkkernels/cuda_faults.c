@@ -361,6 +361,17 @@ static sac_status key_scores_first_sums(const sac_stream *s, const sac_key_score
     return a->lse && a->n_queries > 1 ? sac_cuda_softmax(s, &sums) : SAC_OK;
 }
 
+/* Rows of x that are rounded to an unchanging scale are cut off at a quarter of what they should be. */
+static sac_status gate_other_scale(const sac_stream *s, const sac_gate_up_step_args *a) {
+    sac_gate_up_step_args b = *a;
+    b.gate.x_scale *= 0.25f, b.up.x_scale *= 0.25f;
+    return sac_cuda_gate_up_step(s, &b);
+}
+static sac_status qkv_other_scale(const sac_stream *s, const sac_qkv_step_args *a) {
+    sac_qkv_step_args b = *a;
+    b.wq.x_scale *= 0.25f, b.wk.x_scale *= 0.25f, b.wv.x_scale *= 0.25f;
+    return sac_cuda_qkv_step(s, &b);
+}
 static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_args *a) {
     sac_gate_up_step_args b = *a;
     if (b.x.rows > 1) b.x.rows--, b.y.rows--;
@@ -465,6 +476,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("forgets_y", mix_rows, mix_forgets_y)                                                                  \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
+    X("other_scale", gate_up_step, gate_other_scale)                                                         \
+    X("other_scale", qkv_step, qkv_other_scale)                                                              \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("one_list", attention_many, attention_many_one_list)                                                   \

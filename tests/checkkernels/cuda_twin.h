@@ -70,6 +70,7 @@ int cuda_check_small(cuda_twin *w, const sac_ops *t, const check_options *o);
 extern const check_fault_list cuda_faults;
 bool cuda_make_case(check_case *c, check_op op,
                     int i);                   /* beside the CPU's cases: real shapes, 16-byte lines */
+int cuda_n_cases(check_op op);
 sac_dtype cuda_case_type(check_op op, int i); /* of weights or keys: matrices are in the same */
 int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o);
 

@@ -14,26 +14,44 @@
 #include "half_weights.cuh"
 #include "reduce.cuh"
 #include "turn.cuh"
+#include "x_rounding.cuh"
 
 namespace sac::blocks {
 
-/* Blocks on a processor, and warps of each: registers are full then. Fewer warps, or more stages, were slower (a step of 28 layers,
+/* Blocks on a processor, and most warps of each: registers are full then. Fewer warps, or more stages, were slower (a step of 28 layers,
  * W4 in groups of 128: 2.16 ms; 12 warps with three stages 2.18, 8 warps 2.33; H100). With fewer than STREAM_WARPS_LEAST
  * block_product.cuh's kernel is taken. */
 enum { STREAM_BLOCKS = 2, STREAM_WARPS = 16, STREAM_WARPS_LEAST = 4, STREAM_STAGES = 2 };
+template <typename F> struct stream_shape {
+    enum {
+        W_BYTES = F::CODES + F::HIGH + F::SCALES + F::MORE,
+        RING = STREAM_STAGES * W_BYTES,
+        WARPS =
+            RING > 8 << 10 ? 12 : STREAM_WARPS /* more have no room in shared memory: registers go to fewer */
+    };
+};
 
-/* Codes of four bits with a scale and a zero (AWQ, GPTQ, W4) gain by it: a step 2.42 -> 2.16 ms, gate and up by it too. The others, which take more registers
- * or more bytes at a time, do not: Q4_K, 8192 x 8192, 17.1 us by block_product.cuh, 18.6 by this; FP8, 14 layers, 2.01 and 2.09 ms. */
-template <typename F> constexpr bool streams = false;
-template <typename T> constexpr bool streams<c4_32<T>> = true;
-template <typename T> constexpr bool streams<c4_64<T>> = true;
-template <typename T> constexpr bool streams<c4_128<T>> = true;
+/* What goes this way, of one row of x. Codes of four bits with a scale and a zero (AWQ, GPTQ, W4) gain by it: a step 2.42 -> 2.16 ms, gate and
+ * up by it too. Bare products of types that take more registers or more bytes at a time do not: Q4_K, 8192 x 8192, 17.1 us by
+ * block_product.cuh, 18.6 by this; FP8, 14 layers, 2.01 and 2.09 ms. But what they save is kernels: the norm, the rounding of x, rope and
+ * store, each of which costs a step two or three us a layer. */
+enum { STREAM_PRODUCTS = 1, STREAM_ROUNDED = 2, STREAM_GATES = 4, STREAM_QKV = 8, STREAM_ALL = 15 };
+template <typename F> constexpr int streams = 0;
+template <typename T> constexpr int streams<c4_32<T>> = STREAM_ALL;
+template <typename T> constexpr int streams<c4_64<T>> = STREAM_ALL;
+template <typename T> constexpr int streams<c4_128<T>> = STREAM_ALL;
+template <typename T> constexpr int streams<c8_128<T>> = STREAM_ROUNDED | STREAM_GATES | STREAM_QKV;
+template <typename T> constexpr int streams<e4m3_128<T>> = STREAM_ROUNDED | STREAM_GATES | STREAM_QKV;
+
+/* Columns up to which a product rounds x itself: every block does all of it, which is soon more than a kernel's start. */
+enum { STREAM_ROUNDED_COLS = 8192 };
 
 /* What every job has. */
 struct stream_input {
     const void *x;     /* [k], 16-byte aligned */
     const float *norm; /* [k], or NULL: x is taken as it is */
     float eps;
+    x_rounding rounding; /* behind the norm */
     int k, n_stretches, n_units;
     int x_bytes; /* in shared memory: whole stretches */
 };
@@ -52,6 +70,54 @@ template <typename F> __device__ __forceinline__ void move_parts(block_parts &p,
     if (F::HIGH) p.part[SAC_BLOCK_HIGH] += stretches * F::HIGH;
     p.part[SAC_BLOCK_SCALES] += stretches * F::SCALES;
     if (F::MORE) p.part[SAC_BLOCK_MORE] += stretches * F::MORE;
+}
+
+/* Rounds x where it lies, as rounded_rows.cu would. Each thread has the elements that it wrote; of groups half a warp
+ * has every so manyth. */
+template <typename T> __device__ __forceinline__ void round_x(const stream_input &in, T *x, uint32_t *part) {
+    const sac_x_rounding how = in.rounding.how;
+    const bool is_int8 = rounds_to_int8(how);
+    if (how == SAC_X_FP8_GROUPS) {
+        const int group = in.rounding.group, of = threadIdx.x / 16, step = (int)blockDim.x / 16 * group;
+        const uint32_t lanes = 0xffffu << (threadIdx.x & 16);
+        __syncthreads();
+        for (int from = of * group; from < in.k; from += step) {
+            const int first = from + threadIdx.x % 16 * 8, end = min(from + group, in.k);
+            uint32_t largest = 0;
+            float e[8];
+            for (int i = first; i < end; i += 128) {
+                unpack_eight(*(const uint4 *)(x + i), e, T());
+#pragma unroll
+                for (int j = 0; j < 8; j++) largest = max(largest, magnitude(e[j]));
+            }
+            __syncwarp(lanes);
+            const float scale = scale_of(__reduce_max_sync(lanes, largest), false);
+            for (int i = first; i < end; i += 128) {
+                unpack_eight(*(const uint4 *)(x + i), e, T());
+#pragma unroll
+                for (int j = 0; j < 8; j++) e[j] = rounded(e[j], scale, false);
+                store<8>(x + i, e);
+            }
+        }
+        return;
+    }
+    const int at = threadIdx.x * 8, step = (int)blockDim.x * 8;
+    float e[8], scale = in.rounding.scale;
+    if (!is_static(how)) {
+        uint32_t largest = 0;
+        for (int i = at; i < in.k; i += step) {
+            unpack_eight(*(const uint4 *)(x + i), e, T());
+#pragma unroll
+            for (int j = 0; j < 8; j++) largest = max(largest, magnitude(e[j]));
+        }
+        scale = scale_of(block_largest(largest, part), is_int8);
+    }
+    for (int i = at; i < in.k; i += step) {
+        unpack_eight(*(const uint4 *)(x + i), e, T());
+#pragma unroll
+        for (int j = 0; j < 8; j++) e[j] = rounded(e[j], scale, is_int8);
+        store<8>(x + i, e);
+    }
 }
 
 /* x to shared memory, zeros behind it; normalised and rounded to T as the op alone would. Factors of the norm are asked for
@@ -84,12 +150,13 @@ template <typename T> __device__ __forceinline__ void take_x(const stream_input 
 /* JOB has TILES, of a unit: every warp has a tile of each; tile(unit, i): its parts; is_flat(): whether tiles of neighbouring units
  * lie behind one another; finish<T>(unit, row, sums[TILES]) for each of its rows, row < 16. */
 template <typename F, typename JOB>
-static __global__ void __launch_bounds__(32 * STREAM_WARPS, STREAM_BLOCKS)
+static __global__ void __launch_bounds__(32 * stream_shape<F>::WARPS, STREAM_BLOCKS)
     stream_kernel(const stream_input in, const JOB job) {
     typedef typename F::T T;
-    enum { W_BYTES = F::CODES + F::HIGH + F::SCALES + F::MORE, STAGES = STREAM_STAGES, TILES = JOB::TILES };
+    enum { W_BYTES = stream_shape<F>::W_BYTES, STAGES = STREAM_STAGES, TILES = JOB::TILES };
     extern __shared__ __align__(16) uint8_t shared[];
     __shared__ float part[32];
+    __shared__ uint32_t largest[32];
     __shared__ float sums[2][STREAM_WARPS][TILE]; /* of a unit and of the one after it */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32,
               mine = warp % TILES, every = n_warps / TILES;
@@ -117,6 +184,8 @@ static __global__ void __launch_bounds__(32 * STREAM_WARPS, STREAM_BLOCKS)
     for (int i = 0; i + 1 < STAGES; i++) ask(i);
     start_next();
     take_x(in, (T *)shared, part);
+    if constexpr ((streams<F> & STREAM_ROUNDED) != 0)
+        if (in.rounding.how != SAC_X_EXACT) round_x(in, (T *)shared, largest);
     __syncthreads();
 
     const uint8_t *x = shared + 8 * (lane % 4);
@@ -152,10 +221,11 @@ static __global__ void __launch_bounds__(32 * STREAM_WARPS, STREAM_BLOCKS)
 /* UNSUPPORTED where x leaves no room for a few warps' rings. */
 template <typename F, typename JOB>
 static sac_status run_stream(const sac_stream *s, stream_input in, const JOB &job) {
-    enum { RING = STREAM_STAGES * (F::CODES + F::HIGH + F::SCALES + F::MORE), DECLARED = 4 << 10 };
+    enum { RING = stream_shape<F>::RING, DECLARED = 4 << 10 };
     const int most = (block_shared_bytes(s->device) + 1024) / STREAM_BLOCKS - 1024 - DECLARED;
     in.x_bytes = in.n_stretches * 2 * STRETCH;
-    const int n_warps = (int)min_of(STREAM_WARPS, (most - in.x_bytes) / RING) / JOB::TILES * JOB::TILES;
+    const int n_warps =
+        (int)min_of((int)stream_shape<F>::WARPS, (most - in.x_bytes) / RING) / JOB::TILES * JOB::TILES;
     if (in.x_bytes > most || n_warps < STREAM_WARPS_LEAST || !in.n_units) return SAC_UNSUPPORTED;
     const int64_t n_blocks = min_of((int64_t)in.n_units, (int64_t)s->device->n_processors * STREAM_BLOCKS);
     launch_plan p = of_step(
@@ -246,12 +316,8 @@ struct qkv_pairs {
     }
 };
 
-template <typename F> static sac_status stream_product(const sac_stream *s, const product_job &j) {
-    stream_input in = {j.x.data, j.norm, j.eps, (int)j.x.cols, (int)j.part[0].layout.n_stretches, 0, 0};
-    if (j.gated) {
-        in.n_units = (int)ceil_div(j.part[0].y.cols, TILE);
-        return run_stream<F>(s, in, gate_up_pairs{j});
-    }
+template <typename F>
+static sac_status stream_products(const sac_stream *s, const product_job &j, stream_input in) {
     product_tiles tiles = {j};
     for (int i = 0; i < j.n_parts; i++) {
         tiles.job.part[i].first_block = in.n_units;
@@ -259,19 +325,47 @@ template <typename F> static sac_status stream_product(const sac_stream *s, cons
     }
     return run_stream<F>(s, in, tiles);
 }
+/* UNSUPPORTED where the job does not go this way. */
+template <typename F> static sac_status stream_product(const sac_stream *s, const product_job &j) {
+    const bool rounds = j.rounding.how != SAC_X_EXACT;
+    const int k = (int)j.x.cols;
+    stream_input in = {j.x.data, j.norm, j.eps, j.rounding, k, (int)j.part[0].layout.n_stretches, 0, 0};
+    if (j.x.rows != 1 || (rounds && !(streams<F> & STREAM_ROUNDED))) return SAC_UNSUPPORTED;
+    if (j.gated) {
+        in.n_units = (int)ceil_div(j.part[0].y.cols, TILE);
+        if constexpr ((streams<F> & STREAM_GATES) != 0)
+            if (j.norm || streams<F> & STREAM_PRODUCTS) return run_stream<F>(s, in, gate_up_pairs{j});
+        return SAC_UNSUPPORTED;
+    }
+    if constexpr ((streams<F> & (STREAM_PRODUCTS | STREAM_ROUNDED)) != 0)
+        if (streams<F> & STREAM_PRODUCTS || (rounds && k <= STREAM_ROUNDED_COLS))
+            return stream_products<F>(s, j, in);
+    return SAC_UNSUPPORTED;
+}
+template <typename F> static bool may_stream(const sac_stream *s) {
+    return streams<F> == STREAM_ALL || !s->device->no_wide_streams;
+}
 template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
-    if constexpr (streams<F>) {
-        const sac_status st = j.x.rows == 1 ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
+    if constexpr (streams<F> != 0) {
+        const sac_status st = may_stream<F>(s) ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
         if (st != SAC_UNSUPPORTED) return st;
     }
-    if (j.norm) return SAC_UNSUPPORTED;
+    if (j.norm || j.rounding.how != SAC_X_EXACT) return SAC_UNSUPPORTED;
     return j.gated ? run_shape<F, true>(s, j) : run_shape<F, false>(s, j);
 }
 template <typename F> static sac_status run_qkv(const sac_stream *s, const qkv_product &j) {
-    if constexpr (streams<F>) {
+    if constexpr ((streams<F> & STREAM_QKV) != 0) {
         const int n_heads = j.n_heads + 2 * j.n_kv_heads;
-        const stream_input in = {
-            j.x, j.norm, j.eps, j.n_cols, (int)j.layout[0].n_stretches, n_heads * j.head_dim / (2 * TILE), 0};
+        const stream_input in = {j.x,
+                                 j.norm,
+                                 j.eps,
+                                 j.rounding,
+                                 j.n_cols,
+                                 (int)j.layout[0].n_stretches,
+                                 n_heads * j.head_dim / (2 * TILE),
+                                 0};
+        if (!may_stream<F>(s) || (j.rounding.how != SAC_X_EXACT && !(streams<F> & STREAM_ROUNDED)))
+            return SAC_UNSUPPORTED;
         return run_stream<F>(s, in, qkv_pairs{j});
     }
     return SAC_UNSUPPORTED;

@@ -24,6 +24,18 @@ static inline int64_t panel_rows(int64_t n, int64_t k, bool beside_x) {
     return min_of(max_of(1, most / PANEL_ROWS) * PANEL_ROWS, n);
 }
 
+/* How weights want x (sac_weight). */
+struct x_rounding {
+    sac_x_rounding how;
+    int group; /* elements that share a scale, of SAC_X_FP8_GROUPS */
+    float scale;
+};
+static inline x_rounding rounding_of(const sac_weight *w, int64_t k) {
+    const bool has_groups = w->x_rounding == SAC_X_FP8_GROUPS && w->group < k;
+    if (w->x_rounding == SAC_X_FP8_GROUPS && !has_groups) return {SAC_X_FP8_ROWS, 0, 0};
+    return {w->x_rounding, has_groups ? (int)w->group : 0, w->x_scale};
+}
+
 /* One or several products of the same rows. */
 struct product_part {
     const void *w;
@@ -41,6 +53,7 @@ struct product_job {
     bool gated;        /* two parts: y of the first is silu(its product) times the second's product */
     const float *norm; /* [k], or NULL: of one row of x, which is normalised first */
     float eps;
+    x_rounding rounding; /* of one row of x, behind the norm */
 };
 
 /* What sac_qkv_step_args says, of heads whose halves are whole tiles and turned with each other. */
@@ -51,6 +64,7 @@ struct qkv_product {
     const void *x;
     const float *norm;
     float eps;
+    x_rounding rounding;
     int n_cols; /* of x */
     const float *cos_sin;
     const int32_t *pos;

@@ -54,9 +54,9 @@ static bool same_rows(const sac_weight *a, const sac_weight *b) {
 static bool changes_rows(const sac_weight *w) {
     return w->x_rounding != SAC_X_EXACT || w->order.data;
 }
-/* Whether the product of one row may normalise it on the way. */
+/* Whether the product of one row may normalise it on the way, and round it. */
 static bool norms_itself(const sac_weight *w, sac_mat x, const float *norm) {
-    return x.rows == 1 && !changes_rows(w) && mat_aligned(x) && (uintptr_t)norm % 16 == 0;
+    return x.rows == 1 && !w->order.data && mat_aligned(x) && (uintptr_t)norm % 16 == 0;
 }
 /* Rows of x as w wants them, to y. */
 static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat x, sac_mat y) {
@@ -88,6 +88,12 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
     if (!a->x.rows || !n_outputs) return SAC_OK;
     if (changes_rows(&a->w[0])) {
         size_t room;
+        if (a->x.rows == 1 && !a->w[0].order.data) {
+            j.rounding = rounding_of(&a->w[0], k);
+            const sac_status st = product(s, t, j);
+            if (st != SAC_UNSUPPORTED) return st;
+            j.rounding = {};
+        }
         j.x.data = scratch_rest(s, &room), j.x.stride = k;
         if ((size_t)(j.x.rows * k) * 2 > room) return SAC_UNSUPPORTED;
         SAC_TRY(change_rows(s, &a->w[0], a->x, j.x));
@@ -112,10 +118,10 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
         j.part[i] = {w[i]->data, sac_block_layout_of(t, w[i]->dim[0], k), a->y, NULL, 0};
     j.n_parts = 2, j.gated = true;
     if (norms_itself(&a->gate, a->x, a->norm)) {
-        j.x = a->x, j.norm = a->norm, j.eps = a->eps;
+        j.x = a->x, j.norm = a->norm, j.eps = a->eps, j.rounding = rounding_of(&a->gate, k);
         const sac_status st = product(s, t, j);
         if (st != SAC_UNSUPPORTED) return st;
-        j.norm = NULL;
+        j.norm = NULL, j.rounding = {};
     }
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
@@ -136,11 +142,12 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
         return SAC_UNSUPPORTED;
     qkv_product j = {};
     for (int i = 0; i < 3; i++) {
-        if (w[i]->tensor.dtype != t || !fits(w[i], k) || changes_rows(w[i])) return SAC_UNSUPPORTED;
+        if (w[i]->tensor.dtype != t || !fits(w[i], k) || !same_rows(w[i], w[0])) return SAC_UNSUPPORTED;
         j.w[i] = w[i]->tensor.data, j.bias[i] = bias[i];
         j.layout[i] = sac_block_layout_of(t, w[i]->tensor.dim[0], k);
     }
     j.x = a->x.data, j.norm = a->norm, j.eps = a->eps, j.n_cols = (int)k;
+    j.rounding = rounding_of(w[0], k);
     j.cos_sin = a->rotation.cos_sin, j.pos = a->pos;
     j.q = a->q.data, j.k = kv->k, j.v = kv->v;
     j.row_at = a->first * kv->row_stride, j.head_stride = kv->head_stride;

@@ -14,8 +14,11 @@ static bool holds(const sac_weight *w, int64_t n, int64_t k) {
 static void row(const sac_weight *w, int64_t j, int64_t k, float *y) {
     const uint8_t *q = (const uint8_t *)w->tensor.data + j * k;
     const int64_t at = w->scales.dim[0] == 1 ? 0 : w->group_rows ? j / w->group_rows : j;
-    for (int64_t c = 0; c < k; c++)
-        y[c] = sac_ref_scale(&w->scales, at * w->scales.dim[1] + c / w->group) * sac_e4m3_to_f32(q[c]);
+    for (int64_t first = 0, g = 0; first < k; first += w->group, g++) {
+        const float scale = sac_ref_scale(&w->scales, at * w->scales.dim[1] + g);
+        const int64_t end = k - first < w->group ? k : first + w->group;
+        for (int64_t c = first; c < end; c++) y[c] = scale * sac_e4m3_to_f32(q[c]);
+    }
 }
 
 const sac_ref_weight sac_ref_weight_fp8 = {.holds = holds, .row = row};

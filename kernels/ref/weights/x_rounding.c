@@ -4,8 +4,10 @@
 #include <stdbool.h>
 
 float sac_e4m3_to_f32(uint8_t b) {
-    int exponent = b >> 3 & 15, mantissa = b & 7;
-    float v = exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
+    const int exponent = b >> 3 & 15, mantissa = b & 7;
+    const uint32_t u = (uint32_t)(exponent + 120) << 23 | (uint32_t)mantissa << 20;
+    float v = (float)mantissa * 0x1p-9f;
+    if (exponent) memcpy(&v, &u, 4);
     if ((b & 0x7f) == 0x7f) v = NAN;
     return b & 0x80 ? -v : v;
 }
