@@ -280,6 +280,14 @@ void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_resul
         }
 }
 
+bool check_is_wanted(const check_case *c) {
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        if (b->output && memcmp(b->got, b->want, (size_t)b->rows * b->row_bytes) != 0) return false;
+    }
+    return true;
+}
+
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s) {
     restore(c);
     if (check_call(t, s, c) != SAC_OK) return false;

@@ -216,6 +216,8 @@ typedef struct check_result {
 void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
 
+bool check_is_wanted(const check_case *c); /* the last check_run had the reference's bits */
+
 /* What must hold of an op's results whatever the reference says; returns how often it does not, with the
  * first of these in text. */
 int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_t seed, char text[160]);
