@@ -14,6 +14,12 @@
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
 
+#ifdef __SANITIZE_ADDRESS__
+#define CHECK_IS_SANITIZED 1 /* each touch of memory is looked at, and costs: what touches nothing else is left to other builds */
+#else
+#define CHECK_IS_SANITIZED 0
+#endif
+
 enum { CHECK_MAX_SEGMENTS = 40, CHECK_MAX_EXPERTS = 128 };
 
 typedef enum check_op {
