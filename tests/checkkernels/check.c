@@ -204,6 +204,12 @@ void check_reference(check_case *c, const sac_stream *s) {
     }
 }
 
+static bool is_canary(const check_buffer *b, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        if (b->block[i] != check_canary(i)) return false;
+    return true;
+}
+
 /* Canaries, gaps between rows and inputs. */
 static void check_guards(const check_buffer *b, check_result *r) {
     const char *what = NULL;
@@ -211,14 +217,13 @@ static void check_guards(const check_buffer *b, check_result *r) {
         if (memcmp(b->data + (size_t)row * b->stride_bytes, b->start + (size_t)row * b->row_bytes,
                    b->row_bytes) != 0)
             what = "an input changed";
-    size_t first = (size_t)(b->data - b->block), n = check_extent(b);
-    for (size_t i = 0; !b->sparse && i < b->block_bytes; i++) {
-        bool inside = i >= first && i < first + n && (i - first) % b->stride_bytes < b->row_bytes;
-        if (!inside && b->block[i] != check_canary(i)) {
-            what = "wrote outside of a row";
-            break;
-        }
+    const size_t first = (size_t)(b->data - b->block);
+    bool kept = b->sparse || (is_canary(b, 0, first) && is_canary(b, first + check_extent(b), b->block_bytes));
+    for (int64_t row = 0; !b->sparse && kept && row + 1 < b->rows; row++) {
+        const size_t at = first + (size_t)row * b->stride_bytes;
+        kept = is_canary(b, at + b->row_bytes, at + b->stride_bytes);
     }
+    if (!kept) what = "wrote outside of a row";
     if (what && !r->text[0]) snprintf(r->text, sizeof r->text, "%s", what);
 }
 
@@ -278,6 +283,14 @@ void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_resul
             if (!b->sparse)
                 for (size_t j = 0; j < b->block_bytes; j++) b->block[j] = check_canary(j);
         }
+}
+
+bool check_is_wanted(const check_case *c) {
+    for (int i = 0; i < c->n_buffers; i++) {
+        const check_buffer *b = &c->buffer[i];
+        if (b->output && memcmp(b->got, b->want, (size_t)b->rows * b->row_bytes) != 0) return false;
+    }
+    return true;
 }
 
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s) {

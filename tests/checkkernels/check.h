@@ -14,6 +14,12 @@
 #define CHECK_MAX_PARTS   72
 #define CHECK_MAX_MANY    40
 
+#ifdef __SANITIZE_ADDRESS__
+#define CHECK_IS_SANITIZED 1 /* each touch of memory is looked at, and costs: what touches nothing else is left to other builds */
+#else
+#define CHECK_IS_SANITIZED 0
+#endif
+
 enum { CHECK_MAX_SEGMENTS = 40, CHECK_MAX_EXPERTS = 128 };
 
 typedef enum check_op {
@@ -215,6 +221,8 @@ typedef struct check_result {
 /* Runs the op from the starting contents and compares everything. got keeps the bits. */
 void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
+
+bool check_is_wanted(const check_case *c); /* the last check_run had the reference's bits */
 
 /* What must hold of an op's results whatever the reference says; returns how often it does not, with the
  * first of these in text. */
