@@ -160,7 +160,7 @@ for part in "${parts[@]}"; do
     fuzz) build fuzz all && run_fuzzers ;;
     release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON ${is_all:+-DSAC_WERROR_KERNELS=ON} && run_tests release ;;
     dev)
-      if [ -n "$is_all" ]; then build dev "compiled readme_program saccade_command" -DSAC_TESTS=ON && run_tests dev -R '^(header_|circles$|readme_program$)'
+      if [ -n "$is_all" ]; then build dev "compiled readme_program saccade_command" -DSAC_TESTS=ON "-DCMAKE_C_FLAGS_DEBUG=-Og -g1" && run_tests dev -R '^(header_|circles$|readme_program$)'
       else build dev all -DSAC_TESTS=ON && run_tests dev
       fi ;;
     *) build "$part" all -DSAC_TESTS=ON && run_tests "$part" ;;

@@ -55,9 +55,7 @@ function(sac_module dir)
     target_link_options(sac_${name} PUBLIC -fsanitize=${SAC_SANITIZE})
   endif()
   set(optimise -O3)
-  if(SAC_SANITIZE STREQUAL thread)
-    set(optimise -O1) # instrumented and unrolled, the kernels would take minutes to compile
-  elseif(SAC_SANITIZE)
+  if(SAC_SANITIZE)
     # Instrumented they were nine tenths of all tests' time. tests/CMakeLists.txt has them checked where that is seen.
     list(APPEND optimise -fno-sanitize=all)
   endif()

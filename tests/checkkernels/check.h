@@ -254,9 +254,9 @@ int check_bench(const char *op, const char *variant, bool csv, int n_threads);
 typedef struct check_options {
     const char *op, *variant;
     uint64_t seed;
-    bool quick, small, racecheck, bench, csv, verbose;
+    bool quick, small, racecheck, races, bench, csv, verbose;
     int n_threads;
-    int part, n_parts; /* on a card: every n_parts-th case, from this one on */
+    int part, n_parts; /* on a card and for races: every n_parts-th case, from this one on */
 } check_options;
 int check_cuda(const check_options *o);
 

@@ -1,6 +1,7 @@
 /* checkkernels - every op, at every level of this processor, against the plain C reference.
  *
  *   checkkernels [--quick] [--op NAME] [--variant NAME] [--seed N]     compare; exit 1 when anything is wrong
+ *   checkkernels --races [--part I/N] [--quick] [--op NAME] [--variant NAME]   runs them on 3 threads, under ThreadSanitizer
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
  *   checkkernels --backend cuda --part I/N [--quick] [--op NAME]   every Nth case from the Ith (0..) on
  *   checkkernels --backend cuda --small [--racecheck] [--op NAME]   every kernel a few times (cuda_small.c)
@@ -235,6 +236,33 @@ static int check_all(const options *o) {
     return n_bad ? 1 : 0;
 }
 
+/* Compares nothing: what threads do to each other's results is seen by ThreadSanitizer. */
+static int run_races(const options *o) {
+    check_variant v[8];
+    int n = check_variants(v), n_run = 0, n_failed = 0;
+    for (int op = 0; op < CHECK_N_OPS; op++) {
+        if (o->op && strcmp(o->op, check_op_name((check_op)op)) != 0) continue;
+        check_case c;
+        bool more = true;
+        for (int i = o->part; more; i += o->n_parts) {
+            more = check_make(&c, (check_op)op, i, o);
+            for (int j = 0; more && c.n_buffers && j < n; j++) {
+                sac_ops t;
+                if (o->variant && strcmp(o->variant, v[j].name) != 0) continue;
+                sac_ops_init_cpu(&t, v[j].flags);
+                if (check_call(&t, &streams[2].s, &c) != SAC_OK) {
+                    printf("FAIL %s/%s %s: failed\n", check_op_name((check_op)op), v[j].name, c.text);
+                    n_failed++;
+                }
+                n_run++;
+            }
+            check_case_free(&c);
+        }
+    }
+    printf("%d calls on 3 threads: %s\n", n_run, n_failed || !n_run ? "FAILED" : "all good");
+    return n_failed || !n_run;
+}
+
 /* Benches have chains of ops too. */
 static bool is_op(const char *name, bool bench) {
     for (int op = 0; op < CHECK_N_OPS; op++)
@@ -254,6 +282,8 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             o->quick = o->small = true;
         else if (strcmp(argv[i], "--racecheck") == 0)
             o->racecheck = true;
+        else if (strcmp(argv[i], "--races") == 0)
+            o->races = true;
         else if (strcmp(argv[i], "--bench") == 0)
             o->bench = true;
         else if (strcmp(argv[i], "--csv") == 0)
@@ -276,7 +306,7 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             return false;
     }
     return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS && o->part >= 0 && o->part < o->n_parts &&
-           (o->n_parts == 1 || (strcmp(*backend, "cuda") == 0 && !o->bench));
+           (o->n_parts == 1 || o->races || (strcmp(*backend, "cuda") == 0 && !o->bench));
 }
 
 int main(int argc, char **argv) {
@@ -286,8 +316,8 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!parse(argc, argv, &o, &backend)) {
         fprintf(stderr,
-                "usage: checkkernels [--quick] [--small [--racecheck]] [--bench] [--op NAME] "
-                "[--backend cpu|cuda [--part I/N]] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
+                "usage: checkkernels [--quick] [--races] [--small [--racecheck]] [--bench] [--op NAME] "
+                "[--backend cpu|cuda] [--part I/N] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
                 "[--threads N] [--csv] [--verbose]\n");
         return 64;
     }
@@ -307,7 +337,7 @@ int main(int argc, char **argv) {
     if (o.bench) return check_bench(o.op, o.variant, o.csv, o.n_threads);
     for (int i = 0; i < 3; i++)
         if (!check_stream_open(&streams[i], i + 1)) return 1;
-    int rc = check_all(&o);
+    int rc = o.races ? run_races(&o) : check_all(&o);
     for (int i = 0; i < 3; i++) check_stream_free(&streams[i]);
     return rc;
 }
