@@ -168,13 +168,20 @@ static sac_status lend_rows(sac_batch *b, sac_session *s, sac_error *err) {
     return SAC_OK;
 }
 
+static void count_rows(sac_batch *b, size_t n, size_t n_guessed) {
+    b->n_ran += n + n_guessed;
+    b->n_ran_ahead += n_guessed;
+}
+
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
     if (s->decoder.n_ahead || sac_renew_is_due(s)) {
         item->status = sac_step_run(s, &item->error);
+        count_rows(b, 1, (size_t)s->ahead.n);
         return;
     }
+    count_rows(b, 1, 0);
     item->status = lend_rows(b, s, &item->error);
     if (item->status != SAC_OK) return;
     item->status = sac_decoder_step(sac_model_decoder(b->model), &s->decoder, &b->ops, &b->stream, past,
@@ -275,12 +282,14 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    const bool may = !n_chunks && all_draft(b->states, n), drafts = may && guess(b, items, places, n) > 0;
+    const bool may = !n_chunks && all_draft(b->states, n);
+    const int64_t n_guessed = may ? guess(b, items, places, n) : 0;
     const sac_decoder *d = sac_model_decoder(b->model);
-    sac_status st = drafts ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
-                                                          (int64_t)n, &err)
-                           : sac_decoder_pass(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, chunks,
-                                              n_chunks, &err);
+    count_rows(b, n, (size_t)n_guessed);
+    sac_status st = n_guessed ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
+                                                             (int64_t)n, &err)
+                              : sac_decoder_pass(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, chunks,
+                                                 n_chunks, &err);
     leave_prompts(chunks, of, n_chunks, st, &err);
     for (size_t i = 0; st == SAC_OK && may && i < n; i++) /* a pass without guesses earns too */
         sac_ahead_was_run(items[places[i]].session, b->n_guessed[i]);
@@ -355,6 +364,11 @@ static sac_status check_prompts(const sac_batch *b, const sac_batch_prompt *prom
     return SAC_OK;
 }
 
+size_t sac_batch_ran(const sac_batch *b, size_t *n_guessed) {
+    if (n_guessed) *n_guessed = b->n_ran_ahead;
+    return b->n_ran;
+}
+
 sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
     return sac_batch_step_with(b, items, n, NULL, 0, err);
 }
@@ -364,6 +378,7 @@ sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sa
     int64_t start_ns = sac_now_ns();
     sac_error own;
     if (!err) err = &own;
+    b->n_ran = b->n_ran_ahead = 0;
     sac_status st = check(b, items, n, err);
     if (st == SAC_OK) st = check_prompts(b, of, n_prompts, err);
     if (st == SAC_OK) st = enter(items, n, err);

@@ -22,6 +22,7 @@ struct sac_batch {
     int64_t *first;             /* [capacity + 1] */
     int32_t *own;               /* [capacity] */
     int *n_guessed;             /* [capacity] tokens guessed behind each pending one */
+    size_t n_ran, n_ran_ahead;  /* rows of sessions that the last step ran, and how many of them were guessed */
 };
 
 #endif

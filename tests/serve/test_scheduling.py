@@ -1,6 +1,6 @@
 """Long prompts beside answers and beside other prompts, as clients see it: answers go on, short prompts do not wait for
 long ones, a client that leaves while its prompt is run gives its slot back at once. The rules themselves are in
-tests/unit/test_scheduler.c."""
+tests/unit/test_scheduler.c, test_admission.c and test_turns.c."""
 import json
 import threading
 import time

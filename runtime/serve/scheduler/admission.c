@@ -50,6 +50,12 @@ static serve_admitted place(const serve_server *s, serve_job *j) {
 
 /* ---------------------------------------------------------------- the job */
 
+/* What jobs are judged by. */
+typedef struct gate {
+    serve_server *server;
+    size_t n_pass_rows;
+} gate;
+
 static int n_idle(const serve_server *s) {
     int n = 0;
     for (int i = 0; i < s->config->n_slots; i++) n += !s->slots[i].job;
@@ -71,8 +77,8 @@ static int most_slots(const serve_server *s, const serve_job *j) {
     return n > 1 && serve_server_has_others(s, j->client) ? n - 1 : n;
 }
 
-static bool may_have_a_slot(serve_job *j, void *server) {
-    const serve_server *s = server;
+static bool may_have_a_slot(serve_job *j, void *ctx) {
+    const serve_server *s = ((const gate *)ctx)->server;
     int n = 0;
     for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].job && s->slots[i].job->client == j->client;
     return n < most_slots(s, j);
@@ -90,30 +96,53 @@ static bool precedes_all(const serve_server *s, const serve_job *j) {
     return true;
 }
 
-static bool may_go_between(serve_job *j, void *server) {
-    return may_have_a_slot(j, server) &&
-           (serve_turn_is_short(place(server, j).n_left, least_left(server)) || precedes_all(server, j));
+/* The slot's prompt begins as the job's does, with more than there is for it now. */
+static bool is_worth_waiting_for(const serve_server *s, const serve_slot *slot, const serve_job *j) {
+    return s->beginnings && serve_trace_shared(j->trace, slot->trace) > given(s, j);
+}
+
+/* All rows of it and of the prompts that are being run have room in one pass. */
+static bool shares_a_pass(const gate *g, serve_job *j) {
+    const serve_server *s = g->server;
+    double n_rows = fmax(1, place(s, j).n_left);
+    int n = 1;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        const serve_slot *slot = &s->slots[i];
+        if (!serve_slot_has_prompt(slot)) continue;
+        if (slot->goes_apart || is_worth_waiting_for(s, slot, j)) return false;
+        n_rows += fmax(1, slot->turn.n_left);
+        n++;
+    }
+    return n <= SERVE_PROMPTS_AT_ONCE && n_rows <= (double)g->n_pass_rows;
+}
+
+static bool may_go_between(serve_job *j, void *ctx) {
+    const gate *g = ctx;
+    if (!may_have_a_slot(j, ctx)) return false;
+    return serve_turn_is_short(place(g->server, j).n_left, least_left(g->server)) || precedes_all(g->server, j) ||
+           shares_a_pass(g, j);
 }
 
 /* What is there already costs a piece, too. */
-static double weigh(serve_job *j, void *server) {
-    return fmax(1, place(server, j).n_left);
+static double weigh(serve_job *j, void *ctx) {
+    return fmax(1, place(((const gate *)ctx)->server, j).n_left);
 }
 
-static const serve_judge *judge(serve_server *s, serve_judge *of) {
-    const int idle = n_idle(s);
-    *of = (serve_judge){.may = may_have_a_slot, .weigh = weigh, .ctx = s};
+static const serve_judge *judge(gate *g, serve_judge *of) {
+    const int idle = n_idle(g->server);
+    *of = (serve_judge){.may = may_have_a_slot, .weigh = weigh, .ctx = g};
     if (idle == 0) return NULL;
-    of->between = idle > 1 && !isinf(least_left(s));
+    of->between = idle > 1 && !isinf(least_left(g->server));
     if (of->between) of->may = may_go_between;
     return of;
 }
 
-serve_admitted serve_admit(serve_server *s) {
+serve_admitted serve_admit(serve_server *s, size_t n_pass_rows) {
     serve_judge of;
-    if (!judge(s, &of)) return (serve_admitted){0};
+    gate g = {s, n_pass_rows};
+    if (!judge(&g, &of)) return (serve_admitted){0};
     serve_job *j = serve_queue_next(&s->ready, &of);
-    if (!j || (!of.between && !isinf(least_left(s)) && !may_go_between(j, s))) return (serve_admitted){0};
+    if (!j || (!of.between && !isinf(least_left(s)) && !may_go_between(j, &g))) return (serve_admitted){0};
     const serve_admitted in = place(s, j);
     serve_queue_serve(&s->ready, &of, j, fmax(1, in.n_left));
     return in;

@@ -2,7 +2,8 @@
  *
  * While no prompt is being run, the next one by the queue's order: what has least left to be run, as far as that is fair
  * (queue.h). Otherwise only one that is short beside what is left of those (turns.h), or comes first by its priority: a longer one
- * would hold its slot without being run, and jobs of others that come later could no longer go before it. Nor one that begins as
+ * would hold its slot without being run, and jobs of others that come later could no longer go before it. Or one that fits, with all
+ * that are being run, into what the next step takes along: these are run at the same time. Nor one that begins as
  * a prompt does that is being run: it waits until it can take that one's rows over. The last idle slot is for the first in line
  * alone. A client has as many slots as it may; that is one less than there are while others ask, too, as its answers may be
  * long. */
@@ -11,13 +12,17 @@
 
 #include "slot.h"
 
+/* Prompts under way at the same time: each has one of the model's workspaces. A long one, one of less than half its
+ * length that goes between its pieces, and one between those. */
+enum { SERVE_PROMPTS_AT_ONCE = 3 };
+
 typedef struct serve_admitted {
     serve_job *job;   /* NULL = none */
     serve_slot *slot; /* the idle one that holds most of its conversation */
     double n_left;    /* about how many tokens are to be run in it */
 } serve_admitted;
 
-/* Takes it out of the queue of jobs that are ready; under the server's lock. */
-serve_admitted serve_admit(serve_server *s);
+/* Takes it out of the queue of jobs that are ready; under the server's lock. The next step may take n_pass_rows rows of prompts along. */
+serve_admitted serve_admit(serve_server *s, size_t n_pass_rows);
 
 #endif

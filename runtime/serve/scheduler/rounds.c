@@ -82,6 +82,31 @@ static void drop_cancelled(serve_server *s) {
     for (int i = 0; i < s->config->n_slots; i++) serve_slot_drop_cancelled(&s->slots[i]);
 }
 
+/* ---------------------------------------------------------------- what there is */
+
+static bool is_answering(const serve_server *s) {
+    for (int i = 0; i < s->config->n_slots; i++)
+        if (s->slots[i].decoding) return true;
+    return false;
+}
+
+/* One that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
+static bool is_drafting_alone(const serve_server *s) {
+    int n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
+    const char *draft = s->config->session.draft;
+    return n == 1 && draft && strcmp(draft, "none") != 0;
+}
+
+/* Whether a step may take rows of prompts along. */
+static bool may_mix(const serve_server *s) {
+    return is_answering(s) && !is_drafting_alone(s);
+}
+
+static size_t pass_room(const serve_rounds *d) {
+    return (size_t)serve_pass_room(&d->cost, d->server->config->target_itl_s, SERVE_PASS_ROWS);
+}
+
 /* ---------------------------------------------------------------- new jobs */
 
 static serve_refusal look(const serve_server *s) {
@@ -103,7 +128,7 @@ static bool is_as_refused(const serve_refusal *had, const serve_refusal *now) {
 static serve_admitted ask_admission(serve_rounds *d) {
     const serve_refusal now = look(d->server);
     if (is_as_refused(&d->refusal, &now)) return (serve_admitted){0};
-    const serve_admitted in = serve_admit(d->server);
+    const serve_admitted in = serve_admit(d->server, may_mix(d->server) ? pass_room(d) : 0);
     d->refusal = in.job ? (serve_refusal){0} : now;
     return in;
 }
@@ -145,16 +170,10 @@ static size_t list_prompts(serve_rounds *d) {
     return n;
 }
 
-static bool is_answering(const serve_server *s) {
-    for (int i = 0; i < s->config->n_slots; i++)
-        if (s->slots[i].decoding) return true;
-    return false;
-}
-
 static double piece_seconds(const serve_rounds *d, int64_t now_ns) {
     const double target = d->server->config->target_itl_s;
     if (!is_answering(d->server)) return serve_pause_piece(target, 0, 0);
-    return serve_pause_piece(target, d->step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
+    return serve_pause_piece(target, d->cost.step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
 }
 
 /* The next piece of prompt i of the n that are listed. */
@@ -197,90 +216,111 @@ static size_t list_answers(serve_rounds *d) {
     return n;
 }
 
-/* A prompt that the next step takes along. */
-typedef struct passenger {
-    serve_slot *slot;
-    size_t i, n; /* its place among the turns of so many */
-    sac_batch_prompt prompt;
-} passenger;
+/* Prompts that the next step takes along. */
+typedef struct passengers {
+    serve_slot *slots[SERVE_PROMPTS_AT_ONCE];
+    size_t turns[SERVE_PROMPTS_AT_ONCE]; /* their places among the n_turns */
+    sac_batch_prompt prompts[SERVE_PROMPTS_AT_ONCE];
+    size_t n, n_turns;
+} passengers;
 
-/* One that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
-static bool is_drafting_alone(const serve_server *s) {
-    int n = 0;
-    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
-    const char *draft = s->config->session.draft;
-    return n == 1 && draft && strcmp(draft, "none") != 0;
+/* A prompt's next rows, as many as there is room for; false: none. */
+static bool take_along(const serve_rounds *d, passengers *p, size_t turn, size_t *room) {
+    serve_slot *slot = d->slots[turn];
+    const size_t rows = slot->goes_apart ? 0 : serve_slot_pass_rows(slot, *room);
+    if (rows == 0) return false;
+    *room -= rows;
+    p->slots[p->n] = slot;
+    p->turns[p->n] = turn;
+    p->prompts[p->n++] = (sac_batch_prompt){.session = slot->session, .rows = rows};
+    return true;
 }
 
-/* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time. One that was refused goes apart
- * to its end; for the next one a row counts for less, so that it is measured again in a while. */
-static bool find_passenger(serve_rounds *d, passenger *p) {
-    if (d->step_s <= 0 || !is_answering(d->server) || is_drafting_alone(d->server)) return false; /* a step is measured first */
-    p->n = list_prompts(d);
-    if (p->n == 0) return false;
-    p->i = serve_turn_next(d->turns, p->n);
-    p->slot = d->slots[p->i];
-    if (p->slot->goes_apart || !serve_slot_pass_rows(p->slot, SERVE_PASS_ROWS)) return false;
-    const int64_t most = serve_pause_rows(d->server->config->target_itl_s, d->step_s, d->row_s, SERVE_PASS_ROWS);
-    if (most == 0) {
-        p->slot->goes_apart = true;
-        d->row_s *= 0.8;
-        return false;
+/* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time; where it leaves room, those after
+ * it. */
+static bool find_passengers(serve_rounds *d, passengers *p) {
+    size_t order[SERVE_MOST_TURNS];
+    p->n = 0;
+    p->n_turns = may_mix(d->server) ? list_prompts(d) : 0;
+    if (p->n_turns == 0) return false;
+    serve_turn_order(d->turns, p->n_turns, order);
+    serve_slot *first = d->slots[order[0]];
+    if (!serve_slot_pass_rows(first, SERVE_PASS_ROWS)) return false;
+    size_t room = (size_t)serve_pass_ask(&d->cost, d->server->config->target_itl_s, &first->goes_apart, SERVE_PASS_ROWS);
+    if (!take_along(d, p, order[0], &room)) return false;
+    for (size_t i = 1; i < p->n_turns && p->n < SERVE_PROMPTS_AT_ONCE && room > 0; i++) take_along(d, p, order[i], &room);
+    return true;
+}
+
+/* A piece that comes before the rows of a prompt which may share the next pass, while the step is not due: then they go along. Not
+ * where the prompt whose turn it is goes apart, whose time it would be. */
+static bool run_opening(serve_rounds *d) {
+    size_t order[SERVE_MOST_TURNS];
+    const size_t n = may_mix(d->server) && pass_room(d) ? list_prompts(d) : 0;
+    if (n < 2) return false;
+    serve_turn_order(d->turns, n, order);
+    const serve_slot *first = d->slots[order[0]];
+    if (first->goes_apart || !serve_slot_pass_rows(first, SERVE_PASS_ROWS)) return false;
+    for (size_t i = 1; i < n; i++) {
+        const serve_slot *slot = d->slots[order[i]];
+        if (slot->turn.n_left > SERVE_PASS_ROWS || !serve_slot_is_opening(slot)) continue;
+        run_piece_of(d, order[i], n);
+        return true;
     }
-    const size_t rows = serve_slot_pass_rows(p->slot, (size_t)most);
-    p->prompt = (sac_batch_prompt){.session = p->slot->session, .rows = rows};
-    return rows > 0;
-}
-
-/* What a step with rows of a prompt took. The next one is due at once: the prompt goes on with it. */
-static void count_passenger(serve_rounds *d, passenger *p, int64_t took_ns) {
-    const double more = (double)took_ns * 1e-9 - d->step_s;
-    d->row_s = (more > 0 ? more : 0.1 * d->step_s) / (double)p->prompt.rows;
-    d->due_ns = 0;
-    serve_turn_count(d->turns, p->n, p->i, more > 0 ? (int64_t)(more * 1e9) : 1);
-    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_steps, 1);
-    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_rows, (double)p->prompt.rows);
-}
-
-/* Whether a token of the step stood behind another one: a first one takes no work of the model. */
-static bool has_run_model(const serve_rounds *d, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (d->items[i].status == SAC_OK && d->slots[i]->n_tokens > (d->items[i].token >= 0)) return true;
     return false;
 }
 
-/* After a step that was to take a prompt along: to the logits of one that has ended; and where every answer went through the model by
- * itself the prompt goes apart, as it will hardly be otherwise for the next step. */
-static void go_on(serve_rounds *d, const passenger *p, bool ran) {
-    if (p->prompt.status != SAC_OK) return;
-    if (p->prompt.rows)
-        run_logits(d, p->slot);
-    else if (ran)
-        run_piece(d);
+static size_t count_taken(const passengers *p) {
+    size_t n = 0;
+    for (size_t i = 0; p && i < p->n; i++) n += p->prompts[i].status == SAC_OK ? p->prompts[i].rows : 0;
+    return n;
 }
 
-/* One token for each answer, with rows of a prompt or NULL; false: there is none. */
-static bool step(serve_rounds *d, passenger *p) {
+/* Each has run by its share of the step's time. The next step is due at once: the prompts go on with it. */
+static void count_passengers(serve_rounds *d, const passengers *p, size_t n_rows) {
+    const double row_ns = d->cost.row_s * 1e9;
+    for (size_t i = 0; i < p->n; i++)
+        serve_turn_count(d->turns, p->n_turns, p->turns[i], 1 + (int64_t)(row_ns * (double)p->prompts[i].rows));
+    d->due_ns = 0;
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_steps, 1);
+    serve_metrics_count(d->server->metrics, SERVE_COUNT_mixed_rows, (double)n_rows);
+}
+
+/* Learns of the step that has come back, and says when the next one is due. */
+static serve_pass_ran learn(serve_rounds *d, const passengers *p, int64_t took_ns) {
+    serve_pass_ran ran = {.took_s = (double)took_ns * 1e-9, .n_prompt = count_taken(p)};
+    ran.n_rows = sac_batch_ran(d->batch, &ran.n_guessed);
+    serve_pass_learn(&d->cost, &ran);
+    if (ran.n_prompt)
+        count_passengers(d, p, ran.n_prompt);
+    else
+        d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->cost.step_s) * 1e9);
+    return ran;
+}
+
+/* After a step that was to take prompts along: to the logits of those that have ended; and where every answer went through the model
+ * by itself the prompt whose turn it is goes apart, as it will hardly be otherwise for the next step. */
+static void go_on(serve_rounds *d, const passengers *p, const serve_pass_ran *ran) {
+    for (size_t i = 0; i < p->n; i++)
+        if (p->prompts[i].status == SAC_OK && p->prompts[i].rows) run_logits(d, p->slots[i]);
+    if (!ran->n_prompt && ran->n_rows && p->n && p->prompts[0].status == SAC_OK) run_piece(d);
+}
+
+/* One token for each answer, with rows of prompts or NULL; false: there is none. */
+static bool step(serve_rounds *d, passengers *p) {
     size_t n = list_answers(d);
     if (n == 0) return false;
     sac_error err;
     int64_t start = sac_now_ns();
     /* a failure of all is in every item's status, too */
-    sac_batch_step_with(d->batch, d->items, n, p ? &p->prompt : NULL, p != NULL, &err);
-    const bool ran = has_run_model(d, n);
+    sac_batch_step_with(d->batch, d->items, n, p ? p->prompts : NULL, p ? p->n : 0, &err);
     for (size_t i = 0; i < n; i++) serve_slot_stepped(d->slots[i], &d->items[i]);
     d->stepped_ns = sac_now_ns();
-    const int64_t took = d->stepped_ns - start;
-    if (p && p->prompt.status == SAC_OK && p->prompt.rows) {
-        count_passenger(d, p, took);
-    } else {
-        if (ran) d->step_s = serve_pause_step(d->step_s, (double)took * 1e-9);
-        d->due_ns = (int64_t)(serve_pause_share(d->server->config->target_itl_s, d->step_s) * 1e9);
-    }
-    if (p) serve_slot_passed(p->slot, &p->prompt);
+    const serve_pass_ran ran = learn(d, p, d->stepped_ns - start);
+    for (size_t i = 0; p && i < p->n; i++) serve_slot_passed(p->slots[i], &p->prompts[i]);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_steps, 1);
     serve_metrics_count(d->server->metrics, SERVE_COUNT_batch_rows, (double)n);
-    if (p) go_on(d, p, ran);
+    if (p) go_on(d, p, &ran);
     return true;
 }
 
@@ -291,8 +331,9 @@ void serve_rounds_run(serve_rounds *d) {
     while (admit_one(d)) {
     }
     bool due = sac_now_ns() - d->stepped_ns >= d->due_ns;
-    passenger p;
-    if (find_passenger(d, &p) && step(d, &p)) return;
+    if (!due && run_opening(d)) return;
+    passengers p;
+    if (find_passengers(d, &p) && step(d, &p)) return;
     if (due && step(d, NULL)) return;
     if (!run_piece(d)) step(d, NULL);
 }

@@ -1,18 +1,16 @@
 /* rounds.h - continuous batching as a loop over work. A round takes out the jobs that nobody waits for, lets waiting
  * ones into idle slots, and then runs either one step of all answers together or the next piece of one prompt.
  * Answers step again when prompts have had their share of the time (pauses.h). Where the next prompt's rows can go through the
- * model with a step, as many as leave it in time do, and nothing goes between two such steps; where they would hold it up or its
- * sessions go through the model by themselves, the prompt goes apart, in pieces. */
+ * model with a step, as many as leave it in time do, and nothing goes between two such steps. Where that prompt leaves room, rows of
+ * those after it go along: so what comes before their rows is run first, and short prompts are let in together (admission.h). Where
+ * rows would hold the step up or its sessions go through the model by themselves, the prompt goes apart, in pieces. */
 #ifndef SERVE_ROUNDS_H
 #define SERVE_ROUNDS_H
 
+#include "pass_cost.h"
 #include "slot.h"
 
-/* Prompts under way at the same time: each has one of the model's workspaces. A long one, one of less than half its
- * length that goes between its pieces, and one between those. */
-enum { SERVE_PROMPTS_AT_ONCE = 3 };
-
-enum { SERVE_PASS_ROWS = 128 }; /* of a prompt that a step takes along at most */
+enum { SERVE_PASS_ROWS = 128 }; /* of prompts that a step takes along at most */
 
 /* What admission hangs on, as it was when nobody could be let in: it is asked again when something has changed, or a while later
  * (clients are forgotten). */
@@ -32,8 +30,7 @@ struct serve_rounds {
     uint64_t ticket;            /* of the job that came in last */
     serve_refusal refusal;      /* the last one; ns 0: there was none since somebody was let in */
     int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
-    double step_s;              /* how long one takes */
-    double row_s;               /* and how much longer for a row of a prompt that it takes along; 0 = not measured */
+    serve_pass_cost cost;
 };
 
 /* For as many slots as the server is configured for. To be closed, also after a failure. */

@@ -1,4 +1,5 @@
 #include "scheduler.h"
+#include "admission.h"
 #include "dialect.h"
 #include "kv_events.h"
 #include "rounds.h"

@@ -257,6 +257,11 @@ void serve_slot_run_piece(serve_slot *slot, double seconds) {
     if (done) slot->answer.n_prompt_tokens = sac_session_n_tokens(slot->session);
 }
 
+bool serve_slot_is_opening(const serve_slot *slot) {
+    const bool has_rows = serve_slot_has_prompt(slot) && !slot->scores && fabs(sac_session_work_left(slot->session)) > 0;
+    return has_rows && !(sac_session_work_cost(slot->session) > 0);
+}
+
 size_t serve_slot_pass_rows(const serve_slot *slot, size_t most) {
     return slot->scores ? 0 : sac_session_pass_rows(slot->session, most);
 }

@@ -49,6 +49,9 @@ static inline bool serve_slot_has_prompt(const serve_slot *slot) {
 /* The next piece of the prompt, of about so many seconds at most as far as it can be cut; afterwards the slot may decode, or be idle: the job has failed. */
 void serve_slot_run_piece(serve_slot *slot, double seconds);
 
+/* Whether its next piece is one of those before the first rows (text looked up, a medium opened or through the tower). */
+bool serve_slot_is_opening(const serve_slot *slot);
+
 /* How many of the prompt's next rows, at most `most`, a step of others may take along (sac_batch_step_with). */
 size_t serve_slot_pass_rows(const serve_slot *slot, size_t most);
 /* That step came back. */

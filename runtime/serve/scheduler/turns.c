@@ -46,6 +46,18 @@ size_t serve_turn_next(serve_turn *const *turns, size_t n) {
     return of[choose(some, n_some)];
 }
 
+void serve_turn_order(serve_turn *const *turns, size_t n, size_t *order) {
+    serve_turn *left[SERVE_MOST_TURNS];
+    size_t of[SERVE_MOST_TURNS];
+    n = n < SERVE_MOST_TURNS ? n : SERVE_MOST_TURNS;
+    for (size_t i = 0; i < n; i++) left[i] = turns[i], of[i] = i;
+    for (size_t n_left = n; n_left > 0; n_left--) {
+        const size_t next = serve_turn_next(left, n_left);
+        order[n - n_left] = of[next];
+        for (size_t i = next; i + 1 < n_left; i++) left[i] = left[i + 1], of[i] = of[i + 1];
+    }
+}
+
 void serve_turn_count(serve_turn *const *turns, size_t n, size_t ran, int64_t took_ns) {
     size_t oldest = find_oldest(turns, n);
     turns[ran]->own_ns += took_ns;

@@ -30,6 +30,9 @@ bool serve_turn_is_short(double n, double n_older);
 /* The one of n >= 1 prompts whose piece is next; n at most SERVE_MOST_TURNS. */
 size_t serve_turn_next(serve_turn *const *turns, size_t n);
 
+/* Who is next, who would be if that one were gone, and so on: order[n] are places among the turns. */
+void serve_turn_order(serve_turn *const *turns, size_t n, size_t *order);
+
 /* A piece of turns[ran] took so long. */
 void serve_turn_count(serve_turn *const *turns, size_t n, size_t ran, int64_t took_ns);
 

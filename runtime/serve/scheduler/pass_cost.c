@@ -1,0 +1,34 @@
+#include "pass_cost.h"
+
+static double bare(const serve_pass_cost *c) {
+    return c->bare_s > 0 ? c->bare_s : c->step_s;
+}
+
+/* On a machine that does other things too it may seem that rows cost nothing. */
+static void learn_row(serve_pass_cost *c, const serve_pass_ran *ran) {
+    const double more = ran->took_s - bare(c);
+    c->row_s = (more > 0 ? more : 0.1 * bare(c)) / (double)ran->n_prompt;
+}
+
+void serve_pass_learn(serve_pass_cost *c, const serve_pass_ran *ran) {
+    if (!ran->n_rows) return;
+    if (ran->n_prompt) {
+        learn_row(c, ran);
+        return;
+    }
+    c->step_s = serve_pause_step(c->step_s, ran->took_s);
+    if (!ran->n_guessed) c->bare_s = serve_pause_step(c->bare_s, ran->took_s);
+}
+
+int64_t serve_pass_room(const serve_pass_cost *c, double target, int64_t most) {
+    return c->step_s > 0 ? serve_pause_rows(target, bare(c), c->row_s, most) : 0;
+}
+
+int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t most) {
+    if (*apart || c->step_s <= 0) return 0;
+    const int64_t n = serve_pass_room(c, target, most);
+    if (n > 0) return n;
+    *apart = true;
+    c->row_s *= 0.8;
+    return 0;
+}

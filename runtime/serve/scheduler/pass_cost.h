@@ -1,0 +1,36 @@
+/* pass_cost.h - what passes of the model have taken, and so how many rows of prompts the next one may take along. Arithmetic
+ * alone: no clock is read here. */
+#ifndef SERVE_PASS_COST_H
+#define SERVE_PASS_COST_H
+
+#include "pauses.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* All in seconds; 0 = not measured. */
+typedef struct serve_pass_cost {
+    double step_s; /* a step of all answers, with what they guess ahead: so long nothing else runs */
+    double bare_s; /* one without guesses: where rows of prompts go along, nobody guesses */
+    double row_s;  /* how much longer than that for each row of a prompt */
+} serve_pass_cost;
+
+/* One that has come back. */
+typedef struct serve_pass_ran {
+    double took_s;
+    size_t n_rows;     /* of answers, guesses included; 0: all tokens were there already, which tells nothing */
+    size_t n_guessed;  /* of these (sac_batch_ran) */
+    size_t n_prompt;   /* rows of prompts beside them */
+} serve_pass_ran;
+
+void serve_pass_learn(serve_pass_cost *c, const serve_pass_ran *ran);
+
+/* How many rows of prompts, at most `most`, the next pass may take along to come back within the target (serve_pause_rows); 0
+ * also where no step was measured. */
+int64_t serve_pass_room(const serve_pass_cost *c, double target, int64_t most);
+
+/* The same for the prompt whose turn it is, of which *apart tells whether it was refused before. One that is refused goes apart to
+ * its end: it is asked once. With each that is, a row counts for a fifth less, so that after some prompts it is measured again. */
+int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t most);
+
+#endif
