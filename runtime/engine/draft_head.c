@@ -79,7 +79,7 @@ sac_status sac_draft_head_plan(const sac_model *m, const sac_draft *draft, const
                         "draft eagle3 and prefill policy %s: it drops tokens; use another of the two",
                         decoder->prefill.policy->name);
     SAC_TRY(find(m, draft->rest, &head, err));
-    sac_eagle_take(&state, &head->eagle, decoder->n_ctx, draft->most, &arena);
+    sac_eagle_take(&state, &head->eagle, decoder->n_ctx, draft->most, &m->ops, &arena);
     if (report->n_parts < (int)SAC_COUNT(report->parts))
         report->parts[report->n_parts++] =
             (sac_memory_part){"draft head's sequence", arena.used_bytes, false};
@@ -94,10 +94,9 @@ sac_status sac_draft_head_take(sac_session *s, sac_error *err) {
     sac_eagle_state *state = &s->ahead.head;
     if (!has_head(draft)) return SAC_OK;
     SAC_TRY(find(s->model, draft->rest, &head, err));
-    sac_eagle_take(state, &head->eagle, s->decoder.n_ctx, draft->most, &s->arena);
-    if (!state->ids)
+    sac_eagle_take(state, &head->eagle, s->decoder.n_ctx, draft->most, &s->model->ops, &s->arena);
+    if (!state->ids || (state->scratch_bytes && !state->scratch))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the draft's head");
-    sac_eagle_begin(state);
     s->decoder.layer_rows = &state->rows;
     return SAC_OK;
 }

@@ -179,10 +179,13 @@ static void drafts_adapt(void **state) {
     same(&plain, &drafted);
     o = long_answer(3); /* which ends before the head has read the prompt in two pieces: none is read */
     answer(&drafted, c, ids, 400, &o);
-    assert_true(c->ahead.head.rows.end >= 400 && c->ahead.head.rows.n_read == 0);
+    const sac_eagle_state *head = &c->ahead.head;
+    assert_true(head->rows.end >= 400 && head->rows.n_read == 0);
+    assert_int_equal(head->n_turned, 0);
     o = long_answer(4);
     answer(&drafted, c, ids, 400, &o);
-    assert_true(c->ahead.head.rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
+    assert_true(head->rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
+    assert_true(head->n_turned >= 402 && head->n_turned <= head->n_ctx + head->most);
     o = long_answer(100);
     answer(&drafted, c, ids, 400, &o);
     same(&plain, &drafted);
@@ -233,6 +236,33 @@ static void kept_rows_follow_the_sequence(void **state) {
     r.first = 0, r.end = 14, r.n_read = 9;
     sac_decoder_add_rows(&s, 13); /* which are not the ones that were drafted there */
     assert_true(r.first == 0 && r.end == 10 && r.n_read == 9);
+}
+
+static int64_t asked_rows, asked_inputs;
+static size_t ask_scratch(int64_t m, int64_t k) {
+    asked_rows = m, asked_inputs = k;
+    return 4096;
+}
+
+/* Products of the head are wider than the model's, whose stream has scratch for its own. */
+static void scratch_is_of_the_widest_product(void **state) {
+    (void)state;
+    sac_eagle e = {.config.layer = {.hidden = 16, .intermediate = 40, .n_heads = 2, .n_kv_heads = 1, .head_dim = 8, .rope.rot_dim = 8},
+                   .config.target_hidden = 32,
+                   .config.n_draft = 4};
+    const sac_ops ops = {.linear_scratch_bytes = ask_scratch};
+    sac_arena measure = sac_arena_measure();
+    sac_eagle_state s;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_rows, SAC_EAGLE_CHUNK);
+    assert_int_equal(asked_inputs, 3 * 32);
+    assert_int_equal(s.scratch_bytes, 4096);
+    e.config.target_hidden = 8;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_inputs, 40);
+    e.config.layer.hidden = 24;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_inputs, 2 * 24);
 }
 
 /* Rows of pictures, and questions over the rows of others, some of which another session has run. */
@@ -317,7 +347,7 @@ int main(void) {
                                        cmocka_unit_test(drafted_answers_have_the_same_bits),
                                        cmocka_unit_test(drafts_adapt),
                                        cmocka_unit_test(kept_rows_follow_the_sequence),
-
+                                       cmocka_unit_test(scratch_is_of_the_widest_product),
                                        cmocka_unit_test(heads_draft_behind_pictures),
                                        cmocka_unit_test(batches_keep_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
