@@ -107,10 +107,9 @@ static bool is_worth(const sac_session *s, int64_t past, int64_t behind, int64_t
     return steps < s->reply.limit - s->reply.result.n_tokens && steps < s->memory.n_ctx - past;
 }
 
-sac_status sac_draft_head_guess(sac_session *s, int64_t past, int most, int32_t *out, int *n,
-                                double *behind_s, sac_error *err) {
-    const sac_eagle_run r = {&s->ahead.head, &sac_model_decoder(s->model)->embed, sac_decoder_ops(s),
-                             sac_decoder_stream(s)};
+sac_status sac_draft_head_guess(sac_session *s, const sac_ops *ops, const sac_stream *stream, int64_t past, int most, int32_t *out,
+                                int *n, double *behind_s, sac_error *err) {
+    const sac_eagle_run r = {&s->ahead.head, &sac_model_decoder(s->model)->embed, ops, stream};
     const sac_layer_rows *kept = &r.s->rows;
     const int64_t start_ns = sac_now_ns(), few = SAC_DRAFT_MOST + 1;
     sac_status st = SAC_OK;

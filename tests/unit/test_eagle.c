@@ -1,78 +1,14 @@
 #define _GNU_SOURCE
 /* EAGLE-3 heads: their logits against the library `speculators` (tools/make_eagle_goldens.py), answers that are the bits of plain
  * ones. Folders that are no head of the model: test_eagle_files.c. */
+#include "draft_test.h"
 #include "eagle_test.h"
 #include "engine.h"
-#include "step_test.h"
-
-#include <math.h>
-
-#define MOST_TOKENS 200
-
-/* Logits of every step. */
-typedef struct seen {
-    float *logits; /* [MOST_TOKENS][vocab] */
-    int n, vocab;
-    int32_t ids[MOST_TOKENS];
-    sac_result result;
-} seen;
-
-static void see(void *ctx, float *logits, int n_vocab) {
-    seen *x = ctx;
-    assert_true(x->n < MOST_TOKENS);
-    if (!x->logits) x->logits = malloc((size_t)MOST_TOKENS * (size_t)n_vocab * sizeof(float));
-    x->vocab = n_vocab;
-    memcpy(x->logits + (size_t)x->n++ * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof(float));
-}
-
-static void drop(seen *x) {
-    free(x->logits);
-    *x = (seen){0};
-}
-
-static sac_session *session_of(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    sac_session_config_default(&c);
-    c.n_ctx = n_ctx, c.kv = kv, c.draft = draft;
-    assert_ok(sac_session_create(&s, m, &c, &err), err);
-    return s;
-}
-
-static void answer(seen *x, sac_session *s, const int32_t *ids, size_t n, const sac_sampling *o) {
-    sac_error err;
-    int32_t token;
-    sac_events e = {.ctx = x, .logits = see};
-    x->n = 0;
-    assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
-    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
-    sac_session_end(s, &x->result);
-    memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
-}
-
-static void same(const seen *a, const seen *b) {
-    assert_int_equal(a->n, b->n);
-    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
-    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
-    assert_memory_equal(a->logits, b->logits, (size_t)a->n * (size_t)a->vocab * sizeof(float));
-    assert_string_equal(a->result.finish_reason, b->result.finish_reason);
-}
 
 static sac_sampling long_answer(int n) {
     sac_sampling o = step_sampling(n);
     o.ignore_eos = true;
     return o;
-}
-
-static json_t *golden(int32_t *ids, int *n) {
-    json_t *g, *list;
-    sac_error err;
-    assert_ok(sac_json_parse_file(&g, GOLDEN "golden.json", &err), err);
-    list = json_object_get(g, "ids");
-    *n = (int)json_array_size(list);
-    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
-    return g;
 }
 
 /* ---------------------------------------------------------------- logits */
