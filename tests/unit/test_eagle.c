@@ -106,10 +106,10 @@ static void drafts_adapt(void **state) {
     static int32_t ids[400];
     for (int i = 0; i < 400; i++) ids[i] = 5 + i % 7;
     sac_model *m = open_path(GOLDEN "target");
-    sac_session *a = session_of(m, NULL, 512, NULL),
-                *b = session_of(m, NULL, 512, "eagle3:" GOLDEN "original"),
-                *c = session_of(m, NULL, 512, "eagle3:path=" GOLDEN "original,adapt=0");
-    sac_sampling o = long_answer(100);
+    sac_session *a = session_of(m, NULL, 640, NULL),
+                *b = session_of(m, NULL, 640, "eagle3:" GOLDEN "original"),
+                *c = session_of(m, NULL, 640, "eagle3:path=" GOLDEN "original,adapt=0");
+    sac_sampling o = long_answer(130);
     answer(&plain, a, ids, 400, &o);
     answer(&drafted, b, ids, 400, &o);
     same(&plain, &drafted);
@@ -122,17 +122,18 @@ static void drafts_adapt(void **state) {
     answer(&drafted, c, ids, 400, &o);
     assert_true(head->rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
     assert_true(head->n_turned >= 402 && head->n_turned <= head->n_ctx + head->most);
-    o = long_answer(100);
+    o = long_answer(130);
     answer(&drafted, c, ids, 400, &o);
     same(&plain, &drafted);
     assert_true(drafted.result.n_drafted_tokens > 40);
+    assert_true(head->rows.n_read > 2 * SAC_EAGLE_CHUNK && head->n_turned >= head->rows.n_read);
     sac_memory_report own, with, planned;
     sac_session_config config;
     sac_error err;
     sac_session_memory(a, &own);
     sac_session_memory(b, &with);
     sac_session_config_default(&config);
-    config.n_ctx = 512, config.draft = "eagle3:" GOLDEN "original";
+    config.n_ctx = 640, config.draft = "eagle3:" GOLDEN "original";
     assert_ok(sac_session_plan(m, &config, &planned, &err), err);
     assert_true(with.total_bytes > own.total_bytes && with.weight_bytes > own.weight_bytes);
     assert_int_equal(planned.total_bytes, with.total_bytes);
