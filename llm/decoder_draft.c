@@ -13,6 +13,13 @@ static void exchange(sac_decoder_state *s) {
     s->stats = s->drafting_stats, s->drafting_stats = stats;
 }
 
+/* Rows of drafted tokens, which the policy has seen. */
+static void forget(sac_decoder_state *s, int64_t past) {
+    for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = past;
+    s->cache.n_rows = past;
+    sac_decode_cut(&s->drafting, past);
+}
+
 sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops, const sac_stream *stream,
                              int64_t past, int32_t id, int most, int32_t *out, int *n, sac_error *err) {
     sac_status st = SAC_OK;
@@ -28,8 +35,74 @@ sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const s
         sac_decoder_cut_back(s, past); /* to before the first of them */
         return st;
     }
-    for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = past;
-    s->cache.n_rows = past;
-    sac_decode_cut(&s->drafting, past);
+    forget(s, past);
+    return SAC_OK;
+}
+
+/* ---------------------------------------------------------------- of several together */
+
+enum { TOGETHER = 32 }; /* sequences whose lists lie on the stack */
+
+/* All that have one to run. Returns how many these are, 0: all are done. */
+static int64_t list_next(sac_draft_lane *lanes, const int *n_run, int64_t n, sac_decoder_state **states, int32_t *ids, int64_t *of) {
+    int64_t n_next = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const sac_draft_lane *l = &lanes[i];
+        if (l->n == l->most) continue;
+        states[n_next] = l->s;
+        ids[n_next] = n_run[i] < l->n_given ? l->given[n_run[i]] : l->out[l->n - 1];
+        of[n_next++] = i;
+    }
+    return n_next;
+}
+
+static sac_status go_on(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
+                        sac_draft_lane *lanes, int64_t n, sac_error *err) {
+    sac_decoder_state *states[TOGETHER];
+    int32_t ids[TOGETHER];
+    int64_t of[TOGETHER];
+    int n_run[TOGETHER] = {0};
+    for (int64_t m; (m = list_next(lanes, n_run, n, states, ids, of)) > 0;) {
+        SAC_TRY(sac_decoder_batch_step(d, b, ops, stream, states, ids, m, err));
+        for (int64_t i = 0; i < m; i++) {
+            sac_draft_lane *l = &lanes[of[i]];
+            if (++n_run[of[i]] >= l->n_given) l->out[l->n++] = sac_largest_at(l->s->logits, l->vocab);
+        }
+    }
+    return SAC_OK;
+}
+
+sac_status sac_decoder_go_on_together(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
+                                      sac_draft_lane *lanes, int64_t n, sac_error *err) {
+    for (int64_t i = 0; i < n; i++) lanes[i].n = 0;
+    for (int64_t i = 0; i < n; i += TOGETHER)
+        SAC_TRY(go_on(d, b, ops, stream, lanes + i, decoder_min(n - i, TOGETHER), err));
+    return SAC_OK;
+}
+
+static sac_status draft(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
+                        sac_draft_lane *lanes, int64_t n, sac_error *err) {
+    int64_t past[TOGETHER];
+    for (int64_t i = 0; i < n; i++) {
+        sac_decoder_state *s = lanes[i].s;
+        assert(s->drafting.policy && lanes[i].n_given == 1 && s->cache.n_rows + lanes[i].most <= s->n_ctx);
+        past[i] = s->cache.n_rows;
+        exchange(s);
+    }
+    const sac_status st = sac_decoder_go_on_together(d, b, ops, stream, lanes, n, err);
+    for (int64_t i = 0; i < n; i++) {
+        exchange(lanes[i].s);
+        if (st == SAC_OK)
+            forget(lanes[i].s, past[i]);
+        else
+            sac_decoder_cut_back(lanes[i].s, past[i]);
+    }
+    return st;
+}
+
+sac_status sac_decoder_draft_together(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
+                                      sac_draft_lane *lanes, int64_t n, sac_error *err) {
+    for (int64_t i = 0; i < n; i += TOGETHER)
+        SAC_TRY(draft(d, b, ops, stream, lanes + i, decoder_min(n - i, TOGETHER), err));
     return SAC_OK;
 }

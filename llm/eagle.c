@@ -6,7 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-void sac_eagle_take(sac_eagle_state *s, const sac_eagle *head, int64_t n_ctx, int most, sac_arena *arena) {
+/* Inputs of the widest of its matrices. */
+static int64_t widest(const sac_eagle_config *e) {
+    const int64_t of_layer = sac_decoder_widest(&e->layer), three = SAC_LAYER_ROWS * (int64_t)e->target_hidden,
+                  pair = 2 * (int64_t)e->layer.hidden, more = three > pair ? three : pair;
+    return more > of_layer ? more : of_layer;
+}
+
+void sac_eagle_take(sac_eagle_state *s, const sac_eagle *head, int64_t n_ctx, int most, const sac_ops *ops, sac_arena *arena) {
     const sac_eagle_config *e = &head->config;
     const sac_decoder_config *c = &e->layer;
     const int64_t chunk = SAC_EAGLE_CHUNK, rows = n_ctx + most;
@@ -30,12 +37,18 @@ void sac_eagle_take(sac_eagle_state *s, const sac_eagle *head, int64_t n_ctx, in
     s->three = sac_arena_take(
         arena, head->fc_norm ? decoder_floats(chunk, SAC_LAYER_ROWS * (int64_t)e->target_hidden) : 1);
     s->ids = sac_arena_take(arena, (size_t)chunk * sizeof *s->ids);
+    s->scratch_bytes = ops->linear_scratch_bytes(chunk, widest(e));
+    if (s->scratch_bytes) s->scratch = sac_arena_take(arena, s->scratch_bytes);
 }
 
-void sac_eagle_begin(sac_eagle_state *s) {
-    const int64_t n = s->n_ctx + s->most;
-    for (int64_t i = 0; i < n; i++) s->positions[i] = (int32_t)i;
-    sac_rope_fill(&s->head->config.layer.rope, &(sac_row_numbers){0}, 0, n, n, s->cos_sin);
+/* Tables for rows of the model before `end`, a chunk of them at a time. */
+static void prepare_rows(sac_eagle_state *s, int64_t end) {
+    const int64_t n_total = s->n_ctx + s->most, first = s->n_turned;
+    if (first >= end) return;
+    const int64_t n = decoder_min(end - first + SAC_EAGLE_CHUNK, n_total - first);
+    for (int64_t i = first; i < first + n; i++) s->positions[i] = (int32_t)i;
+    sac_rope_fill(&s->head->config.layer.rope, &(sac_row_numbers){0}, first, n, n_total, s->cos_sin);
+    s->n_turned = first + n;
 }
 
 /* ---------------------------------------------------------------- rows of the head */
@@ -110,7 +123,7 @@ static sac_status attend(const sac_eagle_run *r, const sac_block_part *part) {
 
 /* n rows g in s->hidden, and the tokens behind them in s->ids, become h: rows [at, at + n) of the head's. */
 static sac_status run_rows(const sac_eagle_run *r, int64_t at, int64_t n) {
-    const sac_eagle_state *s = r->s;
+    sac_eagle_state *s = r->s;
     const sac_eagle *e = s->head;
     const sac_decoder_config *c = &e->config.layer;
     const int64_t kv_cols = decoder_kv_cols(c);
@@ -133,6 +146,7 @@ static sac_status run_rows(const sac_eagle_run *r, int64_t at, int64_t n) {
                                         .head_stride = c->head_dim},
                                  .first = at};
     assert(n <= SAC_EAGLE_CHUNK && s->rows.first + at + n <= s->n_ctx + s->most);
+    prepare_rows(s, s->rows.first + at + n);
     SAC_TRY(embed(r, n));
     SAC_TRY(make_pairs(r, n));
     SAC_TRY(sac_block_in(&in, &e->layer, &part, 1));
@@ -175,7 +189,7 @@ static sac_status join(const sac_eagle_run *r, int64_t first, int64_t n) {
         &(sac_linear_args){.y = rows_of(s->hidden, n, e->config.layer.hidden), .x = x, .w = e->fc});
 }
 
-sac_status sac_eagle_follow(const sac_eagle_run *r, const int32_t *ids, int64_t past, int64_t *n_read) {
+static sac_status follow(const sac_eagle_run *r, const int32_t *ids, int64_t past, int64_t *n_read) {
     sac_eagle_state *s = r->s;
     sac_layer_rows *kept = &s->rows;
     const int64_t at = kept->n_read, from = kept->first + at,
@@ -192,6 +206,18 @@ sac_status sac_eagle_follow(const sac_eagle_run *r, const int32_t *ids, int64_t 
     return SAC_OK;
 }
 
+/* The stream with the head's own scratch. */
+static sac_stream own_stream(const sac_eagle_run *r) {
+    sac_stream stream = *r->stream;
+    if (r->s->scratch) stream.shared_scratch = r->s->scratch, stream.shared_scratch_bytes = r->s->scratch_bytes;
+    return stream;
+}
+
+sac_status sac_eagle_follow(const sac_eagle_run *r, const int32_t *ids, int64_t past, int64_t *n_read) {
+    const sac_stream stream = own_stream(r);
+    return follow(&(sac_eagle_run){r->s, r->embed, r->ops, &stream}, ids, past, n_read);
+}
+
 static int32_t likeliest(const sac_eagle_state *s) {
     int best = 0;
     for (int i = 1; i < s->head->config.n_draft; i++)
@@ -199,8 +225,7 @@ static int32_t likeliest(const sac_eagle_state *s) {
     return s->head->to_model[best];
 }
 
-sac_status sac_eagle_guess(const sac_eagle_run *r, const int32_t *ids, int64_t past, int most, int32_t *out,
-                           int *n) {
+static sac_status guess(const sac_eagle_run *r, const int32_t *ids, int64_t past, int most, int32_t *out, int *n) {
     sac_eagle_state *s = r->s;
     sac_layer_rows *kept = &s->rows;
     int64_t n_read;
@@ -209,7 +234,7 @@ sac_status sac_eagle_guess(const sac_eagle_run *r, const int32_t *ids, int64_t p
     if (most < 1 || kept->end < past || kept->first >= past) return SAC_OK;
     if (kept->first + kept->n_read >= past)
         kept->n_read = past - 1 - kept->first; /* its row is gone from s->hidden */
-    SAC_TRY(sac_eagle_follow(r, ids, past, &n_read));
+    SAC_TRY(follow(r, ids, past, &n_read));
     if (kept->first + kept->n_read < past) return SAC_OK;
     for (int64_t at = kept->n_read; *n < most; at++) {
         s->ids[0] = out[*n] = likeliest(s);
@@ -218,4 +243,10 @@ sac_status sac_eagle_guess(const sac_eagle_run *r, const int32_t *ids, int64_t p
         SAC_TRY(end_row(r, 0));
     }
     return SAC_OK;
+}
+
+sac_status sac_eagle_guess(const sac_eagle_run *r, const int32_t *ids, int64_t past, int most, int32_t *out,
+                           int *n) {
+    const sac_stream stream = own_stream(r);
+    return guess(&(sac_eagle_run){r->s, r->embed, r->ops, &stream}, ids, past, most, out, n);
 }

@@ -45,28 +45,29 @@ typedef struct sac_eagle_state {
     int64_t n_ctx;       /* of the model's sequence */
     int most;            /* tokens drafted at a time */
     sac_layer_rows rows; /* that the model keeps for it; row first + i is row i here */
-    float *cos_sin;      /* [n_ctx + most][rot_dim / 2][2] */
+    float *cos_sin;      /* [n_ctx + most][rot_dim / 2][2], of which so many rows were needed so far: */
+    int64_t n_turned;
     int32_t *positions;  /* [n_ctx + most] */
     float *k, *v;        /* [n_ctx + most][kv_heads * head_dim] */
     float *logits;       /* [n_draft] of the last row that was run */
     /* [sac_eagle_chunk] rows each */
     float *hidden, *fresh, *pair, *q, *new_k, *new_v, *norm, *gate, *up, *three;
     int32_t *ids;
+    uint8_t *scratch; /* of its products, which may be wider than the model's */
+    size_t scratch_bytes;
 } sac_eagle_state;
 
 /* Rows run together. */
 enum { SAC_EAGLE_CHUNK = 256 };
 
-/* Takes its memory out of the arena, which may only measure. */
-void sac_eagle_take(sac_eagle_state *s, const sac_eagle *head, int64_t n_ctx, int most, sac_arena *arena);
-/* Once, when it has its memory. */
-void sac_eagle_begin(sac_eagle_state *s);
+/* Takes its memory, with the scratch of these ops, out of the arena, which may only measure. */
+void sac_eagle_take(sac_eagle_state *s, const sac_eagle *head, int64_t n_ctx, int most, const sac_ops *ops, sac_arena *arena);
 
 typedef struct sac_eagle_run {
     sac_eagle_state *s;
     const sac_weight *embed; /* the model's */
     const sac_ops *ops;
-    const sac_stream *stream;
+    const sac_stream *stream; /* whose shared scratch is left alone */
 } sac_eagle_run;
 
 /* Reads rows of the model up to `past`, SAC_EAGLE_CHUNK at most, with the token behind each, ids[row + 1]; s->logits are those of

@@ -247,7 +247,8 @@ typedef struct sac_session_config {
     /* Tokens guessed and run several in a pass: "none" (default); "lookup:n=3,most=7", as the prompt or the answer went on where
      * the same tokens stood before; "sparse:method=quest,budget=1024", by the model through a decode method; "model:PATH", by another
      * with the same tokens, kept with this one; "eagle3:PATH", by an EAGLE-3 head of the model, likewise. Answers are the same bit for bit, with any sampling. With decode "dense" and kv f32,
-     * f16 or bf16, on the CPU; others are UNSUPPORTED. In a batch a session drafts only where it is alone, lookup in rows to spare. */
+     * f16 or bf16, on the CPU; others are UNSUPPORTED. In a batch each drafts in rows to spare,
+     * where all sessions of a pass have a draft. */
     const char *draft;
 } sac_session_config;
 
@@ -776,6 +777,8 @@ SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error
  * bit. */
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 
+/* Where sessions draft (sac_session_config.draft), rows that none has in a step are for guesses, so make it for more than they are; of
+ * draft models that are open (a session has asked for them) those of all sessions are made together, others one after another. */
 SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
 /* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with). There is none, and none is taken, on a
  * device and for models with linear attention, adapters that are kept apart or pictures whose rows see one another. */

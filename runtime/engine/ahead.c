@@ -41,18 +41,31 @@ void sac_ahead_take(sac_session *s) {
     if (a->credit < RICH) a->credit += A_ROW;
 }
 
-/* Tokens that may be drafted: as many as the answer and the context have room for, and as were earned. */
-static int room(const sac_session *s, int64_t past) {
-    const sac_ahead *a = &s->ahead;
-    int64_t n = a->draft.most, answer = s->reply.limit - s->reply.result.n_tokens - 1, context = s->memory.n_ctx - past - 1;
-    if (!a->draft.method || a->has_failed) return 0;
-    if (a->draft.adapts)
-        n = sac_ahead_gain_most(&a->gain, a->draft.most);
-    else if (a->draft.method->from == SAC_DRAFT_OF_TOKENS && n > a->credit / A_ROW)
-        n = a->credit / A_ROW;
+/* Of n as many as the answer and the context have room for. */
+static int within(const sac_session *s, int64_t past, int64_t n) {
+    const int64_t answer = s->reply.limit - s->reply.result.n_tokens - 1, context = s->memory.n_ctx - past - 1;
+    if (!s->ahead.draft.method || s->ahead.has_failed) return 0;
     if (n > answer) n = answer;
     if (n > context) n = context;
     return n > 0 ? (int)n : 0;
+}
+
+/* Tokens that may be drafted: as many as the answer and the context have room for, and as were earned. */
+static int room(const sac_session *s, int64_t past) {
+    const sac_ahead *a = &s->ahead;
+    int n = a->draft.most;
+    if (a->draft.adapts)
+        n = sac_ahead_gain_most(&a->gain, n);
+    else if (a->draft.method && a->draft.method->from == SAC_DRAFT_OF_TOKENS && n > a->credit / A_ROW)
+        n = a->credit / A_ROW;
+    return within(s, past, n);
+}
+
+int sac_ahead_room_shared(sac_session *s, int64_t past, int most, double share_s) {
+    sac_ahead *a = &s->ahead;
+    if (most > a->draft.most) most = a->draft.most;
+    if (a->draft.adapts) most = share_s > 0 ? sac_ahead_gain_most_shared(&a->gain, share_s, most) : 0;
+    return within(s, past, most);
 }
 
 /* Placeholders of pictures stand in a sequence too, and need not be ids of the table. */
@@ -84,8 +97,10 @@ static sac_status guess(sac_session *s, int64_t past, int32_t id, int most, int 
     *n = 0;
     if (!most) return SAC_OK;
     if (m->from == SAC_DRAFT_OF_MODEL || m->from == SAC_DRAFT_OF_HEAD) {
-        sac_status st = (m->from == SAC_DRAFT_OF_MODEL ? sac_draft_model_guess : sac_draft_head_guess)(s, past, most, a->ids + 1, n,
-                                                                                                       behind_s, err);
+        const sac_status st = m->from == SAC_DRAFT_OF_MODEL
+                                  ? sac_draft_model_guess(s, past, most, a->ids + 1, n, behind_s, err)
+                                  : sac_draft_head_guess(s, sac_decoder_ops(s), sac_decoder_stream(s), past, most, a->ids + 1, n,
+                                                         behind_s, err);
         if (st == SAC_OK || st == SAC_CANCELLED) return st;
         a->has_failed = true; /* an answer does not fail with its draft: it goes on without */
         *n = 0;

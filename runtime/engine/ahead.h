@@ -16,9 +16,16 @@ void sac_ahead_take(sac_session *s);
 /* Runs `id`, which sac_step_pending has written at row `past`, and what is drafted behind it. */
 sac_status sac_ahead_run(sac_session *s, int64_t past, int32_t id, sac_error *err);
 
-/* For a pass of several sessions: tokens, at most `most`, that may follow row `past`, which sac_step_pending has written, to
- * s->ahead.ids[1 ..]; of guesses that cost nothing to make. Returns how many. Afterwards, so many were run. */
+/* Guesses of tokens, at most `most`, at what follows row `past`, which sac_step_pending has written, to s->ahead.ids[1 ..]; of a
+ * draft that costs nothing to make, else 0. Returns how many. */
 int sac_ahead_guess(sac_session *s, int64_t past, int most);
+
+/* ---- of a pass of several sessions (batch_draft.h) */
+
+/* Tokens, at most `most`, that a draft which takes time may have in it; share_s: what a pass without drafts takes of each, 0: nobody
+ * knows yet. */
+int sac_ahead_room_shared(sac_session *s, int64_t past, int most, double share_s);
+/* Afterwards, n were run. */
 void sac_ahead_was_run(sac_session *s, int n);
 
 #endif

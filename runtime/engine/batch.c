@@ -1,9 +1,10 @@
 /* Steps of several sessions together. */
 #include "batch.h"
 
-#include "ahead.h"
+#include "batch_draft.h"
 #include "clock.h"
 #include "decoder_pass.h"
+#include "draft_model.h"
 #include "renew.h"
 #include "work.h"
 #include "workspace.h"
@@ -36,6 +37,10 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     b->first = sac_arena_take(a, (b->capacity + 1) * sizeof *b->first);
     b->own = sac_arena_take(a, b->capacity * sizeof *b->own);
     b->n_guessed = sac_arena_take(a, b->capacity * sizeof *b->n_guessed);
+    b->making_s = sac_arena_take(a, b->capacity * sizeof *b->making_s);
+    b->lanes = sac_arena_take(a, b->capacity * sizeof *b->lanes);
+    b->lane_of = sac_arena_take(a, b->capacity * sizeof *b->lane_of);
+    b->passes = sac_arena_take(a, (b->capacity + 1) * sizeof *b->passes);
     if (sac_model_on_device(m)) return SAC_OK;
     sac_decoder_batch_take(&b->rows, sac_model_decoder(m), (int64_t)b->capacity, (int64_t)b->n_prompt, NULL, m->activations, a);
     lend_room(b);
@@ -83,7 +88,11 @@ size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prom
     if (device_bytes) *device_bytes = 0;
     if (device_bytes && sac_model_on_device(m))
         *device_bytes = sac_ops_scratch_bytes(&m->device) + device_rows_bytes(m, max_sessions);
-    return take(&b, &host, NULL) == SAC_OK ? host.used_bytes : 0;
+    if (take(&b, &host, NULL) != SAC_OK) return 0;
+    const sac_model *drafts[SAC_BATCH_DRAFTS];
+    const size_t n = sac_draft_models_list(m->draft_models, drafts, SAC_BATCH_DRAFTS);
+    for (size_t i = 0; i < n; i++) host.used_bytes += sac_batch_plan_mixed(drafts[i], max_sessions, 0, NULL);
+    return host.used_bytes;
 }
 
 size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_bytes) {
@@ -92,6 +101,17 @@ size_t sac_batch_plan(const sac_model *m, size_t max_sessions, size_t *device_by
 
 sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err) {
     return sac_batch_create_mixed(out, m, max_sessions, 0, err);
+}
+
+/* For the draft models that are open. */
+static sac_status create_drafts(sac_batch *b, sac_error *err) {
+    const sac_model *drafts[SAC_BATCH_DRAFTS];
+    const size_t n = sac_draft_models_list(b->model->draft_models, drafts, SAC_BATCH_DRAFTS);
+    while (b->n_drafts < n) {
+        SAC_TRY(sac_batch_create(&b->drafts[b->n_drafts], drafts[b->n_drafts], b->capacity, err));
+        b->n_drafts++;
+    }
+    return SAC_OK;
 }
 
 sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t max_sessions, size_t prompt_rows,
@@ -112,7 +132,9 @@ sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t ma
     sac_status st = take(b, &measure, err);
     if (st == SAC_OK) st = sac_arena_open(&b->arena, measure.used_bytes, err);
     if (st == SAC_OK) st = take(b, &b->arena, err);
+    if (st == SAC_OK) memset(b->passes, 0, (b->capacity + 1) * sizeof *b->passes);
     if (st == SAC_OK) st = take_device(b, err);
+    if (st == SAC_OK) st = create_drafts(b, err);
     if (st != SAC_OK) {
         sac_batch_free(b);
         return st;
@@ -128,12 +150,15 @@ void sac_batch_free(sac_batch *b) {
         b->model->device.stream_close(&b->stream);
         b->model->device.free(&b->model->device, b->device_memory);
     }
+    while (b->n_drafts) sac_batch_free(b->drafts[--b->n_drafts]);
     sac_arena_free(&b->arena);
     free(b);
 }
 
 size_t sac_batch_bytes(const sac_batch *b) {
-    return b->arena.capacity_bytes + b->device_bytes;
+    size_t n_bytes = b->arena.capacity_bytes + b->device_bytes;
+    for (size_t i = 0; i < b->n_drafts; i++) n_bytes += sac_batch_bytes(b->drafts[i]);
+    return n_bytes;
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -196,27 +221,6 @@ static bool all_draft(sac_decoder_state *const *states, size_t n) {
     return true;
 }
 
-/* Rows of the batch that no session has are for guesses, of each session at most so many. */
-enum { MOST_GUESSES = 7 };
-
-/* Of sessions that may all draft, whose tokens are in b->ids: these and what is guessed behind them, in b->first and b->ids.
- * Returns how many were guessed. */
-static int64_t guess(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n) {
-    int64_t spare = b->rows.capacity - (int64_t)n, at = 0;
-    for (size_t i = 0; i < n; i++) {
-        sac_session *s = items[places[i]].session;
-        const int most = spare < MOST_GUESSES ? (int)spare : MOST_GUESSES;
-        s->ahead.ids[0] = b->ids[i];
-        b->first[i] = at;
-        b->n_guessed[i] = sac_ahead_guess(s, s->decoder.cache.n_rows, most);
-        at += 1 + b->n_guessed[i], spare -= b->n_guessed[i];
-    }
-    b->first[n] = at;
-    for (size_t i = 0; i < n && at > (int64_t)n; i++)
-        memcpy(b->ids + b->first[i], items[places[i]].session->ahead.ids, (size_t)(1 + b->n_guessed[i]) * sizeof *b->ids);
-    return at - (int64_t)n;
-}
-
 /* The prompts of a step, which its first pass takes. */
 typedef struct prompt_list {
     sac_batch_prompt *of; /* [n] */
@@ -271,6 +275,13 @@ static void leave_prompts(const sac_pass_chunk *chunks, sac_batch_prompt **of, i
     }
 }
 
+static sac_status run_pass(sac_batch *b, size_t n, int64_t n_guessed, const sac_pass_chunk *chunks, int64_t n_chunks, sac_error *err) {
+    const sac_decoder *d = sac_model_decoder(b->model);
+    if (n_guessed)
+        return sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids, (int64_t)n, err);
+    return sac_decoder_pass(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, chunks, n_chunks, err);
+}
+
 /* The items at n places, and prompts that no pass has taken yet. */
 static void run_together(sac_batch *b, sac_batch_item *items, const size_t *places, size_t n, prompt_list *p) {
     sac_error err = {0};
@@ -283,16 +294,13 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->ids[i] = sac_step_pending(s);
     }
     const bool may = !n_chunks && all_draft(b->states, n);
-    const int64_t n_guessed = may ? guess(b, items, places, n) : 0;
-    const sac_decoder *d = sac_model_decoder(b->model);
+    int64_t n_guessed = 0;
+    sac_status st = may ? sac_batch_guess(b, items, places, n, &n_guessed, &err) : SAC_OK;
     count_rows(b, n, (size_t)n_guessed);
-    sac_status st = n_guessed ? sac_decoder_batch_step_ahead(d, &b->rows, &b->ops, &b->stream, b->states, b->first, b->ids,
-                                                             (int64_t)n, &err)
-                              : sac_decoder_pass(d, &b->rows, &b->ops, &b->stream, b->states, b->ids, (int64_t)n, chunks,
-                                                 n_chunks, &err);
+    const int64_t start_ns = sac_now_ns();
+    if (st == SAC_OK) st = run_pass(b, n, n_guessed, chunks, n_chunks, &err);
     leave_prompts(chunks, of, n_chunks, st, &err);
-    for (size_t i = 0; st == SAC_OK && may && i < n; i++) /* a pass without guesses earns too */
-        sac_ahead_was_run(items[places[i]].session, b->n_guessed[i]);
+    if (st == SAC_OK && may) sac_batch_guessed(b, items, places, n, sac_seconds_since(start_ns)); /* a pass without guesses earns too */
     for (size_t i = 0; st != SAC_OK && i < n; i++) {
         items[places[i]].status = st;
         items[places[i]].error = err;

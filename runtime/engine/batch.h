@@ -2,8 +2,11 @@
 #ifndef SAC_ENGINE_BATCH_H
 #define SAC_ENGINE_BATCH_H
 
-#include "decoder_batch.h"
+#include "ahead_gain.h"
+#include "decoder_draft.h"
 #include "step.h"
+
+enum { SAC_BATCH_DRAFTS = 4 }; /* draft models that have a batch of their own in one */
 
 struct sac_batch {
     const sac_model *model;
@@ -23,6 +26,12 @@ struct sac_batch {
     int32_t *own;               /* [capacity] */
     int *n_guessed;             /* [capacity] tokens guessed behind each pending one */
     size_t n_ran, n_ran_ahead;  /* rows of sessions that the last step ran, and how many of them were guessed */
+    double *making_s;           /* [capacity] what these took to make (batch_draft.h) */
+    sac_draft_lane *lanes;      /* [capacity] of those that are made together; */
+    size_t *lane_of;            /* [capacity] and whose */
+    sac_ahead_shared *passes;   /* [capacity + 1] of so many sessions */
+    sac_batch *drafts[SAC_BATCH_DRAFTS]; /* of draft models that were open when it was made */
+    size_t n_drafts;
 };
 
 #endif

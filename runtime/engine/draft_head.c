@@ -79,7 +79,7 @@ sac_status sac_draft_head_plan(const sac_model *m, const sac_draft *draft, const
                         "draft eagle3 and prefill policy %s: it drops tokens; use another of the two",
                         decoder->prefill.policy->name);
     SAC_TRY(find(m, draft->rest, &head, err));
-    sac_eagle_take(&state, &head->eagle, decoder->n_ctx, draft->most, &arena);
+    sac_eagle_take(&state, &head->eagle, decoder->n_ctx, draft->most, &m->ops, &arena);
     if (report->n_parts < (int)SAC_COUNT(report->parts))
         report->parts[report->n_parts++] =
             (sac_memory_part){"draft head's sequence", arena.used_bytes, false};
@@ -94,10 +94,9 @@ sac_status sac_draft_head_take(sac_session *s, sac_error *err) {
     sac_eagle_state *state = &s->ahead.head;
     if (!has_head(draft)) return SAC_OK;
     SAC_TRY(find(s->model, draft->rest, &head, err));
-    sac_eagle_take(state, &head->eagle, s->decoder.n_ctx, draft->most, &s->arena);
-    if (!state->ids)
+    sac_eagle_take(state, &head->eagle, s->decoder.n_ctx, draft->most, &s->model->ops, &s->arena);
+    if (!state->ids || (state->scratch_bytes && !state->scratch))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the draft's head");
-    sac_eagle_begin(state);
     s->decoder.layer_rows = &state->rows;
     return SAC_OK;
 }
@@ -108,10 +107,9 @@ static bool is_worth(const sac_session *s, int64_t past, int64_t behind, int64_t
     return steps < s->reply.limit - s->reply.result.n_tokens && steps < s->memory.n_ctx - past;
 }
 
-sac_status sac_draft_head_guess(sac_session *s, int64_t past, int most, int32_t *out, int *n,
-                                double *behind_s, sac_error *err) {
-    const sac_eagle_run r = {&s->ahead.head, &sac_model_decoder(s->model)->embed, sac_decoder_ops(s),
-                             sac_decoder_stream(s)};
+sac_status sac_draft_head_guess(sac_session *s, const sac_ops *ops, const sac_stream *stream, int64_t past, int most, int32_t *out,
+                                int *n, double *behind_s, sac_error *err) {
+    const sac_eagle_run r = {&s->ahead.head, &sac_model_decoder(s->model)->embed, ops, stream};
     const sac_layer_rows *kept = &r.s->rows;
     const int64_t start_ns = sac_now_ns(), few = SAC_DRAFT_MOST + 1;
     sac_status st = SAC_OK;

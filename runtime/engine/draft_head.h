@@ -19,7 +19,7 @@ sac_status sac_draft_head_take(sac_session *s, sac_error *err);
 
 /* What may follow row `past`, which is the last: at most `most` tokens into out, *n of them. *behind_s: seconds that it took to read
  * rows that it had fallen behind of, as at the beginning of an answer. */
-sac_status sac_draft_head_guess(sac_session *s, int64_t past, int most, int32_t *out, int *n,
-                                double *behind_s, sac_error *err);
+sac_status sac_draft_head_guess(sac_session *s, const sac_ops *ops, const sac_stream *stream, int64_t past, int most, int32_t *out,
+                                int *n, double *behind_s, sac_error *err);
 
 #endif

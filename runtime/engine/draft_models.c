@@ -38,6 +38,14 @@ void sac_draft_models_free(sac_draft_models *d) {
     free(d);
 }
 
+size_t sac_draft_models_list(sac_draft_models *d, const sac_model **out, size_t most) {
+    size_t n = 0;
+    pthread_mutex_lock(&d->lock);
+    for (const entry *e = d->first; e && n < most; e = e->next) out[n++] = e->model;
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
 static sac_status add(sac_draft_models *d, const sac_model *of, const char *path, sac_draft_opener open, sac_model **out,
                       sac_error *err) {
     const size_t n = strlen(path) + 1;

@@ -23,14 +23,13 @@ static void run(const sac_eagle *e, const sac_weight *embed) {
     int32_t out[3];
     int n;
     if (c->intermediate > MOST_FLOATS || c->n_heads * c->head_dim > MOST_FLOATS) return;
-    sac_eagle_take(&s, e, N_CTX, 3, &measure);
+    sac_ops_init_cpu(&ops, sac_cpu_flags());
+    sac_eagle_take(&s, e, N_CTX, 3, &ops, &measure);
     if (sac_pool_create(&pool, 1, NULL) != SAC_OK) abort();
     const size_t more = sac_stream_bytes(1, 1 << 16);
     if (sac_arena_open(&arena, measure.used_bytes + more, NULL) != SAC_OK) abort();
-    sac_eagle_take(&s, e, N_CTX, 3, &arena);
+    sac_eagle_take(&s, e, N_CTX, 3, &ops, &arena);
     if (!s.ids || sac_stream_init(&stream, pool, &arena, 1 << 16, NULL) != SAC_OK) abort();
-    sac_eagle_begin(&s);
-    sac_ops_init_cpu(&ops, sac_cpu_flags());
     for (int i = 0; i < 4 * HIDDEN; i++) x[i] = (float)i;
     for (int layer = 0; layer < N_LAYERS; layer++)
         sac_layer_rows_keep(&s.rows, layer, 0, sac_mat_f32(x, 4, HIDDEN));

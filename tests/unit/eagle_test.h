@@ -15,6 +15,17 @@ static inline sac_model *open_path(const char *path) {
     return m;
 }
 
+/* The prompt that the head "original" has learned the answer to, at most 100 tokens. */
+static inline json_t *golden(int32_t *ids, int *n) {
+    json_t *g, *list;
+    sac_error err;
+    assert_ok(sac_json_parse_file(&g, GOLDEN "golden.json", &err), err);
+    list = json_object_get(g, "ids");
+    *n = (int)json_array_size(list);
+    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    return g;
+}
+
 typedef struct broken {
     const char *drops, *shapes, *adds; /* names of tensors */
     int64_t d2t;

@@ -2,65 +2,7 @@
 /* Drafted answers have the bits of plain ones: tokens, logits of every step, texts and log probabilities. */
 #include "ahead_gain.h"
 #include "draft.h"
-#include "step_test.h"
-
-#include <math.h>
-
-#define MOST_TOKENS 200
-
-/* Logits of every step; tokens may be forced. */
-typedef struct seen {
-    float *logits; /* [MOST_TOKENS][vocab] */
-    int n, vocab;
-    const int32_t *forced; /* [n_forced] or NULL */
-    int n_forced;
-    int32_t ids[MOST_TOKENS];
-    sac_result result;
-} seen;
-
-static void see(void *ctx, float *logits, int n_vocab) {
-    seen *x = ctx;
-    assert_true(x->n < MOST_TOKENS);
-    if (!x->logits) x->logits = malloc((size_t)MOST_TOKENS * (size_t)n_vocab * sizeof(float));
-    x->vocab = n_vocab;
-    memcpy(x->logits + (size_t)x->n * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof(float));
-    if (x->forced && x->n < x->n_forced)
-        for (int i = 0; i < n_vocab; i++)
-            if (i != x->forced[x->n]) logits[i] = -INFINITY;
-    x->n++;
-}
-
-static sac_session *session_of(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    sac_session_config_default(&c);
-    c.n_ctx = n_ctx, c.kv = kv, c.draft = draft;
-    assert_ok(sac_session_create(&s, m, &c, &err), err);
-    return s;
-}
-
-static void answer(seen *x, sac_session *s, const int32_t *ids, size_t n, const sac_sampling *o) {
-    sac_error err;
-    int32_t token;
-    sac_events e = {.ctx = x, .logits = see};
-    free(x->logits);
-    x->logits = NULL, x->n = 0;
-    assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
-    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
-    sac_session_end(s, &x->result);
-    memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
-}
-
-static void same(const seen *a, const seen *b) {
-    assert_int_equal(a->n, b->n);
-    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
-    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
-    assert_memory_equal(a->logits, b->logits, (size_t)a->n * (size_t)a->vocab * sizeof(float));
-    assert_string_equal(a->result.finish_reason, b->result.finish_reason);
-    assert_int_equal(a->result.n_drafted_tokens, 0);
-    assert_true(b->result.n_accepted_tokens <= b->result.n_drafted_tokens);
-}
+#include "draft_test.h"
 
 static void compare(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft, const int32_t *ids,
                     size_t n, const sac_sampling *o, seen *plain, seen *drafted) {
@@ -72,18 +14,6 @@ static void compare(const sac_model *m, const char *kv, int64_t n_ctx, const cha
     assert_int_equal(sac_session_kv_bytes(a), sac_session_kv_bytes(b));
     sac_session_free(a);
     sac_session_free(b);
-}
-
-static void drop(seen *x) {
-    free(x->logits);
-    *x = (seen){0};
-}
-
-#define N_PROMPT 40
-static const int32_t *repeated(int period) {
-    static int32_t ids[N_PROMPT];
-    for (int i = 0; i < N_PROMPT; i++) ids[i] = 5 + i % period;
-    return ids;
 }
 
 static void small_models_give_the_same_bits(void **state) {
@@ -113,11 +43,7 @@ static void small_models_give_the_same_bits(void **state) {
     static seen plain, drafted;
     int64_t n_drafted = 0, n_accepted = 0;
     for (size_t i = 0; i < SAC_COUNT(folders); i++) {
-        char path[200];
-        sac_error err;
-        sac_model *m;
-        snprintf(path, sizeof path, "tests/golden/models/%s", folders[i]);
-        assert_ok(sac_model_open(&m, path, NULL, &err), err);
+        sac_model *m = open_golden(folders[i]);
         sac_sampling o = step_sampling(80);
         o.ignore_eos = true;
         for (int period = 3; period <= 7; period += 4) {
@@ -151,11 +77,7 @@ static void sparse_drafts_give_the_same_bits(void **state) {
     static seen plain, drafted;
     int64_t n_drafted[SAC_COUNT(sparse_lines)] = {0}, n_accepted[SAC_COUNT(sparse_lines)] = {0};
     for (size_t i = 0; i < SAC_COUNT(folders); i++) {
-        char path[200];
-        sac_error err;
-        sac_model *m;
-        snprintf(path, sizeof path, "tests/golden/models/%s", folders[i]);
-        assert_ok(sac_model_open(&m, path, NULL, &err), err);
+        sac_model *m = open_golden(folders[i]);
         for (size_t k = 0; k < SAC_COUNT(sparse_lines); k++) {
             sac_sampling o = step_sampling(60);
             o.ignore_eos = true;
@@ -206,17 +128,6 @@ static void sparse_drafts_end_where_answers_do(void **state) {
     sac_session_free(b);
 }
 
-#define GOLDEN "tests/golden/models/"
-
-static sac_model *open_golden(const char *name) {
-    char path[200];
-    sac_error err;
-    sac_model *m;
-    snprintf(path, sizeof path, GOLDEN "%s", name);
-    assert_ok(sac_model_open(&m, path, NULL, &err), err);
-    return m;
-}
-
 /* Another model: the same one, whose guesses are right where the answer is the likeliest; and one that knows nothing of it. */
 static void models_draft_for_others(void **state) {
     (void)state;
@@ -230,7 +141,7 @@ static void models_draft_for_others(void **state) {
         sac_model *m = open_golden(pairs[i][0]);
         sac_sampling o = step_sampling(60);
         o.ignore_eos = true;
-        snprintf(line, sizeof line, "model:most=4,adapt=0," GOLDEN "%s", pairs[i][1]);
+        snprintf(line, sizeof line, "model:most=4,adapt=0," GOLDEN_MODELS "%s", pairs[i][1]);
         compare(m, pairs[i][2], 160, line, repeated(7), N_PROMPT, &o, &plain, &drafted);
         const sac_result *r = &drafted.result;
         assert_true(r->n_drafted_tokens > 40);
@@ -251,7 +162,7 @@ static void models_that_see_nothing_draft_for_pictures(void **state) {
     (void)state;
     static heard alone, drafted;
     sac_model *m = open_golden("llava");
-    sac_session *a = session_of(m, NULL, 700, NULL), *b = session_of(m, NULL, 700, "model:most=5,adapt=0,path=" GOLDEN "llama_f32");
+    sac_session *a = session_of(m, NULL, 700, NULL), *b = session_of(m, NULL, 700, "model:most=5,adapt=0,path=" GOLDEN_MODELS "llama_f32");
     sac_sampling o = step_sampling(40);
     asked q;
     sac_result r;
@@ -269,7 +180,7 @@ static void models_that_see_nothing_draft_for_pictures(void **state) {
     sac_session_memory(a, &own);
     sac_session_memory(b, &both);
     sac_session_config_default(&c);
-    c.n_ctx = 700, c.draft = "model:" GOLDEN "llama_f32";
+    c.n_ctx = 700, c.draft = "model:" GOLDEN_MODELS "llama_f32";
     assert_ok(sac_session_plan(m, &c, &planned, &err), err);
     assert_true(both.total_bytes > own.total_bytes && both.workspace_bytes > own.workspace_bytes);
     assert_true(both.weight_bytes > own.weight_bytes);
@@ -466,122 +377,6 @@ static void what_was_run_ahead_is_forgotten(void **state) {
     drop(&drafted);
 }
 
-/* In a batch with others tokens that were run ahead are taken, and none are drafted; the last one left drafts again. */
-static void batches_give_the_same(void **state) {
-    (void)state;
-    static seen plain;
-    sac_error err;
-    sac_batch *b;
-    sac_session *s[3];
-    sac_batch_item items[3];
-    sac_sampling o = step_sampling(0);
-    o.ignore_eos = true;
-    assert_ok(sac_batch_create(&b, model, 3, &err), err);
-    for (int i = 0; i < 3; i++) {
-        s[i] = session_of(model, NULL, 400, i == 1 ? NULL : "lookup");
-        o.max_tokens = i == 2 ? 150 : 40;
-        assert_ok(sac_session_begin_tokens(s[i], repeated(6), N_PROMPT, &o, NULL, &err), err);
-    }
-    bool done;
-    int32_t token;
-    for (int i = 0; i < 9; i++) assert_ok(sac_session_step(s[0], NULL, &token, &done, &err), err);
-    bool is_done[3] = {false};
-    for (;;) {
-        size_t n = 0, of[3];
-        for (size_t i = 0; i < 3; i++)
-            if (!is_done[i]) of[n] = i, items[n++] = (sac_batch_item){.session = s[i]};
-        if (!n) break;
-        assert_ok(sac_batch_step(b, items, n, &err), err);
-        for (size_t k = 0; k < n; k++) {
-            assert_ok(items[k].status, items[k].error);
-            is_done[of[k]] = items[k].done;
-        }
-    }
-    sac_session *lone = session_of(model, NULL, 400, NULL);
-    for (int i = 0; i < 3; i++) {
-        sac_result r;
-        o.max_tokens = i == 2 ? 150 : 40;
-        sac_session_reset(lone);
-        answer(&plain, lone, repeated(6), N_PROMPT, &o);
-        sac_session_end(s[i], &r);
-        assert_int_equal(r.n_tokens, plain.result.n_tokens);
-        assert_memory_equal(r.tokens, plain.ids, (size_t)r.n_tokens * sizeof *r.tokens);
-        assert_memory_equal(sac_session_logits(s[i]), sac_session_logits(lone),
-                            (size_t)plain.vocab * sizeof(float));
-        assert_true(i == 1 ? r.n_drafted_tokens == 0 : r.n_accepted_tokens > 3);
-        sac_session_free(s[i]);
-    }
-    sac_session_free(lone);
-    sac_batch_free(b);
-    drop(&plain);
-}
-
-/* Rows of a batch that no session has are for guesses: n_rows of them, for sessions of several formats, lengths and settings. */
-static void drafted_batches_give_the_same(const sac_model *m, size_t n_rows, bool some_alone, int64_t *n_drafted,
-                                          int64_t *n_accepted) {
-    enum { N = 5 };
-    static seen plain;
-    static const char *const kvs[N] = {"f16", "f32", "bf16", "f16", "f16"};
-    sac_error err;
-    sac_batch *b;
-    sac_session *s[N];
-    sac_sampling o[N];
-    bool is_done[N] = {false};
-    assert_ok(sac_batch_create(&b, m, n_rows, &err), err);
-    for (int i = 0; i < N; i++) {
-        o[i] = step_sampling(25 + 9 * i);
-        o[i].ignore_eos = true;
-        if (i == 3) o[i].temperature = 0.3, o[i].seed = 5, o[i].repetition_penalty = 1.05;
-        s[i] = session_of(m, kvs[i], 100 + 20 * i, some_alone && i == 1 ? NULL : i == 2 ? "lookup:most=20,least=1" : "lookup");
-        assert_ok(sac_session_begin_tokens(s[i], repeated(3 + i), (size_t)(N_PROMPT - i), &o[i], NULL, &err), err);
-    }
-    for (;;) {
-        sac_batch_item items[N];
-        size_t n = 0, of[N];
-        for (size_t i = 0; i < N; i++)
-            if (!is_done[i]) of[n] = i, items[n++] = (sac_batch_item){.session = s[i]};
-        if (!n) break;
-        assert_ok(sac_batch_step(b, items, n, &err), err);
-        for (size_t k = 0; k < n; k++) {
-            assert_ok(items[k].status, items[k].error);
-            is_done[of[k]] = items[k].done;
-        }
-    }
-    for (int i = 0; i < N; i++) {
-        sac_result r;
-        sac_session *lone = session_of(m, kvs[i], 100 + 20 * i, NULL);
-        answer(&plain, lone, repeated(3 + i), (size_t)(N_PROMPT - i), &o[i]);
-        sac_session_end(s[i], &r);
-        assert_int_equal(r.n_tokens, plain.result.n_tokens);
-        assert_memory_equal(r.tokens, plain.ids, (size_t)r.n_tokens * sizeof *r.tokens);
-        assert_memory_equal(sac_session_logits(s[i]), sac_session_logits(lone), (size_t)plain.vocab * sizeof(float));
-        assert_int_equal(sac_session_n_tokens(s[i]), sac_session_n_tokens(lone));
-        if (i < 4) *n_drafted += r.n_drafted_tokens, *n_accepted += r.n_accepted_tokens; /* the last one ends alone */
-        sac_session_free(s[i]);
-        sac_session_free(lone);
-    }
-    sac_batch_free(b);
-    drop(&plain);
-}
-
-static void batches_draft_in_rows_to_spare(void **state) {
-    (void)state;
-    static const char *const names[] = {"qwen2", "llama_f32", "packed_ct_w4", "qwen3_moe"};
-    int64_t n_drafted = 0, n_accepted = 0, unused[2] = {0};
-    for (size_t i = 0; i < SAC_COUNT(names); i++) {
-        sac_model *m = open_golden(names[i]);
-        drafted_batches_give_the_same(m, 40, false, &n_drafted, &n_accepted);
-        if (i < 2) drafted_batches_give_the_same(m, 9, false, &unused[0], &unused[1]);
-        sac_model_free(m);
-    }
-    if (n_accepted < 20 || n_drafted <= n_accepted) fail_msg("%lld drafted, %lld accepted", (long long)n_drafted, (long long)n_accepted);
-    n_drafted = n_accepted = 0;
-    drafted_batches_give_the_same(model, 20, false, &n_drafted, &n_accepted); /* which repeats itself */
-    if (n_accepted < 40) fail_msg("%lld of %lld accepted", (long long)n_accepted, (long long)n_drafted);
-    drafted_batches_give_the_same(model, 5, false, &unused[0], &unused[1]); /* none to spare but when some are done */
-    drafted_batches_give_the_same(model, 20, true, &unused[0], &unused[1]);
-}
-
 static void refuses(const sac_model *m, sac_status st, const char *kv, const char *decode, const char *draft,
                     bool measure, const char *says) {
     sac_session_config c;
@@ -679,8 +474,6 @@ int main(void) {
         cmocka_unit_test(settings_see_tokens_one_by_one),
         cmocka_unit_test(the_context_and_the_limit_end_drafts),
         cmocka_unit_test(what_was_run_ahead_is_forgotten),
-        cmocka_unit_test(batches_give_the_same),
-        cmocka_unit_test(batches_draft_in_rows_to_spare),
         cmocka_unit_test(what_cannot_draft_says_why),
     };
     return cmocka_run_group_tests_name("draft", tests, open_model, close_model);

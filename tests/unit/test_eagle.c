@@ -1,78 +1,14 @@
 #define _GNU_SOURCE
 /* EAGLE-3 heads: their logits against the library `speculators` (tools/make_eagle_goldens.py), answers that are the bits of plain
  * ones. Folders that are no head of the model: test_eagle_files.c. */
+#include "draft_test.h"
 #include "eagle_test.h"
 #include "engine.h"
-#include "step_test.h"
-
-#include <math.h>
-
-#define MOST_TOKENS 200
-
-/* Logits of every step. */
-typedef struct seen {
-    float *logits; /* [MOST_TOKENS][vocab] */
-    int n, vocab;
-    int32_t ids[MOST_TOKENS];
-    sac_result result;
-} seen;
-
-static void see(void *ctx, float *logits, int n_vocab) {
-    seen *x = ctx;
-    assert_true(x->n < MOST_TOKENS);
-    if (!x->logits) x->logits = malloc((size_t)MOST_TOKENS * (size_t)n_vocab * sizeof(float));
-    x->vocab = n_vocab;
-    memcpy(x->logits + (size_t)x->n++ * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof(float));
-}
-
-static void drop(seen *x) {
-    free(x->logits);
-    *x = (seen){0};
-}
-
-static sac_session *session_of(const sac_model *m, const char *kv, int64_t n_ctx, const char *draft) {
-    sac_session_config c;
-    sac_error err;
-    sac_session *s;
-    sac_session_config_default(&c);
-    c.n_ctx = n_ctx, c.kv = kv, c.draft = draft;
-    assert_ok(sac_session_create(&s, m, &c, &err), err);
-    return s;
-}
-
-static void answer(seen *x, sac_session *s, const int32_t *ids, size_t n, const sac_sampling *o) {
-    sac_error err;
-    int32_t token;
-    sac_events e = {.ctx = x, .logits = see};
-    x->n = 0;
-    assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
-    for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
-    sac_session_end(s, &x->result);
-    memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
-}
-
-static void same(const seen *a, const seen *b) {
-    assert_int_equal(a->n, b->n);
-    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
-    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
-    assert_memory_equal(a->logits, b->logits, (size_t)a->n * (size_t)a->vocab * sizeof(float));
-    assert_string_equal(a->result.finish_reason, b->result.finish_reason);
-}
 
 static sac_sampling long_answer(int n) {
     sac_sampling o = step_sampling(n);
     o.ignore_eos = true;
     return o;
-}
-
-static json_t *golden(int32_t *ids, int *n) {
-    json_t *g, *list;
-    sac_error err;
-    assert_ok(sac_json_parse_file(&g, GOLDEN "golden.json", &err), err);
-    list = json_object_get(g, "ids");
-    *n = (int)json_array_size(list);
-    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
-    return g;
 }
 
 /* ---------------------------------------------------------------- logits */
@@ -170,30 +106,34 @@ static void drafts_adapt(void **state) {
     static int32_t ids[400];
     for (int i = 0; i < 400; i++) ids[i] = 5 + i % 7;
     sac_model *m = open_path(GOLDEN "target");
-    sac_session *a = session_of(m, NULL, 512, NULL),
-                *b = session_of(m, NULL, 512, "eagle3:" GOLDEN "original"),
-                *c = session_of(m, NULL, 512, "eagle3:path=" GOLDEN "original,adapt=0");
-    sac_sampling o = long_answer(100);
+    sac_session *a = session_of(m, NULL, 640, NULL),
+                *b = session_of(m, NULL, 640, "eagle3:" GOLDEN "original"),
+                *c = session_of(m, NULL, 640, "eagle3:path=" GOLDEN "original,adapt=0");
+    sac_sampling o = long_answer(130);
     answer(&plain, a, ids, 400, &o);
     answer(&drafted, b, ids, 400, &o);
     same(&plain, &drafted);
     o = long_answer(3); /* which ends before the head has read the prompt in two pieces: none is read */
     answer(&drafted, c, ids, 400, &o);
-    assert_true(c->ahead.head.rows.end >= 400 && c->ahead.head.rows.n_read == 0);
+    const sac_eagle_state *head = &c->ahead.head;
+    assert_true(head->rows.end >= 400 && head->rows.n_read == 0);
+    assert_int_equal(head->n_turned, 0);
     o = long_answer(4);
     answer(&drafted, c, ids, 400, &o);
-    assert_true(c->ahead.head.rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
-    o = long_answer(100);
+    assert_true(head->rows.n_read >= 400 && drafted.result.n_drafted_tokens == 1);
+    assert_true(head->n_turned >= 402 && head->n_turned <= head->n_ctx + head->most);
+    o = long_answer(130);
     answer(&drafted, c, ids, 400, &o);
     same(&plain, &drafted);
     assert_true(drafted.result.n_drafted_tokens > 40);
+    assert_true(head->rows.n_read > 2 * SAC_EAGLE_CHUNK && head->n_turned >= head->rows.n_read);
     sac_memory_report own, with, planned;
     sac_session_config config;
     sac_error err;
     sac_session_memory(a, &own);
     sac_session_memory(b, &with);
     sac_session_config_default(&config);
-    config.n_ctx = 512, config.draft = "eagle3:" GOLDEN "original";
+    config.n_ctx = 640, config.draft = "eagle3:" GOLDEN "original";
     assert_ok(sac_session_plan(m, &config, &planned, &err), err);
     assert_true(with.total_bytes > own.total_bytes && with.weight_bytes > own.weight_bytes);
     assert_int_equal(planned.total_bytes, with.total_bytes);
@@ -233,6 +173,33 @@ static void kept_rows_follow_the_sequence(void **state) {
     r.first = 0, r.end = 14, r.n_read = 9;
     sac_decoder_add_rows(&s, 13); /* which are not the ones that were drafted there */
     assert_true(r.first == 0 && r.end == 10 && r.n_read == 9);
+}
+
+static int64_t asked_rows, asked_inputs;
+static size_t ask_scratch(int64_t m, int64_t k) {
+    asked_rows = m, asked_inputs = k;
+    return 4096;
+}
+
+/* Products of the head are wider than the model's, whose stream has scratch for its own. */
+static void scratch_is_of_the_widest_product(void **state) {
+    (void)state;
+    sac_eagle e = {.config.layer = {.hidden = 16, .intermediate = 40, .n_heads = 2, .n_kv_heads = 1, .head_dim = 8, .rope.rot_dim = 8},
+                   .config.target_hidden = 32,
+                   .config.n_draft = 4};
+    const sac_ops ops = {.linear_scratch_bytes = ask_scratch};
+    sac_arena measure = sac_arena_measure();
+    sac_eagle_state s;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_rows, SAC_EAGLE_CHUNK);
+    assert_int_equal(asked_inputs, 3 * 32);
+    assert_int_equal(s.scratch_bytes, 4096);
+    e.config.target_hidden = 8;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_inputs, 40);
+    e.config.layer.hidden = 24;
+    sac_eagle_take(&s, &e, 100, 3, &ops, &measure);
+    assert_int_equal(asked_inputs, 2 * 24);
 }
 
 /* Rows of pictures, and questions over the rows of others, some of which another session has run. */
@@ -317,7 +284,7 @@ int main(void) {
                                        cmocka_unit_test(drafted_answers_have_the_same_bits),
                                        cmocka_unit_test(drafts_adapt),
                                        cmocka_unit_test(kept_rows_follow_the_sequence),
-
+                                       cmocka_unit_test(scratch_is_of_the_widest_product),
                                        cmocka_unit_test(heads_draft_behind_pictures),
                                        cmocka_unit_test(batches_keep_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,31 @@ static void prompts_that_begin_alike_share_no_pass(void **state) {
 
 /* ---------------------------------------------------------------- what a step takes */
 
+/* Every slot answers, and still there are rows for what each guesses. */
+static void answers_draft_side_by_side(void **state) {
+    (void)state;
+    bench b;
+    sac_result r;
+    configure(&b, 2);
+    b.config.session.draft = "sparse:most=3,adapt=0,budget=16,page=4";
+    start_bench(&b);
+    serve_job *jobs[2] = {ask(&b, "hello ", SHORT, 200), ask(&b, "number ", SHORT, 200)};
+    for (int i = 0; i < 2; i++) run_until_it_answers(&b, jobs[i]);
+    for (int round = 0; round < 12; round++) run_a_round(&b);
+    for (int i = 0; i < 2; i++) {
+        const serve_slot *slot = slot_of(&b, jobs[i]);
+        assert_non_null(slot);
+        sac_session_end(slot->session, &r);
+        if (r.n_drafted_tokens < 3) fail_msg("%lld drafted of %lld", (long long)r.n_drafted_tokens, (long long)r.n_tokens);
+        serve_job_cancel(jobs[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        run_to_the_end(&b, jobs[i]);
+        serve_job_release(jobs[i]);
+    }
+    close_bench(&b);
+}
+
 /* A first token is no measure of a step. */
 static void steps_without_the_model_are_not_measured(void **state) {
     (void)state;
@@ -380,6 +405,7 @@ int main(void) {
         cmocka_unit_test(short_prompts_share_a_pass),
         cmocka_unit_test(a_prompt_waits_where_a_pass_has_no_room),
         cmocka_unit_test(prompts_that_begin_alike_share_no_pass),
+        cmocka_unit_test(answers_draft_side_by_side),
         cmocka_unit_test(steps_without_the_model_are_not_measured),
         cmocka_unit_test(steps_that_guess_are_measured_apart),
         cmocka_unit_test(a_failed_device_breaks_the_server),

@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool drafts(const serve_config *c) {
+    return c->session.draft && strcmp(c->session.draft, "none") != 0;
+}
+
+size_t serve_rounds_rows(const serve_config *c) {
+    const size_t n = (size_t)c->n_slots;
+    if (!drafts(c)) return n;
+    return n + (n > SERVE_LEAST_GUESSES ? n : SERVE_LEAST_GUESSES);
+}
+
 sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err) {
     size_t n = (size_t)s->config->n_slots;
     serve_rounds *d = *out = calloc(1, sizeof *d);
@@ -18,7 +28,7 @@ sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err
     d->slots = calloc(n, sizeof *d->slots);
     d->turns = calloc(n, sizeof *d->turns);
     if (!d->items || !d->slots || !d->turns) return sac_fail_no_memory(err);
-    return sac_batch_create_mixed(&d->batch, s->model, n, SERVE_PASS_ROWS, err);
+    return sac_batch_create_mixed(&d->batch, s->model, serve_rounds_rows(s->config), SERVE_PASS_ROWS, err);
 }
 
 void serve_rounds_close(serve_rounds *d) {
@@ -90,12 +100,11 @@ static bool is_answering(const serve_server *s) {
     return false;
 }
 
-/* One that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
+/* A sole one that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
 static bool is_drafting_alone(const serve_server *s) {
     int n = 0;
     for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
-    const char *draft = s->config->session.draft;
-    return n == 1 && draft && strcmp(draft, "none") != 0;
+    return n == 1 && drafts(s->config);
 }
 
 /* Whether a step may take rows of prompts along. */

@@ -33,6 +33,10 @@ struct serve_rounds {
     serve_pass_cost cost;
 };
 
+/* Rows of steps in its batch: of every slot, and for guesses as many again, LEAST at least, where sessions draft. */
+enum { SERVE_LEAST_GUESSES = 7 };
+size_t serve_rounds_rows(const serve_config *c);
+
 /* For as many slots as the server is configured for. To be closed, also after a failure. */
 sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err);
 void serve_rounds_close(serve_rounds *d); /* NULL is fine */
