@@ -1,6 +1,6 @@
 # SAC_SHARED=ON: libsaccade.so beside the archives that the command is linked from. Its objects are a second set,
-# position-independent, because addressing through tables would slow the command down; only what the public headers declare
-# (SAC_API) can be seen in it. Everything a module is compiled with is taken from the module's archive.
+# position-independent, because addressing through tables would slow the command down; kernels/cpu, whose loops address nothing so,
+# has one set for both. Only what the public headers declare (SAC_API) can be seen in it. Everything a module is compiled with is taken from the module's archive.
 set(SAC_SHARED_MODULES base device kernels sparse kvquant text kv llm vision process towers weights families rounding models engine)
 add_library(saccade_shared SHARED)
 
@@ -27,7 +27,7 @@ foreach(name ${SAC_SHARED_MODULES})
   list(FILTER libraries EXCLUDE REGEX "sac_")
   target_link_libraries(saccade_shared PRIVATE ${libraries})
 endforeach()
-target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_kernels_isa_shared>)
+target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_kernels_isa>)
 add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
 
 set_target_properties(saccade_shared PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}

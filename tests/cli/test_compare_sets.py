@@ -38,7 +38,7 @@ class SetsCase(Case):
         return folder if len(files) > 1 else os.path.join(folder, next(iter(files)))
 
     def run_json(self, command, path, media, *options):
-        run = saccade(command, path, *(["--videos", media] if media else []), "--threads", "1", "--json", *options)
+        run = saccade(command, path, *(["--videos", media] if media else []), "--threads", "1", "--json", "--max-frames", "6", *options)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         return json.loads(run.stdout)
 

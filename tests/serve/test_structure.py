@@ -19,7 +19,7 @@ try:
 except ImportError:
     jsonschema = None
 
-N_DRAWN = 200
+N_DRAWN = 80
 
 
 # ---------------------------------------------------------------- drawn schemas, and a check of our own
