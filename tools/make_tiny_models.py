@@ -850,10 +850,9 @@ INTERNVL_NAMES = (  # from transformers' layout to the original's
 
 def write_internvl_chat(folder, twin, **keys):
     """The model of another folder in the layout of the original code."""
-    from safetensors.torch import load_file
     whole, base = goldens.read_json(FOLDER, twin, "config.json"), os.path.join(FOLDER, twin)
     tensors = {}
-    for name, tensor in load_file(os.path.join(base, "model.safetensors")).items():
+    for name, tensor in goldens.load_weights(base).items():
         if name.startswith("lm_head."):
             name = "language_model." + name
         for a, b in INTERNVL_NAMES:
