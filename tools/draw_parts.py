@@ -1,5 +1,6 @@
 """What the families of draw_cases.py share: weights in a folder, sizes of decoders and towers, pictures and conversations."""
 import os
+import random
 import shutil
 
 import numpy as np
@@ -12,12 +13,15 @@ WORDS = ["owl", "What is this?", "and", " two\n\nlines", "it\n", "was it there: 
 
 
 def write_weights(folder, config, seed, style="v5", experts="v5"):
+    """In any of three types, and now and then in two files."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     tiny.write_json(folder, "config.json", config)
     tensors = tiny.draw(tiny.tensor_shapes(config), seed, config.get("tie_word_embeddings", True))
     tensors = tiny.part_experts(tensors, experts)
-    tiny.save(folder, {tiny.rename(k, style): v.contiguous() for k, v in tensors.items()})
+    rng = random.Random(seed)
+    dtype = rng.choice(["f32", "f16", "bf16"])
+    tiny.save(folder, {tiny.rename(k, style): tiny.stored(k, v, dtype) for k, v in tensors.items()}, rng.random() < 0.2)
 
 
 def draw_rope(rng, theta):
@@ -44,7 +48,7 @@ def save_text(folder, config, rng, seed, experts="v5"):
 
 
 def draw_text_sizes(rng, head_dims):
-    heads, head_dim = rng.choice([(1, 1), (4, 2), (3, 1), (2, 2), (4, 4)]), rng.choice(head_dims)
+    heads, head_dim = rng.choice([(1, 1), (4, 2), (3, 1), (2, 2), (4, 4), (6, 2), (8, 1), (5, 5)]), rng.choice(head_dims)
     return dict(hidden_size=heads[0] * head_dim, num_attention_heads=heads[0], num_key_value_heads=heads[1],
                 num_hidden_layers=rng.randint(1, 4), intermediate_size=rng.randint(1, 40), tie_word_embeddings=rng.random() < 0.3,
                 rms_norm_eps=rng.choice([1e-6, 1e-5, 1e-3]), max_position_embeddings=rng.choice([256, 512, 4096]))
@@ -61,8 +65,14 @@ def draw_tower(rng, kind, least):
                 num_attention_heads=heads, num_hidden_layers=rng.randint(1, 3), intermediate_size=rng.randint(5, 40))
 
 
+def draw_small_sizes(rng):
+    heads = rng.choice([(1, 1), (4, 2), (3, 1), (2, 2)])
+    return {"hidden_size": heads[0] * rng.choice([6, 8, 12]), "num_attention_heads": heads[0], "num_key_value_heads": heads[1],
+            "intermediate_size": rng.randint(3, 50), "num_hidden_layers": rng.randint(1, 3)}
+
+
 def draw_small_text(rng, kind):
-    return kind(**dict(tiny.SMALL, num_hidden_layers=rng.randint(1, 3), tie_word_embeddings=rng.random() < 0.4), rope_theta=10000.0)
+    return kind(**draw_small_sizes(rng), tie_word_embeddings=rng.random() < 0.4, rope_theta=rng.choice([300.0, 1e4, 1e6]))
 
 
 def is_wider(picture, ratio):

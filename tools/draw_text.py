@@ -39,14 +39,15 @@ def draw_gemma_text(rng, kind):
     return {**keys, **draw_gemma_ropes(rng)}
 
 
-def write_gemma(folder, rng, seed):
-    kind = rng.choice(["gemma2", "gemma3_text"])
-    config = tiny.gemma_text(kind, "Gemma2ForCausalLM" if kind == "gemma2" else "Gemma3ForCausalLM", **draw_gemma_text(rng, kind))
-    config["tie_word_embeddings"] = rng.random() < 0.6
-    if kind != "gemma2" and rng.random() < 0.4:
-        config["final_logit_softcapping"] = 3.0
-    write_weights(folder, config, seed)
-    tiny.write_gemma_files(folder, config, {})
+def write_gemma(kind):
+    def write(folder, rng, seed):
+        config = tiny.gemma_text(kind, "Gemma2ForCausalLM" if kind == "gemma2" else "Gemma3ForCausalLM", **draw_gemma_text(rng, kind))
+        config["tie_word_embeddings"] = rng.random() < 0.6
+        if kind != "gemma2" and rng.random() < 0.4:
+            config["final_logit_softcapping"] = 3.0
+        write_weights(folder, config, seed)
+        tiny.write_gemma_files(folder, config, {})
+    return write
 
 
 def write_phi3(folder, rng, seed):
@@ -88,9 +89,11 @@ def draw_mistral_text(rng, kind):
     return tiny.text_config("ministral", "MinistralForCausalLM", rms_norm_eps=1e-5, max_position_embeddings=512, **keys)
 
 
-def write_ministral(folder, rng, seed):
-    write_weights(folder, draw_mistral_text(rng, rng.choice(["ministral", "ministral3"])), seed)
-    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+def write_ministral(kind):
+    def write(folder, rng, seed):
+        write_weights(folder, draw_mistral_text(rng, kind), seed)
+        shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    return write
 
 
 def draw_glm_text(rng, axes):
@@ -173,5 +176,6 @@ def write_plain(kind):
     return write
 
 
-FAMILIES = {"gemma": (write_gemma, draw_gemma_case), "phi3": (write_phi3, draw_gemma_case), "ministral": (write_ministral, draw_gemma_case),
-            "glm4": (write_glm4, draw_gemma_case), **{kind: (write_plain(kind), draw_gemma_case) for kind in PLAIN}}
+FAMILIES = {name: (write, draw_gemma_case) for name, write in {
+    **{kind: write_plain(kind) for kind in PLAIN}, **{kind: write_gemma(kind) for kind in ("gemma2", "gemma3_text")},
+    **{kind: write_ministral(kind) for kind in ("ministral", "ministral3")}, "phi3": write_phi3, "glm4": write_glm4}.items()}

@@ -5,25 +5,27 @@ import shutil
 import make_model_goldens as goldens
 import make_tiny_models as tiny
 from draw_experts import draw_glm_moe_text, draw_hybrid_text, draw_latent_text
-from draw_parts import draw_case, draw_gemma3_case, is_wider, write_weights
+from draw_parts import draw_case, draw_gemma3_case, draw_small_sizes, is_wider, write_weights
 from draw_text import draw_gemma_text, draw_glm_text, draw_mistral_text
 
 
-def draw_smolvlm_config(rng):
+def draw_smolvlm_config(rng, kind):
     patch, scale = rng.randint(2, 7), rng.randint(1, 5)
     side = scale * rng.randint(1, max(1, (14 if rng.random() < 0.7 else 31) // scale))
     tile = patch * side + rng.randrange(patch)
-    kind = rng.choice(["smolvlm", "smolvlm", "idefics3"])
-    config = tiny.smolvlm({"image_size": tile, "patch_size": patch, "num_attention_heads": rng.choice([1, 2, 3])}, kind,
+    heads = rng.choice([1, 2, 3])
+    config = tiny.smolvlm({"image_size": tile, "patch_size": patch, "num_attention_heads": heads, "hidden_size": heads * rng.choice([4, 8, 12]),
+                           "num_hidden_layers": rng.randint(1, 3), "intermediate_size": rng.randint(5, 40)}, kind,
                           scale_factor=scale, tie_word_embeddings=rng.random() < 0.5)
+    config["text_config"].update(draw_small_sizes(rng), rope_theta=rng.choice([300.0, 1e4, 1e6]))
     options = {"longest": rng.randint(1, 5 * tile), "splits": rng.random() < 0.75}
     if rng.random() < 0.4:
         options["video"] = rng.randint(1, 3 * tile)
     return config, options
 
 
-def write_smolvlm(folder, rng, seed):
-    config, options = draw_smolvlm_config(rng)
+def write_smolvlm(folder, rng, seed, kind="smolvlm"):
+    config, options = draw_smolvlm_config(rng, kind)
     write_weights(folder, config, seed)
     tiny.write_smolvlm_files(folder, config, options)
     path = os.path.join(folder, "preprocessor_config.json")
@@ -33,6 +35,10 @@ def write_smolvlm(folder, rng, seed):
     if rng.random() < 0.15 and "video" not in options:
         content["resample"] = rng.choice([2, 3])
     tiny.write_json(folder, "preprocessor_config.json", content)
+
+
+def write_idefics3(folder, rng, seed):
+    write_smolvlm(folder, rng, seed, "idefics3")
 
 
 def write_gemma3(folder, rng, seed):
@@ -57,10 +63,12 @@ def write_gemma3(folder, rng, seed):
 def draw_internvl(rng):
     ratio, patch = rng.choice([0.5, 0.5, 0.25, 1.0]), rng.randint(2, 6)
     side = int(1 / ratio) * rng.randint(1, 3)
-    sizes = dict(tiny.SMALL, num_hidden_layers=rng.randint(1, 3), tie_word_embeddings=rng.random() < 0.4)
+    sizes = dict(draw_small_sizes(rng), tie_word_embeddings=rng.random() < 0.4)
     moe = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "mlp_only_layers": [], "decoder_sparse_step": 1}
     text = rng.choice([tiny.qwen2, tiny.qwen2, tiny.qwen3, tiny.llama, tiny.qwen3_moe])
     sizes.update(moe if text is tiny.qwen3_moe else {})
+    if text in (tiny.qwen3, tiny.qwen3_moe):
+        sizes["head_dim"] = rng.choice([8, 12, 18])
     heads = rng.choice([1, 2, 3])
     vision = {"image_size": patch * side + rng.randrange(patch), "patch_size": patch, "hidden_size": heads * rng.choice([4, 8]),
               "num_attention_heads": heads, "num_hidden_layers": rng.randint(1, 3), "intermediate_size": rng.randint(5, 40),
@@ -115,7 +123,7 @@ def write_pixtral_kin(folder, rng, seed, config, square):
 
 def write_pixtral(folder, rng, seed):
     text = rng.choice([tiny.llama, tiny.qwen2, None, None])
-    text = text(**tiny.TINY, rope_theta=1e6) if text else draw_mistral_text(rng, "mistral")
+    text = text(**draw_small_sizes(rng), rope_theta=1e6) if text else draw_mistral_text(rng, "mistral")
     vision = draw_pixtral_tower(rng)
     n = vision["num_hidden_layers"]
     layers = rng.choice([-1, -1, -2, [-1, 0], [n, -1 - n, 1]])  # 0 alone fails in transformers
@@ -137,15 +145,18 @@ def draw_glm_tower(rng):
     return vision, patch
 
 
-def write_glm4v(folder, rng, seed):
+def write_glm4v(folder, rng, seed, kind="glm4v"):
     vision, patch = draw_glm_tower(rng)
-    kind = rng.choice(["glm4v", "glm4v", "glm46v"])
     config = tiny.glm4v(vision, kind, **draw_glm_text(rng, True))
     if rng.random() < 0.2 and "partial_rotary_factor" in config["text_config"]:
         config["text_config"].pop("partial_rotary_factor")  # none: all channels turn
         pairs = config["text_config"]["hidden_size"] // config["text_config"]["num_attention_heads"] // 2
         config["text_config"]["rope_scaling"]["mrope_section"] = [pairs - 2, 1, 1]
     finish_glm4v(folder, config, rng, seed, patch)
+
+
+def write_glm46v(folder, rng, seed):
+    write_glm4v(folder, rng, seed, "glm46v")
 
 
 def write_glm4v_moe(folder, rng, seed):
@@ -202,7 +213,7 @@ def draw_slices_case(rng, folder, k):
     return case
 
 
-FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "internvl": (write_internvl, draw_case),
-            "internvl_chat": (write_internvl_chat, draw_case), "pixtral": (write_pixtral, draw_case),
-            "mistral3": (write_mistral3, draw_case), "glm4v": (write_glm4v, draw_case), "glm4v_moe": (write_glm4v_moe, draw_case),
-            "minicpmv4_6": (write_minicpmv4_6, draw_slices_case), "kimi_vl": (write_kimi_vl, draw_case)}
+FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "idefics3": (write_idefics3, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "internvl": (write_internvl, draw_case),
+            "internvl_chat": (write_internvl_chat, draw_case), "llava_pixtral": (write_pixtral, draw_case),
+            "mistral3": (write_mistral3, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case),
+            "glm4v_moe": (write_glm4v_moe, draw_case), "minicpmv4_6": (write_minicpmv4_6, draw_slices_case), "kimi_vl": (write_kimi_vl, draw_case)}

@@ -63,12 +63,12 @@ def k25_config(config):
 
 
 def open_k25(path):
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import save_file
     from transformers import Kimi_K25ForConditionalGeneration
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "config.json"), "w") as f:
             json.dump(k25_config(goldens.read_json(path, "config.json")), f)
-        tensors = load_file(os.path.join(path, "model.safetensors"))
+        tensors = goldens.load_weights(path)
         save_file({k25_name(k): v for k, v in tensors.items()}, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         model, report = Kimi_K25ForConditionalGeneration.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)

@@ -968,6 +968,7 @@ PAIRS = {
     "qwen2_5_vl_old": ("qwen2_5_vl", "--old", 1e-5), "qwen2_5_vl_q8_0": ("qwen2_5_vl", "--type q8_0", 0.04),
     "internvl": ("internvl", "", 1e-5), "internvl_old": ("internvl", "--old --type bf16", 1e-5),
     "internvl_moe": ("internvl_moe", "", 1e-5), "internvl_moe_f16": ("internvl_moe", "--type f16", 1e-5),
+    "internvl_qwen3": ("internvl_qwen3", "", 1e-5),
     "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
     "mistral3": ("mistral3", "", 1e-5), "mistral3_f16": ("mistral3", "--type f16", 1e-5),
     "gemma3": ("gemma3", "", 1e-5), "gemma3_pan": ("gemma3_pan", "--type f16", 1e-5),

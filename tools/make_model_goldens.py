@@ -64,6 +64,13 @@ def read_json(*path):
         return json.load(f)
 
 
+def load_weights(folder):
+    """Of one file or of several."""
+    from safetensors.torch import load_file
+    files = sorted(f for f in os.listdir(folder) if f.endswith(".safetensors"))
+    return {name: x for f in files for name, x in load_file(os.path.join(folder, f)).items()}
+
+
 def tokenizer_of(folder):
     from tokenizers import Tokenizer
     return Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))

@@ -698,6 +698,9 @@ MODELS = {
                                         decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False),
                               {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 20}), "bf16", "saved by 5",
                      {"experts": "apart", "tokens": 12}),
+    "internvl_qwen3": (internvl(qwen3(hidden_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=12, num_hidden_layers=2,
+                                      intermediate_size=20), {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1,
+                                                              "intermediate_size": 20}), "bf16", "saved by 5", {"tokens": 12}),
     "smolvlm": (smolvlm({"image_size": 32, "patch_size": 4}, scale_factor=4), "bf16", "v5", {"longest": 128}),
     "idefics3": (smolvlm({"image_size": 26, "patch_size": 4}, "idefics3", scale_factor=2), "f16", "v5", {"longest": 104}),
     "gemma3": (gemma3({"sliding_window": 7, "sliding_window_pattern": 3, "query_pre_attn_scalar": 10, "rope_theta": 5000.0,
@@ -847,10 +850,9 @@ INTERNVL_NAMES = (  # from transformers' layout to the original's
 
 def write_internvl_chat(folder, twin, **keys):
     """The model of another folder in the layout of the original code."""
-    from safetensors.torch import load_file
     whole, base = goldens.read_json(FOLDER, twin, "config.json"), os.path.join(FOLDER, twin)
     tensors = {}
-    for name, tensor in load_file(os.path.join(base, "model.safetensors")).items():
+    for name, tensor in goldens.load_weights(base).items():
         if name.startswith("lm_head."):
             name = "language_model." + name
         for a, b in INTERNVL_NAMES:

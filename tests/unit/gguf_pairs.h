@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 96, PATH_BYTES = 400 };
+enum { N_CTX = 1024, N_STEPS = 8, MAX_PAIRS = 128, PATH_BYTES = 400 };
 
 
 static const char *pairs;
@@ -266,8 +266,14 @@ static inline json_t *open_pairs(int argc, char **argv, int *code) {
     snprintf(path, sizeof path, "%s/index.json", pairs);
     json_t *index;
     sac_error err;
-    if (sac_json_parse_file(&index, path, &err) == SAC_OK) return index;
-    fprintf(stderr, "%s\n", err.text);
+    if (sac_json_parse_file(&index, path, &err) != SAC_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return NULL;
+    }
+    if (json_array_size(index) <= MAX_PAIRS) return index;
+    fprintf(stderr, "%s: %zu pairs, from %s on more than the %d of MAX_PAIRS in gguf_pairs.h\n", path,
+            json_array_size(index), text_of(json_array_get(index, MAX_PAIRS), "name"), MAX_PAIRS);
+    json_decref(index);
     return NULL;
 }
 

@@ -369,7 +369,7 @@ int main(int argc, char **argv) {
     if (!index) return code;
     static struct CMUnitTest tests[MAX_PAIRS];
     size_t n = 0;
-    for (; n < json_array_size(index) && n < MAX_PAIRS; n++) {
+    for (; n < json_array_size(index); n++) {
         json_t *pair = json_array_get(index, n);
         tests[n] = (struct CMUnitTest){
             .name = text_of(pair, "name"), .test_func = same_as_twin, .initial_state = pair};

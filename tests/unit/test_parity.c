@@ -21,6 +21,8 @@ typedef struct golden {
     double worst; /* largest difference seen, for the log */
 } golden;
 
+static int n_threads; /* 0 = one for each processor */
+
 static json_t *load_json(const char *path) {
     json_t *v;
     sac_error err;
@@ -59,6 +61,7 @@ static sac_status open_model(golden *g, const json_t *testcase, bool kept, sac_e
     char named[600];
     sac_model_options_default(&o);
     o.chat_format = text_of(testcase, "chat_format");
+    o.n_threads = n_threads;
     o.adapters = specs;
     o.n_adapters = json_array_size(adapters);
     assert_true(o.n_adapters <= MAX_PARTS);
@@ -218,8 +221,10 @@ static json_t *load_index(const char *path) {
     exit(1);
 }
 
-/* All goldens, or those named: "llava", "../adapters/llava", or a folder of a set that is in no index. */
+/* All goldens, or those named: "llava", "../adapters/llava", or a folder of a set that is in no index; after "-t N" with so many
+ * threads. */
 int main(int argc, char **argv) {
+    if (argc > 2 && strcmp(argv[1], "-t") == 0) n_threads = atoi(argv[2]), argc -= 2, argv += 2;
     json_t *all = load_index(FOLDER "/index.json"), *adapters = load_index(ADAPTERS "/index.json");
     static struct CMUnitTest tests[MAX_TESTS];
     size_t n = 0;
