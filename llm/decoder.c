@@ -51,6 +51,29 @@ sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *ou
     return SAC_OK;
 }
 
+bool sac_decoder_tells_largest(const sac_decoder *d, const sac_decoder_state *s) {
+    const bool as_they_are = !(d->config.logit_softcap > 0) && !(d->config.logit_divisor > 0);
+    return s->wants_largest && s->device && !s->device->no_choice && as_they_are;
+}
+
+static sac_status find_largest(const decoder_run *r, int64_t row) {
+    sac_decoder_state *s = r->s;
+    SAC_TRY(sac_stream_use(r->stream)); /* a callback may have been in between */
+    SAC_TRY(project_logits(r, row, 1, s->device_logits));
+    SAC_TRY(r->ops->largest(r->stream, &(sac_largest_args){.x = s->device_logits,
+                                                           .stride = s->vocab,
+                                                           .n = s->vocab,
+                                                           .n_rows = 1,
+                                                           .at = s->largest_at,
+                                                           .value = s->largest}));
+    return s->device->stream_sync(r->stream, NULL);
+}
+
+sac_status sac_decoder_step_logits(const decoder_run *r, int64_t row) {
+    r->s->has_largest = sac_decoder_tells_largest(r->d, r->s);
+    return r->s->has_largest ? find_largest(r, row) : sac_decoder_fetch_logits(r, row, r->s->logits);
+}
+
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                               const sac_stream *stream, int64_t first, int64_t n, float *out) {
     decoder_run r = {d, s, ops, stream};
@@ -65,6 +88,7 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
 sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                    const sac_stream *stream) {
     decoder_run r = {d, s, ops, stream};
+    s->has_largest = false;
     return sac_decoder_fetch_logits(&r, s->last_row, s->logits);
 }
 

@@ -118,13 +118,19 @@ typedef struct sac_decoder_state {
     bool is_long;             /* with the factors of long sequences (sac_rope_is_long), and so are the keys in the cache */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *logits;            /* [vocab] of the last token that was run */
+    float *logits;            /* [vocab] of the last token that was run; not of it where has_largest */
+    bool wants_largest;       /* the caller's: of the logits of a step nobody reads more than the largest, so that on a device
+                                 the others may stay there */
+    bool has_largest;         /* they have stayed there: the largest is *largest, the first such one *largest_at, as the
+                                 op `largest` has them */
     float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), or NULL */
     float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
-    int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies */
+    int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies, */
+    int32_t *largest_at; /* and write these; */
+    float *largest;
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     sac_mass mass;                 /* when it is measured */
     int64_t last_row;              /* hidden row of the last token run */
@@ -310,7 +316,7 @@ sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, c
 /* What the head made them of, right after that call: the token's hidden state behind the final norm, into out [hidden]. */
 sac_status sac_decoder_last_hidden(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream, float *out);
 
-/* One token after `past` cached ones; leaves its logits in s->logits. */
+/* One token after `past` cached ones; leaves its logits in s->logits, or of these the largest (wants_largest). */
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err);
 

@@ -22,6 +22,10 @@ typedef struct sac_decoder_batch {
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */
     int32_t *ids;  /* [capacity] on a device, else NULL */
+    /* Pinned room of a device, the caller's to give: [capacity] each, for what `largest` finds (wants_largest in
+     * decoder.h). NULL: all logits come to the host. */
+    int32_t *largest_at;
+    float *largest;
     /* Room on the host, the caller's to give where methods compute tokens again: */
     int64_t *first; /* [capacity + 1] where the rows of each sequence begin */
     int32_t *own;   /* [capacity] its last one */
@@ -41,7 +45,8 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
 /* Rows of a batch that a sequence's step may take: its token's, and those that its method computes again. */
 int64_t sac_decoder_step_rows(const sac_decoder_state *s);
 
-/* One token, ids[i], for each of n sequences whose rows fit; logits go to each state. On failure every sequence is cut back
+/* One token, ids[i], for each of n sequences whose rows fit; logits go to each state, or the largest of
+ * them. On failure every sequence is cut back
  * to where it was (or to nothing, as after a failed step). */
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
                                   const sac_stream *stream, sac_decoder_state *const *states,

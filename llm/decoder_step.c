@@ -48,7 +48,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     SAC_TRY(run_layers(&t));
     s->last_row = past + n;
     s->cache.n_rows = past + 1;
-    return sac_decoder_fetch_logits(r, s->last_row, s->logits);
+    return sac_decoder_step_logits(r, s->last_row);
 }
 
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
@@ -165,16 +165,43 @@ static sac_status run_together(decoder_steps *t, const sac_decoder_batch *b, con
     return find_logits(t, b);
 }
 
+/* Of each row, if anybody reads no more of theirs. */
+static sac_status find_largest(const decoder_steps *t, const sac_decoder_batch *b) {
+    const int64_t vocab = t->d->config.vocab;
+    bool is_wanted = false;
+    for (int64_t i = 0; i < t->n; i++) {
+        t->states[i]->has_largest = b->largest && sac_decoder_tells_largest(t->d, t->states[i]);
+        is_wanted |= t->states[i]->has_largest;
+    }
+    if (!is_wanted) return SAC_OK;
+    return t->rows.ops->largest(t->rows.stream, &(sac_largest_args){.x = b->logits,
+                                                                    .stride = vocab,
+                                                                    .n = vocab,
+                                                                    .n_rows = (int)t->n,
+                                                                    .at = b->largest_at,
+                                                                    .value = b->largest});
+}
+
+static sac_status fetch(const decoder_steps *t, const sac_decoder_batch *b, size_t i) {
+    const size_t vocab = (size_t)t->d->config.vocab, n_bytes = vocab * sizeof(float);
+    sac_decoder_state *s = t->states[i];
+    if (s->has_largest) return SAC_OK;
+    if (b->device) return b->device->download(t->rows.stream, s->logits, b->logits + i * vocab, n_bytes);
+    memcpy(s->logits, b->logits + i * vocab, n_bytes);
+    return SAC_OK;
+}
+
 static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batch *b, sac_error *err) {
-    size_t vocab = (size_t)t->d->config.vocab, n_bytes = vocab * sizeof(float);
-    const sac_stream *stream = t->rows.stream;
-    for (size_t i = 0; i < (size_t)t->n; i++)
-        if (b->device)
-            SAC_TRY(b->device->download(stream, t->states[i]->logits, b->logits + i * vocab, n_bytes));
+    SAC_TRY(find_largest(t, b));
+    for (int64_t i = 0; i < t->n; i++) SAC_TRY(fetch(t, b, (size_t)i));
+    if (b->device) SAC_TRY(b->device->stream_sync(t->rows.stream, err));
+    for (int64_t i = 0; i < t->n; i++) {
+        sac_decoder_state *s = t->states[i];
+        if (s->has_largest)
+            *s->largest_at = b->largest_at[i], *s->largest = b->largest[i];
         else
-            memcpy(t->states[i]->logits, b->logits + i * vocab, n_bytes);
-    if (b->device) SAC_TRY(b->device->stream_sync(stream, err));
-    for (int64_t i = 0; i < t->n; i++) sac_decoder_end_logits(t->d, t->states[i]->logits, (int64_t)vocab);
+            sac_decoder_end_logits(t->d, s->logits, t->d->config.vocab);
+    }
     return SAC_OK;
 }
 

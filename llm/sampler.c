@@ -362,6 +362,13 @@ int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     return draw_filtered(s, w, u, first);
 }
 
+bool sac_sampler_is_plain(const sac_sampler *s) {
+    const sac_sampler_config *c = &s->config;
+    const bool has_bias = c->n_bias || (c->controls && c->controls->logit_bias.n);
+    const bool penalises = c->repetition_penalty != 1 || c->presence_penalty != 0 || c->frequency_penalty != 0;
+    return c->temperature == 0 && !s->processed && !has_bias && !penalises;
+}
+
 int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
     sac_sampler_load(s, logits);
     return sac_sampler_choose(s, step);

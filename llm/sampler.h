@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "saccade/saccade.h" /* sac_logit_bias, sac_logprob */
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,6 +62,13 @@ void sac_sampler_load(sac_sampler *s, const float *logits);
  * first, then transformers' order: temperature, top-k, top-p, min-p. The draw depends on
  * (seed, step) alone. */
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step);
+
+/* Whether the largest logit decides alone, the first among equals: greedy, and nothing changes a score before. */
+bool sac_sampler_is_plain(const sac_sampler *s);
+/* What sac_sampler_choose says then, from what the op `largest` says of the logits. */
+static inline int32_t sac_sampler_choose_largest(int32_t at, float value) {
+    return value > -INFINITY ? at : -1;
+}
 
 /* After a choice: the logarithm of softmax(scores / temperature) at id, and its n_top largest values, falling
  * (equal ones by rising id). Temperature 0 counts as 1. Returns how many were written: less than n_top in a

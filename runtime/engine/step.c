@@ -215,6 +215,7 @@ sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *e
 void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns) {
     s->events = NULL;
     s->reply.busy = false;
+    s->decoder.wants_largest = false;
     s->reply.result.seconds.decode += sac_seconds_since(start_ns);
     if (st != SAC_OK) s->reply.done = true;
 }
@@ -237,8 +238,16 @@ static bool is_late(const sac_reply *r) {
     return r->controls.max_time > 0 && sac_seconds_since(r->start_ns) > r->controls.max_time;
 }
 
+/* Whether nobody reads more of the logits of the token that is run next than the largest. */
+static bool needs_largest_only(const sac_session *s) {
+    const sac_reply *r = &s->reply;
+    return s->leaves_logits && !r->logprobs && !(s->events && s->events->logits) && !sac_controls_guide(&r->controls) &&
+           sac_sampler_is_plain(&s->sampler);
+}
+
 void sac_step_choose_ahead(sac_session *s) {
     sac_reply *r = &s->reply;
+    if (s->decoder.has_largest) return; /* the choice is made */
     if ((s->events && s->events->logits) || sac_controls_guide(&r->controls)) return;
     sac_sampler_load(&s->sampler, s->decoder.logits);
     r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
@@ -247,7 +256,9 @@ void sac_step_choose_ahead(sac_session *s) {
 
 static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
     sac_reply *r = &s->reply;
-    if (!r->chosen) {
+    if (s->decoder.has_largest) {
+        r->choice = sac_sampler_choose_largest(*s->decoder.largest_at, *s->decoder.largest);
+    } else if (!r->chosen) {
         sac_sampler_load(&s->sampler, s->decoder.logits);
         SAC_TRY(sac_guide_choose(s, err));
         if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
@@ -319,6 +330,7 @@ int32_t sac_step_pending(sac_session *s) {
     s->ids[past] = id;
     s->identity[past] = sac_token_identity(s, id);
     s->reply.pending = false;
+    s->decoder.wants_largest = needs_largest_only(s);
     return id;
 }
 
