@@ -22,10 +22,14 @@ typedef struct sac_decoder_batch {
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */
     int32_t *ids;  /* [capacity] on a device, else NULL */
-    /* Pinned room of a device, the caller's to give: [capacity] each, for what `largest` finds (wants_largest in
-     * decoder.h). NULL: all logits come to the host. */
+    /* Pinned room of a device, the caller's to give: [capacity] each, for what `largest` finds (n_wanted in
+     * decoder.h), and [capacity][SAC_MOST_BEST] each of the best. NULL: all logits come to the host. */
     int32_t *largest_at;
     float *largest;
+    int32_t *best_at;
+    float *best;
+    int32_t *device_best_at; /* [capacity][SAC_MOST_BEST] on a device, else NULL */
+    float *device_best;      /* likewise */
     /* Room on the host, the caller's to give where methods compute tokens again: */
     int64_t *first; /* [capacity + 1] where the rows of each sequence begin */
     int32_t *own;   /* [capacity] its last one */

@@ -873,8 +873,9 @@ SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
 /* From now on (with `leave`; false, as at first: no longer) nobody asks sac_session_logits after a step of an answer. Then a step on
- * a GPU leaves its logits there and brings 8 bytes down, where its token is chosen by the largest alone: greedily, without
- * penalties, biases, guidance and logprobs, no other setting that changes a score, and no events.logits. The tokens are the same.
+ * a GPU leaves its logits there and brings down what its choice needs: 8 bytes where it is greedy, and 8 for each of the top_k
+ * best (128 at most) with a temperature. Not with penalties, biases, guidance, logprobs or any other setting that changes a score,
+ * nor with events.logits, which see them all. The tokens are the same.
  * Nothing changes on the CPU, where the model divides or caps its logits, and in other calls than sac_session_step,
  * sac_session_generate and sac_batch_step. */
 SAC_API void sac_session_leave_logits(sac_session *s, bool leave);

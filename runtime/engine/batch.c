@@ -62,7 +62,7 @@ static size_t device_rows_bytes(const sac_model *m, size_t capacity) {
 
 /* Pinned, where the model is on a device: what is found of each row's logits. */
 static size_t largest_bytes(const sac_model *m, size_t capacity) {
-    return sac_model_on_device(m) ? capacity * (sizeof(int32_t) + sizeof(float)) : 0;
+    return sac_model_on_device(m) ? capacity * (1 + SAC_MOST_BEST) * (sizeof(int32_t) + sizeof(float)) : 0;
 }
 
 /* On a device: a stream, a block of memory, and pinned memory of the host. */
@@ -80,7 +80,9 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     lend_room(b);
     SAC_TRY(d->host_alloc(d, largest_bytes(b->model, b->capacity), &b->pinned, err));
     b->rows.largest_at = b->pinned;
-    b->rows.largest = (float *)(void *)(b->rows.largest_at + b->capacity);
+    b->rows.best_at = b->rows.largest_at + b->capacity;
+    b->rows.largest = (float *)(void *)(b->rows.best_at + b->capacity * SAC_MOST_BEST);
+    b->rows.best = b->rows.largest + b->capacity;
     return SAC_OK;
 }
 

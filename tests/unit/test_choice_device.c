@@ -52,11 +52,13 @@ static void begin(asked *a, int i, const sac_sampling *o) {
     assert_ok(sac_session_begin_tokens(a->s[i], ids, (size_t)(20 + 5 * i), o, NULL, &err), err);
 }
 
+static const sac_sampling *thirds; /* session 2's; NULL: greedy */
+
 /* Session 1 has a sampling and events of its own. */
 static void answer(asked *a, bool together, const sac_sampling *second, const sac_events *its, answers *out) {
     const sac_sampling o = greedy();
     sac_error err;
-    for (int i = 0; i < SESSIONS; i++) begin(a, i, i == 1 ? second : &o);
+    for (int i = 0; i < SESSIONS; i++) begin(a, i, i == 1 ? second : i == 2 && thirds ? thirds : &o);
     for (int t = 0; t < STEPS; t++) {
         sac_batch_item items[SESSIONS] = {{0}};
         if (t == 1) late_n_downloaded = 0;
@@ -104,6 +106,34 @@ static void greedy_answers_bring_no_logits_down(void **state) {
     }
 }
 
+/* With a temperature and top_k the best come down, as many of each row as of the one that wants most; beside a greedy answer. */
+static void the_best_alone_come_down(void **state) {
+    (void)state;
+    static const int most[] = {7, SAC_MOST_BEST};
+    asked a;
+    for (int together = 0; together < 2; together++) {
+        open_asked(&a, false);
+        for (size_t k = 0; k < SAC_COUNT(most); k++) {
+            answers want, got;
+            sac_sampling o = greedy();
+            o.temperature = 3, o.top_k = most[k], o.top_p = 0.97, o.seed = 6;
+            sac_sampling fewer = o;
+            fewer.top_k = 5, fewer.seed = 7;
+            thirds = &fewer;
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &o, NULL, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            answer(&a, together, &o, NULL, &got);
+            thirds = NULL;
+            const int n_numbers = together ? SESSIONS * most[k] : most[k] + 5;
+            assert_int_equal(got.n_fetched, (size_t)((STEPS - 1) * n_numbers) * (sizeof(int32_t) + sizeof(float)));
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            for (int i = 0; i < SESSIONS; i++) assert_true(!got.has_logits[i]);
+        }
+        close_asked(&a);
+    }
+}
+
 static int n_seen;
 static void see_logits(void *ctx, float *logits, int n_vocab) {
     (void)ctx;
@@ -119,7 +149,7 @@ static void what_needs_logits_gets_them(void **state) {
     sac_controls *controls[2];
     static const char *const sets[] = {"suppress_tokens", "logit_bias"}, *const values[] = {"[12, 13]", "{\"14\": 2}"};
     sac_error err;
-    enum { CASES = 9 };
+    enum { CASES = 11 };
     sac_sampling o[CASES];
     for (int i = 0; i < 2; i++) {
         assert_ok(sac_controls_create(&controls[i], &err), err);
@@ -127,6 +157,8 @@ static void what_needs_logits_gets_them(void **state) {
     }
     for (int k = 0; k < CASES; k++) o[k] = greedy();
     o[0].temperature = 0.8, o[0].seed = 4;
+    o[9].temperature = 2, o[9].top_k = SAC_MOST_BEST + 1;
+    o[10].temperature = 2, o[10].top_k = 9, o[10].logprobs = true;
     o[1].repetition_penalty = 1.3;
     o[2].presence_penalty = 0.7;
     o[3].frequency_penalty = -0.5;
@@ -202,6 +234,7 @@ static void no_numbers_are_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_answers_bring_no_logits_down), cmocka_unit_test(what_needs_logits_gets_them),
+        cmocka_unit_test(the_best_alone_come_down),
         cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(no_numbers_are_said)};
     return cmocka_run_group_tests_name("choice on a device", tests, NULL, NULL);
 }
