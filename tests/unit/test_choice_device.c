@@ -22,7 +22,7 @@ typedef struct asked {
 static void open_asked(asked *a, bool leave) {
     sac_error err;
     open_card(&a->c);
-    late_prompt = 0; /* nothing is done before somebody waits for it */
+    late_holds_largest = true;
     for (int i = 0; i < SESSIONS; i++) {
         assert_ok(sac_session_create(&a->s[i], a->c.m, &(sac_session_config){.n_ctx = N_CTX, .kv = "f32"}, &err), err);
         sac_session_leave_logits(a->s[i], leave);
