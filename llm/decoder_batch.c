@@ -27,7 +27,10 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     b->linear = sac_linear_rows_take(&c->linear, all, b->dtype, arena);
     if (d->most_rank) b->low = sac_arena_take(arena, n * sac_dtype_row_bytes(b->dtype, d->most_rank));
     b->logits = sac_arena_take(arena, (size_t)capacity * (size_t)c->vocab * sizeof(float));
-    if (device) b->ids = sac_arena_take(arena, (size_t)capacity * sizeof *b->ids);
+    if (!device) return;
+    b->ids = sac_arena_take(arena, (size_t)capacity * sizeof *b->ids);
+    b->device_best_at = sac_arena_take(arena, (size_t)capacity * SAC_MOST_BEST * sizeof *b->device_best_at);
+    b->device_best = sac_arena_take(arena, (size_t)capacity * SAC_MOST_BEST * sizeof *b->device_best);
 }
 
 /* Columns [first, first + n) of rows of `stride` elements. */
@@ -70,6 +73,7 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
     s->linear = b->linear;
     s->low = one.low.data;
     s->device_logits = b->device ? b->logits : NULL;
+    s->device_best_at = b->device_best_at, s->device_best = b->device_best;
     s->first_row = s->cache.n_rows;
 }
 

@@ -31,7 +31,11 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     s->linear = sac_linear_rows_take(&c->linear, rows, s->dtype, a);
     if (c->gated_attention) s->wide = take_rows(s, a, rows, 2 * decoder_q_cols(c));
     if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
-    if (s->device) s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
+    if (s->device) {
+        s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
+        s->device_best_at = sac_arena_take(a, SAC_MOST_BEST * sizeof *s->device_best_at);
+        s->device_best = sac_arena_take(a, SAC_MOST_BEST * sizeof *s->device_best);
+    }
     if (use == SAC_FOR_STEP) return;
     if (s->device) s->device_ids = sac_arena_take(a, (size_t)rows * sizeof *s->device_ids);
     if (s->prefill.policy->picks_queries)
@@ -91,5 +95,6 @@ void sac_decoder_give_back(sac_decoder_state *s) {
     s->experts = (sac_expert_rows){0};
     s->linear = (sac_linear_rows){0};
     s->device_logits = NULL;
+    s->device_best_at = NULL, s->device_best = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

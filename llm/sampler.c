@@ -265,15 +265,13 @@ static bool limits_k(const sac_sampler *s) {
     return s->config.top_k > 0 && s->config.top_k < s->vocab;
 }
 
-/* Likewise of those that top-k, top-p and min-p leave, the best first. */
-static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t otherwise) {
+/* Likewise of those that top-k, top-p and min-p leave, the best first. With top-k they are taken already. total: what top-p is
+ * a share of. */
+static int32_t draw_taken(sac_sampler *s, weighing w, double u, double total, int32_t otherwise) {
     const sac_sampler_config *c = &s->config;
     bool has_k = limits_k(s);
     int k = has_k ? c->top_k : s->vocab, n_kept = 0;
-    double total = 0, kept = 0, sum = 0; /* total: what top-p is a share of */
-    begin_taking(s);
-    if (!has_k) total = weight_of_all(s, w, NULL);
-    while (has_k && s->n_taken < k && take_next(s)) total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
+    double kept = 0, sum = 0;
     for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_next(s))); n_kept++) {
         float p = weight(w, s->scores[s->taken[n_kept]]);
         if (n_kept > 0 && (p < c->min_p || kept >= c->top_p * total)) break;
@@ -284,6 +282,15 @@ static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t other
         if (sum > u * kept) return s->taken[i];
     }
     return otherwise;
+}
+
+static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t otherwise) {
+    double total = 0;
+    begin_taking(s);
+    if (!limits_k(s)) total = weight_of_all(s, w, NULL);
+    while (limits_k(s) && s->n_taken < s->config.top_k && take_next(s))
+        total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
+    return draw_taken(s, w, u, total, otherwise);
 }
 
 /* ---------------------------------------------------------------- with processors */
@@ -360,6 +367,29 @@ int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
     double u = uniform(c->seed, step);
     if (!limits_k(s) && c->top_p >= 1 && c->min_p <= 0) return draw_any(s, w, u, first);
     return draw_filtered(s, w, u, first);
+}
+
+int sac_sampler_n_best(const sac_sampler *s) {
+    const sac_sampler_config *c = &s->config;
+    const bool has_bias = c->n_bias || (c->controls && c->controls->logit_bias.n);
+    const bool penalises = c->repetition_penalty != 1 || c->presence_penalty != 0 || c->frequency_penalty != 0;
+    if (s->processed || has_bias || penalises) return 0;
+    return c->temperature == 0 ? 1 : limits_k(s) ? c->top_k : 0;
+}
+
+int32_t sac_sampler_choose_best(sac_sampler *s, const int32_t *ids, const float *values, int n, uint64_t step) {
+    int n_left = 0;
+    for (int i = 0; i < n; i++) {
+        s->scores[ids[i]] = values[i];
+        if (values[i] > -INFINITY) s->spare[n_left++] = ids[i];
+    }
+    sac_order_falling(s->scores, s->spare, s->taken, n_left);
+    if (!n_left || s->scores[s->taken[0]] == INFINITY) return n_left ? s->taken[0] : -1;
+    s->n_taken = n_left < s->config.top_k ? n_left : s->config.top_k;
+    const weighing w = weigh(s->scores[s->taken[0]], s->config.temperature);
+    double total = 0;
+    for (int i = 0; i < s->n_taken; i++) total += weight(w, s->scores[s->taken[i]]);
+    return draw_taken(s, w, uniform(s->config.seed, step), total, s->taken[0]);
 }
 
 int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {

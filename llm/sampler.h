@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "saccade/saccade.h" /* sac_logit_bias, sac_logprob */
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,6 +62,16 @@ void sac_sampler_load(sac_sampler *s, const float *logits);
  * first, then transformers' order: temperature, top-k, top-p, min-p. The draw depends on
  * (seed, step) alone. */
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step);
+
+/* How many of the largest logits decide, the first ones among equals, where nothing changes a score before: 1 where it is done
+ * greedily, top_k with a temperature; 0: any may. */
+int sac_sampler_n_best(const sac_sampler *s);
+/* What sac_sampler_choose says then, from what the op `largest` says of the logits: of 1; */
+static inline int32_t sac_sampler_choose_largest(int32_t at, float value) {
+    return value > -INFINITY ? at : -1;
+}
+/* and of as many or more, `values` of n `ids`, which rise. Where the op `largest` finds one. The same bits. */
+int32_t sac_sampler_choose_best(sac_sampler *s, const int32_t *ids, const float *values, int n, uint64_t step);
 
 /* After a choice: the logarithm of softmax(scores / temperature) at id, and its n_top largest values, falling
  * (equal ones by rising id). Temperature 0 counts as 1. Returns how many were written: less than n_top in a

@@ -867,9 +867,18 @@ SAC_API sac_status sac_session_append(sac_session *s, const int32_t *ids, size_t
 SAC_API sac_status sac_session_begin_append(sac_session *s, const int32_t *ids, size_t n_ids, float *all_logits,
                                             const sac_events *events, sac_error *err);
 
-/* [vocab] of the last token run, or NULL before any; overwritten by the next call. */
+/* [vocab] of the last token run, or NULL before any, or where they were left on a GPU (sac_session_leave_logits); overwritten by
+ * the next call. */
 SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
+
+/* From now on (with `leave`; false, as at first: no longer) nobody asks sac_session_logits after a step of an answer. Then a step on
+ * a GPU leaves its logits there and brings down what its choice needs: 8 bytes where it is greedy, and 8 for each of the top_k
+ * best (128 at most) with a temperature. Not with penalties, biases, guidance, logprobs or any other setting that changes a score,
+ * nor with events.logits, which see them all. The tokens are the same.
+ * Nothing changes on the CPU, where the model divides or caps its logits, and in other calls than sac_session_step,
+ * sac_session_generate and sac_batch_step. */
+SAC_API void sac_session_leave_logits(sac_session *s, bool leave);
 
 /* From now on each prompt that is run (sac_session_generate, _begin, _prefill and their pieces) leaves the hidden state of its last token,
  * as the final norm gives it to the head, in `out`: [hidden] of sac_model_info, the caller's, which must live until another call gives

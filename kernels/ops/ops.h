@@ -41,6 +41,7 @@
 #include "op_key_scores.h"
 #include "op_kv_gather.h"
 #include "op_kv_store.h"
+#include "op_largest.h"
 #include "op_layernorm.h"
 #include "op_linear.h"
 #include "op_linear_group.h"
@@ -133,7 +134,8 @@
     X(mix_rows)                                                                                              \
     X(unpack_rows)                                                                                           \
     X(causal_conv)                                                                                           \
-    X(delta_rule)
+    X(delta_rule)                                                                                            \
+    X(largest)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

@@ -17,6 +17,7 @@ struct sac_batch {
     sac_ops ops;
     void *device_memory; /* NULL on the CPU */
     size_t device_bytes; /* with the scratch of its ops */
+    void *pinned; /* of the host, beside a device: what `rows` finds of logits */
     sac_decoder_batch rows;
     sac_decoder_state **states; /* [capacity] of those whose pending tokens run together */
     int32_t *ids;               /* [capacity] */

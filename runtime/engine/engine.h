@@ -182,6 +182,7 @@ struct sac_session {
     size_t text_capacity;
     struct sac_work *work; /* of the call that runs a prompt (work.h) */
     bool has_logits;
+    bool leaves_logits; /* sac_session_leave_logits */
     atomic_bool cancel;
     const sac_events *events; /* of the call that is running, or NULL */
     sac_media *media;         /* of the last call; freed by the next */

@@ -81,7 +81,11 @@ void sac_session_keep_hidden(sac_session *s, float *out) {
 }
 
 const float *sac_session_logits(const sac_session *s) {
-    return s->has_logits ? s->decoder.logits : NULL;
+    return s->has_logits && !s->decoder.has_largest ? s->decoder.logits : NULL;
+}
+
+void sac_session_leave_logits(sac_session *s, bool leave) {
+    s->leaves_logits = leave;
 }
 
 int64_t sac_session_n_tokens(const sac_session *s) {

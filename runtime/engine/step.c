@@ -215,6 +215,7 @@ sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *e
 void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns) {
     s->events = NULL;
     s->reply.busy = false;
+    s->decoder.n_wanted = 0;
     s->reply.result.seconds.decode += sac_seconds_since(start_ns);
     if (st != SAC_OK) s->reply.done = true;
 }
@@ -237,8 +238,23 @@ static bool is_late(const sac_reply *r) {
     return r->controls.max_time > 0 && sac_seconds_since(r->start_ns) > r->controls.max_time;
 }
 
+/* How many of the largest logits of the token that is run next are read, nobody reads others; 0: all may be. */
+static int n_wanted(const sac_session *s) {
+    const sac_reply *r = &s->reply;
+    const bool are_read = !s->leaves_logits || r->logprobs || (s->events && s->events->logits) || sac_controls_guide(&r->controls);
+    return are_read ? 0 : sac_sampler_n_best(&s->sampler);
+}
+
+static int32_t choose_told(sac_session *s) {
+    const sac_decoder_state *d = &s->decoder;
+    const int32_t first = sac_sampler_choose_largest(*d->largest_at, *d->largest);
+    if (first < 0 || !d->n_best) return first;
+    return sac_sampler_choose_best(&s->sampler, d->best_at, d->best, d->n_best, (uint64_t)s->reply.result.n_tokens);
+}
+
 void sac_step_choose_ahead(sac_session *s) {
     sac_reply *r = &s->reply;
+    if (s->decoder.has_largest) return; /* little is left to do */
     if ((s->events && s->events->logits) || sac_controls_guide(&r->controls)) return;
     sac_sampler_load(&s->sampler, s->decoder.logits);
     r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
@@ -247,7 +263,9 @@ void sac_step_choose_ahead(sac_session *s) {
 
 static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
     sac_reply *r = &s->reply;
-    if (!r->chosen) {
+    if (s->decoder.has_largest) {
+        r->choice = choose_told(s);
+    } else if (!r->chosen) {
         sac_sampler_load(&s->sampler, s->decoder.logits);
         SAC_TRY(sac_guide_choose(s, err));
         if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
@@ -319,6 +337,7 @@ int32_t sac_step_pending(sac_session *s) {
     s->ids[past] = id;
     s->identity[past] = sac_token_identity(s, id);
     s->reply.pending = false;
+    s->decoder.n_wanted = n_wanted(s);
     return id;
 }
 

@@ -8,7 +8,8 @@
 sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *err);
 void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns);
 
-/* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. */
+/* The token that has to be run before the next is chosen (s->reply.pending), written to the sequence. What the choice needs of
+ * its logits is told to the decoder. */
 int32_t sac_step_pending(sac_session *s);
 
 /* Where that token was run ahead (ahead.h) it is written and its logits are there: nothing is to be run. */

@@ -108,6 +108,10 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
         b->c.top_k = (sac_top_k_args){x, n, n, (int)rows, k, found, NULL};
         return;
     }
+    if (op == CHECK_largest) {
+        b->c.largest = (sac_largest_args){x, n, n, (int)rows, bench_pages((size_t)rows * 4), bench_floats(b, rows)};
+        return;
+    }
     if (op == CHECK_softmax || op == CHECK_soft_vote) {
         float *lse = bench_floats(b, rows);
         b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL, NULL};
@@ -122,7 +126,7 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
 
 void bench_keys(bench *b, check_op op, const int64_t a[8]) {
     b->c.op = op;
-    if (op == CHECK_top_k || op == CHECK_top_p || op == CHECK_softmax || op == CHECK_soft_vote) {
+    if (op == CHECK_top_k || op == CHECK_top_p || op == CHECK_softmax || op == CHECK_soft_vote || op == CHECK_largest) {
         bench_select(b, op, a[0], a[1], a[2]);
         return;
     }

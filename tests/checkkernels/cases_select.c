@@ -1,4 +1,4 @@
-/* cases_select.c - cases of top_k, top_p, kept_rows and mask_scores. */
+/* cases_select.c - cases of top_k, top_p, kept_rows, mask_scores and largest. */
 #include "check.h"
 
 #include <math.h>
@@ -224,12 +224,42 @@ static bool make_mask(check_case *c, int i) {
     return true;
 }
 
+/* ---------------------------------------------------------------- the largest of a row */
+
+static const int64_t largest_sizes[][2] = {/* rows, n */
+                                           {1, 1},     {3, 2},     {5, 17},    {4, 255},   {2, 256},   {7, 257},
+                                           {3, 4095},  {2, 4096},  {9, 4097},  {1, 8191},  {2, 65537}, {70, 300},
+                                           {1, 151936}};
+
+/* Some rows have nothing above -infinity, or zeros of both signs alone, or begin with NaN. */
+static bool make_largest(check_case *c, int i) {
+    const int n_sizes = (int)SAC_COUNT(largest_sizes);
+    if (i >= n_sizes * SELECT_N_VALUES) return false;
+    const select_values v = (select_values)(i / n_sizes);
+    const int64_t rows = largest_sizes[i % n_sizes][0], n = largest_sizes[i % n_sizes][1], stride = n + check_rand_int(c, 0, 3);
+    float *x = check_buffer_add(c, false, SAC_DTYPE_F32, rows, n, stride, 4);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = 0; j < n; j++) x[r * stride + j] = score(c, v, j, n);
+        if (v != SELECT_SPECIAL) continue;
+        for (int64_t j = 0; j < n && r % 5 == 1; j++) x[r * stride + j] = -INFINITY;
+        for (int64_t j = 0; j < n && r % 5 == 3; j++) x[r * stride + j] = j % 2 ? 0.0f : -0.0f;
+        if (r % 5 == 2) x[r * stride] = NAN;
+    }
+    int32_t *at = check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows, rows, 4);
+    c->buffer[c->n_buffers - 1].integers = true;
+    c->largest = (sac_largest_args){x, stride, n, (int)rows, at, check_buffer_add(c, true, SAC_DTYPE_F32, 1, rows, rows, 8)};
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%lldx%lld %s", (long long)rows, (long long)n, value_names[v]);
+    return true;
+}
+
 bool check_make_select(check_case *c, int i, bool quick) {
     if (c->op == CHECK_mask_scores) return c->same_bits = true, make_mask(c, i);
-    if (quick && c->op != CHECK_kept_rows && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
+    if (quick && c->op != CHECK_kept_rows && c->op != CHECK_largest && i % N_SIZES == 9 && i / N_SIZES > 2) return true; /* of 200000 */
     c->same_bits = true;
     if (c->op == CHECK_kept_rows) return make_kept(c, i);
     if (c->op == CHECK_top_p) return make_top_p(c, i);
+    if (c->op == CHECK_largest) return make_largest(c, i);
     if (!make_top_k(c, i)) return false;
     c->top_k.skip = check_skip(c, i);
     return true;

@@ -155,7 +155,7 @@ bool check_make_packed_many(check_case *c, int i, sac_dtype t);
 int check_n_packed_many(void);
 void check_allow_scores(check_case *c, int64_t n_rows, double k_norm); /* of key_scores */
 bool check_make_keys(check_case *c, int i, bool quick);    /* key_scores, attention_sums, kv_gather */
-bool check_make_select(check_case *c, int i, bool quick);  /* top_k, top_p, kept_rows, mask_scores */
+bool check_make_select(check_case *c, int i, bool quick);  /* those of cases_select.c */
 bool check_make_softmax(check_case *c, int i, bool quick); /* softmax, soft_vote */
 bool check_make_step(check_case *c, int i, bool quick);    /* those of cases_step.c */
 bool check_make_reuse(check_case *c, int i);               /* choice_reuse */

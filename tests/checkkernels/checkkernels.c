@@ -46,6 +46,7 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_top_k:
     case CHECK_mask_scores:
     case CHECK_kept_rows:
+    case CHECK_largest:
     case CHECK_top_p: return check_make_select(c, i, o->quick);
     case CHECK_softmax:
     case CHECK_soft_vote: return check_make_softmax(c, i, o->quick);

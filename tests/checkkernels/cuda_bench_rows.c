@@ -349,6 +349,15 @@ void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k) {
     b->bytes = 4.0 * (double)(rows * n);
 }
 
+void cuda_bench_largest(bench *b, int rows, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%d x %lld", rows, (long long)n);
+    open_row(b, CHECK_largest, text);
+    float *x = floats(b, rows * n);
+    b->c.largest = (sac_largest_args){x, n, n, rows, take(b, rows, SAC_DTYPE_F32), floats(b, rows)};
+    b->bytes = 4.0 * (double)(rows * n);
+}
+
 /* A part of n rows as the mixed cache has it. Its ranges are what the arena holds: any numbers do. */
 static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
     sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = bits, .k_group = n};

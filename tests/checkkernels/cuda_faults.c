@@ -319,6 +319,16 @@ static sac_status top_k_not_skipped(const sac_stream *s, const sac_top_k_args *a
     b.skip = NULL;
     return sac_cuda_top_k(s, &b);
 }
+static sac_status largest_no_last(const sac_stream *s, const sac_largest_args *a) {
+    sac_largest_args b = *a;
+    if (b.n > 1) b.n--;
+    return sac_cuda_largest(s, &b);
+}
+static sac_status largest_first_row(const sac_stream *s, const sac_largest_args *a) {
+    sac_largest_args b = *a;
+    b.stride = 0;
+    return sac_cuda_largest(s, &b);
+}
 static sac_status choice_reuse_less_alike(const sac_stream *s, const sac_choice_reuse_args *a) {
     sac_choice_reuse_args b = *a;
     b.theta *= 0.9;
@@ -495,6 +505,8 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_last_row", packed_vote, packed_vote_no_last_row)                                                   \
     X("from_row_0", packed_vote, packed_vote_from_row_0)                                                     \
     X("not_skipped", top_k, top_k_not_skipped)                                                               \
+    X("no_last", largest, largest_no_last)                                                                   \
+    X("first_row", largest, largest_first_row)                                                               \
     X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \
     X("first_sums", key_scores, key_scores_first_sums)                                                       \

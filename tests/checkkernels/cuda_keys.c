@@ -1,5 +1,5 @@
 /* cuda_keys.c - cases of the ops that choose rows, on 16-byte lines: key_scores, attention_sums, kv_gather,
- * top_k, top_p. */
+ * top_k, top_p, largest. */
 #include "cuda_twin.h"
 
 #include <math.h>
@@ -231,6 +231,25 @@ static bool make_top_k(check_case *c, const struct choice_case *s) {
     return true;
 }
 
+/* Some rows have nothing above -infinity, or zeros of both signs alone, or begin with NaN; the largest is the last one in every seventh. */
+static bool make_largest(check_case *c, const struct choice_case *s) {
+    float *x = check_mat(c, false, s->rows, s->n, 3, 4, CHECK_UNIFORM).data;
+    for (int64_t r = 0; r < s->rows; r++) {
+        float *row = x + r * (s->n + 3);
+        for (int64_t i = 0; i < s->n; i++) row[i] = s->values == 6 && r % 5 == 1 ? -INFINITY : choice(c, s->values, i, s->n);
+        for (int64_t i = 0; i < s->n && s->values == 3 && r % 3 == 1; i++) row[i] = i % 2 ? 0.0f : -0.0f;
+        if (s->values == 3 && r % 3 == 2) row[0] = NAN;
+        if (s->values == 0 && r % 7 == 2) row[s->n - 1] = 9;
+    }
+    int32_t *at = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows, s->rows, 0);
+    c->buffer[c->n_buffers - 1].integers = true;
+    float *value = check_buffer_add(c, true, SAC_DTYPE_F32, 1, s->rows, s->rows, 0);
+    c->largest = (sac_largest_args){x, s->n + 3, s->n, s->rows, at, value};
+    c->exact = true;
+    snprintf(c->text, sizeof c->text, "%dx%lld, values %d", s->rows, (long long)s->n, s->values);
+    return true;
+}
+
 /* Multiples of 2^-20: sums are exact, so that any order of summing agrees on the threshold. */
 static bool make_top_p(check_case *c, const struct choice_case *s) {
     float *weights = check_mat(c, false, s->rows, s->n, 1, 0, CHECK_UNIFORM).data;
@@ -290,6 +309,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_attention_sums: return (int)SAC_COUNT(sums_cases);
     case CHECK_kv_gather: return (int)SAC_COUNT(gather_cases);
     case CHECK_top_k:
+    case CHECK_largest:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
     case CHECK_qkv_step: return CHECK_STEP_SHAPES;
     case CHECK_gate_up_step:
@@ -319,6 +339,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */
         if (t != SAC_DTYPE_F32) return true;
+        if (c->op == CHECK_largest) return make_largest(c, &choice_cases[i]);
         return c->op == CHECK_top_k ? make_top_k(c, &choice_cases[i]) : make_top_p(c, &choice_cases[i]);
     }
 }

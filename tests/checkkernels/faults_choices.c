@@ -82,6 +82,45 @@ static sac_status top_k_not_ascending(const sac_stream *s, const sac_top_k_args 
     return st;
 }
 
+/* Of equals the last one. */
+static sac_status largest_last_of_equals(const sac_stream *s, const sac_largest_args *a) {
+    sac_status st = ref().largest(s, a);
+    for (int row = 0; row < a->n_rows; row++)
+        for (int64_t i = a->at[row]; i < a->n; i++)
+            if (a->x[row * a->stride + i] == a->value[row]) a->at[row] = (int32_t)i;
+    return st;
+}
+
+/* 0 above -0, as their bits are. */
+static sac_status largest_by_bits(const sac_stream *s, const sac_largest_args *a) {
+    sac_status st = ref().largest(s, a);
+    for (int row = 0; row < a->n_rows; row++) {
+        const float *x = a->x + row * a->stride;
+        int64_t i = a->at[row];
+        if (a->value[row] != 0 || !signbit(a->value[row])) continue;
+        while (i < a->n && !(x[i] == 0 && !signbit(x[i]))) i++;
+        if (i < a->n) a->at[row] = (int32_t)i;
+    }
+    return st;
+}
+
+static sac_status largest_no_last(const sac_stream *s, const sac_largest_args *a) {
+    sac_largest_args b = *a;
+    if (b.n > 1) b.n--;
+    return ref().largest(s, &b);
+}
+
+/* What begins with NaN is as any other row. */
+static sac_status largest_past_nan(const sac_stream *s, const sac_largest_args *a) {
+    sac_status st = ref().largest(s, a);
+    for (int row = 0; row < a->n_rows; row++) {
+        const float *x = a->x + row * a->stride;
+        for (int64_t i = 1; i < a->n && isnan(x[0]); i++)
+            if (x[i] > a->value[row]) a->value[row] = x[i], a->at[row] = (int32_t)i;
+    }
+    return st;
+}
+
 static sac_status top_p_ignores_counts(const sac_stream *s, const sac_top_p_args *a) {
     sac_top_p_args b = *a;
     b.counts = NULL;
@@ -392,6 +431,10 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("keys_only", kv_gather, kv_gather_keys_only)                                                           \
     X("last_of_equals", top_k, top_k_last_of_equals)                                                         \
     X("not_ascending", top_k, top_k_not_ascending)                                                           \
+    X("last_of_equals", largest, largest_last_of_equals)                                                     \
+    X("by_bits", largest, largest_by_bits)                                                                   \
+    X("no_last", largest, largest_no_last)                                                                   \
+    X("past_nan", largest, largest_past_nan)                                                                 \
     X("ignores_counts", top_p, top_p_ignores_counts)                                                         \
     X("strictly_above", top_p, top_p_strictly_above)                                                         \
     X("scores_as_weights", top_p, top_p_scores_as_weights)                                                   \

@@ -8,7 +8,7 @@
  * For 1, 2, 4, 8 and 16 sessions, or N: seconds of STEPS steps one by one and together, tokens a second, and
  * the ratio; the median of three rounds, alternating; how far the logits of the step before those lie apart
  * (the worst session's |together - lone| / |lone|: 0 where both run the same products, rounding on a card),
- * and whether both gave the same tokens. With apart=1 the same again with each session in a thread of its
+ * whether both gave the same tokens, and a sum of those of together, to compare runs by. With apart=1 the same again with each session in a thread of its
  * own, so that on a card their streams meet. One JSON object a line. */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
@@ -56,24 +56,30 @@ typedef struct trail {
     int32_t *tokens; /* [step][session] */
 } trail;
 
-static void keep_logits(sac_session **s, size_t n, int vocab, float *logits) {
-    for (size_t i = 0; i < n; i++)
-        memcpy(logits + i * (size_t)vocab, sac_session_logits(s[i]), (size_t)vocab * sizeof *logits);
+static void keep_logits(void *to, float *logits, int vocab) {
+    memcpy(to, logits, (size_t)vocab * sizeof *logits);
 }
 
-static void step_each(sac_session **s, size_t n, int32_t *tokens) {
+/* Of each session: its logits come down from a card in a step that has these alone. */
+static const sac_events *looks(trail *t, size_t n, int vocab) {
+    static sac_events each[MOST];
+    for (size_t i = 0; i < n; i++) each[i] = (sac_events){.ctx = t->logits + i * (size_t)vocab, .logits = keep_logits};
+    return each;
+}
+
+/* looks: or NULL. */
+static void step_each(sac_session **s, size_t n, int32_t *tokens, const sac_events *looks) {
     for (size_t i = 0; i < n; i++) {
         sac_error err;
         bool done;
-        need(sac_session_step(s[i], NULL, &tokens[i], &done, &err), &err);
+        need(sac_session_step(s[i], looks ? &looks[i] : NULL, &tokens[i], &done, &err), &err);
     }
 }
 
 static double one_by_one(sac_session **s, size_t n, int steps, int vocab, trail *t) {
-    step_each(s, n, t->tokens);
-    keep_logits(s, n, vocab, t->logits);
+    step_each(s, n, t->tokens, looks(t, n, vocab));
     double start = seconds();
-    for (int k = 0; k < steps; k++) step_each(s, n, t->tokens + (size_t)k * n);
+    for (int k = 0; k < steps; k++) step_each(s, n, t->tokens + (size_t)k * n, NULL);
     return seconds() - start;
 }
 
@@ -88,9 +94,10 @@ static void step_all(sac_batch *b, sac_batch_item *items, size_t n, int32_t *tok
 
 static double together(sac_batch *b, sac_session **s, size_t n, int steps, int vocab, trail *t) {
     sac_batch_item items[MOST];
-    for (size_t i = 0; i < n; i++) items[i] = (sac_batch_item){.session = s[i]};
+    const sac_events *its = looks(t, n, vocab);
+    for (size_t i = 0; i < n; i++) items[i] = (sac_batch_item){.session = s[i], .events = &its[i]};
     step_all(b, items, n, t->tokens);
-    keep_logits(s, n, vocab, t->logits);
+    for (size_t i = 0; i < n; i++) items[i].events = NULL;
     double start = seconds();
     for (int k = 0; k < steps; k++) step_all(b, items, n, t->tokens + (size_t)k * n);
     return seconds() - start;
@@ -103,20 +110,21 @@ typedef struct lone_job {
     int steps;
     size_t stride;
     int32_t *tokens; /* of step k: tokens[k * stride] */
+    const sac_events *look; /* or NULL */
 } lone_job;
 
 static void *run_alone(void *arg) {
     lone_job *j = arg;
-    for (int k = 0; k < j->steps; k++) step_each(&j->session, 1, j->tokens + (size_t)k * j->stride);
+    for (int k = 0; k < j->steps; k++) step_each(&j->session, 1, j->tokens + (size_t)k * j->stride, j->look);
     return NULL;
 }
 
 /* Steps of all sessions at a time. */
-static void run_apart(sac_session **s, size_t n, int steps, int32_t *tokens) {
+static void run_apart(sac_session **s, size_t n, int steps, int32_t *tokens, const sac_events *looks) {
     pthread_t threads[MOST];
     lone_job jobs[MOST];
     for (size_t i = 0; i < n; i++) {
-        jobs[i] = (lone_job){s[i], steps, n, tokens + i};
+        jobs[i] = (lone_job){s[i], steps, n, tokens + i, looks ? &looks[i] : NULL};
         if (pthread_create(&threads[i], NULL, run_alone, &jobs[i])) {
             fprintf(stderr, "batch_probe: no thread %zu\n", i);
             exit(1);
@@ -126,14 +134,20 @@ static void run_apart(sac_session **s, size_t n, int steps, int32_t *tokens) {
 }
 
 static double apart(sac_session **s, size_t n, int steps, int vocab, trail *t) {
-    run_apart(s, n, 1, t->tokens);
-    keep_logits(s, n, vocab, t->logits);
+    run_apart(s, n, 1, t->tokens, looks(t, n, vocab));
     double start = seconds();
-    run_apart(s, n, steps, t->tokens);
+    run_apart(s, n, steps, t->tokens, NULL);
     return seconds() - start;
 }
 
 /* ---------------------------------------------------------------- measuring */
+
+/* Two runs that chose the same tokens have the same. */
+static unsigned long long sum_of(const trail *t, size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) sum = 31 * sum + (uint64_t)t->tokens[i];
+    return sum;
+}
 
 static size_t n_same(const trail *a, const trail *b, size_t n) {
     size_t same = 0;
@@ -211,7 +225,10 @@ int main(int argc, char **argv) {
     if (value_of(argc, argv, "temperature")) sampling.temperature = atof(value_of(argc, argv, "temperature"));
     if (value_of(argc, argv, "top_p")) sampling.top_p = atof(value_of(argc, argv, "top_p"));
     if (value_of(argc, argv, "top_k")) sampling.top_k = atoi(value_of(argc, argv, "top_k"));
-    for (size_t i = 0; i < most; i++) need(sac_session_create(&s[i], m, &c, &err), &err);
+    for (size_t i = 0; i < most; i++) {
+        need(sac_session_create(&s[i], m, &c, &err), &err);
+        sac_session_leave_logits(s[i], true);
+    }
     need(sac_batch_create(&b, m, most, &err), &err);
     size_t most_tokens = MOST * (size_t)steps, vocab = (size_t)info.vocab;
     trail lone = {malloc(most * vocab * sizeof(float)), malloc(most_tokens * sizeof(int32_t))};
@@ -231,9 +248,9 @@ int main(int argc, char **argv) {
         double l = alone[n_rounds / 2], j = joint[n_rounds / 2];
         printf(
             "{\"sessions\": %zu, \"one_by_one_tokens_s\": %.1f, \"together_tokens_s\": %.1f, \"gain\": %.2f, "
-            "\"first_logits_error\": %.2e, \"tokens\": %zu, \"equal_tokens\": %zu}\n",
+            "\"first_logits_error\": %.2e, \"tokens\": %zu, \"equal_tokens\": %zu, \"sum_of_together\": %llu}\n",
             n, (double)n_tokens / l, (double)n_tokens / j, l / j, worst_error(&joined, &lone, n, vocab),
-            n_tokens, n_same(&lone, &joined, n_tokens));
+            n_tokens, n_same(&lone, &joined, n_tokens), sum_of(&joined, n_tokens));
         fflush(stdout);
         if (!with_apart) continue;
         begin_all(s, n, n_prompt, &sampling, info.vocab);

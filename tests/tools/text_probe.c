@@ -9,7 +9,8 @@
  *   logits ID... : ID...  after the prompt, logits of the ids behind the colon
  *   dump FILE N ID...     logits after the first N ids and after each of the others, f32 rows, to FILE
  *   nll ID...             sum of -ln p of every id but the first
- *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it */
+ *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it, appended one by one
+ *   answer N ID...        the same of an answer, N steps long; what its first token is, and a sum of all */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
@@ -94,6 +95,34 @@ static sac_status answer_speed(probe *p, char *at, sac_error *err) {
     double spent;
     if (st == SAC_OK) st = greedy(p, n, false, &spent, err);
     if (st == SAC_OK) printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f}\n", middle - start, spent);
+    return st;
+}
+
+/* One more token is chosen than is run. Logits may stay on a card. */
+static sac_status answer_steps(probe *p, char *at, sac_error *err) {
+    sac_sampling o;
+    sac_sampling_default(&o);
+    const long n = strtol(at, &at, 10);
+    o.max_tokens = (int)n + 1, o.ignore_eos = true;
+    read_ids(p, at);
+    sac_session_reset(p->session);
+    sac_session_leave_logits(p->session, true);
+    const double start = seconds();
+    int32_t first, token;
+    uint64_t sum = 0;
+    bool done;
+    sac_status st = sac_session_begin_tokens(p->session, p->ids, p->n_ids, &o, NULL, err);
+    if (st == SAC_OK) st = sac_session_step(p->session, NULL, &first, &done, err);
+    const double middle = seconds();
+    for (long i = 0; i < n && st == SAC_OK; i++) {
+        st = sac_session_step(p->session, NULL, &token, &done, err);
+        sum = 31 * sum + (uint64_t)token;
+    }
+    const double end = seconds();
+    sac_session_end(p->session, NULL);
+    if (st == SAC_OK)
+        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f, \"first\": %d, \"sum\": %llu}\n", middle - start, end - middle, first,
+               (unsigned long long)sum);
     return st;
 }
 
@@ -187,7 +216,7 @@ static sac_status answer(probe *p, char *line, sac_error *err) {
         sac_status (*fn)(probe *, char *, sac_error *);
     } requests[] = {{"tokenize ", answer_tokenize}, {"greedy ", answer_greedy}, {"logits ", answer_logits},
                     {"dump ", answer_dump},         {"nll ", answer_nll},       {"speed ", answer_speed},
-                    {"memory", answer_memory}};
+                    {"memory", answer_memory},      {"answer ", answer_steps}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);

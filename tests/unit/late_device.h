@@ -44,6 +44,7 @@ static int late_n_allocated, late_n_freed;
 static size_t late_left; /* bytes of memory; 0: not known */
 static int late_prompt;  /* so many streams, the first opened, do everything at once */
 static bool late_has_no_attention;
+static bool late_holds_largest; /* that op is done when somebody waits, however prompt a stream is */
 static int late_fail_at; /* this op or copy from now fails, and all after it; 0: none */
 static bool late_failed;
 static sac_ops late_real;
@@ -148,7 +149,11 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
     static inline sac_status late_##op(const sac_stream *s, const sac_##op##_args *a) {                      \
         if (late_has_no_attention && !strcmp(#op, "attention")) return SAC_UNSUPPORTED;                      \
         static_assert(sizeof *a <= LATE_ARGS, "");                                                           \
-        return late_add(s, late_run_##op, a, sizeof *a);                                                     \
+        const int prompt = late_prompt;                                                                      \
+        if (late_holds_largest && !strcmp(#op, "largest")) late_prompt = 0;                                  \
+        const sac_status st = late_add(s, late_run_##op, a, sizeof *a);                                      \
+        late_prompt = prompt;                                                                                \
+        return st;                                                                                           \
     }
 SAC_OPS(X)
 #undef X

@@ -280,6 +280,78 @@ static void same_seed_same_draws(void **state) {
     assert_memory_equal(a, b, sizeof a);
 }
 
+/* As the op top_k has them: the n best, equal ones by rising ids, NaN as if it were -infinity; by rising ids. */
+static void best_of(const float *logits, int n, int32_t *ids, float *values) {
+    int n_found = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        int above = 0;
+        const float x = isnan(logits[i]) ? -INFINITY : logits[i];
+        for (int j = 0; j < VOCAB; j++) {
+            const float y = isnan(logits[j]) ? -INFINITY : logits[j];
+            above += y > x || (y == x && j < i);
+        }
+        if (above < n) ids[n_found] = i, values[n_found++] = logits[i];
+    }
+    assert_int_equal(n_found, n);
+}
+
+/* What is told of the largest logits decides as all of them do: ties at the border, zeros of both signs, infinities, numbers that
+ * are none; from as many as are wanted and from more. */
+static void the_best_decide_as_all_do(void **state) {
+    static const sac_sampler_config cases[] = {FILTERS(1, 5, 1, 0, 1, 3), FILTERS(0.7, 20, 0.8, 0, 1, 9), FILTERS(2, 100, 0.95, 0.02, 1, 5),
+                                               FILTERS(0.01, 2, 1, 0, 1, 1), FILTERS(100, 64, 0.5, 0, 1, 77)};
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    uint64_t seed = 17;
+    int n_drawn[2] = {0};
+    for (size_t n = 0; n < SAC_COUNT(cases); n++)
+        for (int round = 0; round < 5; round++) {
+            sac_error err;
+            float logits[VOCAB], values[128];
+            int32_t ids[128];
+            for (int i = 0; i < VOCAB; i++) {
+                const float x = 4 * test_rand_float(&seed);
+                logits[i] = round == 1 ? floorf(x) : round == 2 ? (i % 2 ? 0.0f : -0.0f) : round == 3 && i % 50 ? -INFINITY : x;
+                if (round == 4 && i % 3 == 1) logits[i] = NAN;
+            }
+            if (round == 0 && n == 1) logits[500] = logits[510] = INFINITY;
+            assert_ok(sac_sampler_start(s, &cases[n], &err), err);
+            const int wanted = sac_sampler_n_best(s);
+            assert_int_equal(wanted, cases[n].top_k);
+            for (int more = 0; more < 2; more++)
+                for (uint64_t step = 0; step < 40; step++) {
+                    const int n_told = wanted + 28 * more;
+                    const int32_t want = sac_sampler_next(s, logits, step);
+                    best_of(logits, n_told, ids, values);
+                    for (int i = 0; i < VOCAB; i++) s->scores[i] = NAN; /* whatever was there */
+                    assert_int_equal(sac_sampler_choose_best(s, ids, values, n_told, step), want);
+                    n_drawn[want != (int32_t)ids[0]]++;
+                }
+        }
+    assert_true(n_drawn[0] > 20 && n_drawn[1] > 20);
+}
+
+static void what_changes_scores_wants_all(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    static const sac_logit_bias bias = {3, 1};
+    sac_sampler_config c[8];
+    sac_error err;
+    for (size_t i = 0; i < SAC_COUNT(c); i++) c[i] = off;
+    c[0].repetition_penalty = 1.1;
+    c[1].presence_penalty = 0.1;
+    c[2].frequency_penalty = -0.1;
+    c[3].bias = &bias, c[3].n_bias = 1;
+    c[4].temperature = 1;
+    c[5].temperature = 1, c[5].top_k = VOCAB;
+    c[6].temperature = 1, c[6].top_p = 0.5;
+    c[7].temperature = 1, c[7].top_k = 9, c[7].repetition_penalty = 1.1;
+    for (size_t i = 0; i < SAC_COUNT(c); i++) {
+        assert_ok(sac_sampler_start(s, &c[i], &err), err);
+        assert_int_equal(sac_sampler_n_best(s), 0);
+    }
+    assert_ok(sac_sampler_start(s, &off, &err), err);
+    assert_int_equal(sac_sampler_n_best(s), 1);
+}
+
 static void bad_settings_are_named(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
     sac_error err;
@@ -308,6 +380,8 @@ int main(void) {
         cmocka_unit_test(same_seed_same_draws),
         cmocka_unit_test(tiny_temperatures_are_greedy),
         cmocka_unit_test(bad_settings_are_named),
+        cmocka_unit_test(the_best_decide_as_all_do),
+        cmocka_unit_test(what_changes_scores_wants_all),
     };
     return cmocka_run_group_tests_name("sampler", tests, setup, teardown);
 }

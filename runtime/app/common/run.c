@@ -227,6 +227,7 @@ sac_status run_open(run *r, const settings *s, size_t vision_cache_bytes, sac_er
 
 sac_status run_make_session(const run *r, sac_session **out, sac_error *err) {
     SAC_TRY(sac_session_create(out, r->model, &r->session_config, err));
+    sac_session_leave_logits(*out, true);
     sac_status st = sac_session_set_chat(*out, &r->chat, err);
     if (st == SAC_OK) st = use_adapter(r, *out, err);
     if (st == SAC_OK) return SAC_OK;

@@ -1,0 +1,240 @@
+/* Tokens that a device chooses from its logits, without one (late_device.h): they are those of the host, and the logits come down
+ * for those sessions alone whose choice needs them. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "batch.h"
+#include "late_card.h"
+
+enum { N_CTX = 120, SESSIONS = 3, STEPS = 9 };
+
+typedef struct answers {
+    int32_t token[STEPS][SESSIONS];
+    size_t n_fetched; /* bytes, in all steps but the first, which chooses from the prompts' logits */
+    bool has_logits[SESSIONS];
+} answers;
+
+typedef struct asked {
+    card c;
+    sac_session *s[SESSIONS];
+    sac_batch *batch;
+    size_t row_bytes; /* of logits */
+} asked;
+
+static void open_asked(asked *a, bool leave) {
+    sac_error err;
+    open_card(&a->c);
+    late_holds_largest = true;
+    for (int i = 0; i < SESSIONS; i++) {
+        assert_ok(sac_session_create(&a->s[i], a->c.m, &(sac_session_config){.n_ctx = N_CTX, .kv = "f32"}, &err), err);
+        sac_session_leave_logits(a->s[i], leave);
+    }
+    assert_ok(sac_batch_create(&a->batch, a->c.m, SESSIONS, &err), err);
+    a->row_bytes = (size_t)a->s[0]->decoder.vocab * sizeof(float);
+}
+
+static void close_asked(asked *a) {
+    sac_batch_free(a->batch);
+    for (int i = 0; i < SESSIONS; i++) sac_session_free(a->s[i]);
+    close_card(&a->c);
+}
+
+static sac_sampling greedy(void) {
+    sac_sampling o;
+    sac_sampling_default(&o);
+    o.max_tokens = STEPS, o.ignore_eos = true;
+    return o;
+}
+
+static void begin(asked *a, int i, const sac_sampling *o) {
+    int32_t ids[40];
+    sac_error err;
+    for (int t = 0; t < 40; t++) ids[t] = 10 + (t * (7 + 4 * i) + i) % 250;
+    sac_session_reset(a->s[i]);
+    assert_ok(sac_session_begin_tokens(a->s[i], ids, (size_t)(20 + 5 * i), o, NULL, &err), err);
+}
+
+static const sac_sampling *thirds; /* session 2's; NULL: greedy */
+
+/* Session 1 has a sampling and events of its own. */
+static void answer(asked *a, bool together, const sac_sampling *second, const sac_events *its, answers *out) {
+    const sac_sampling o = greedy();
+    sac_error err;
+    for (int i = 0; i < SESSIONS; i++) begin(a, i, i == 1 ? second : i == 2 && thirds ? thirds : &o);
+    for (int t = 0; t < STEPS; t++) {
+        sac_batch_item items[SESSIONS] = {{0}};
+        if (t == 1) late_n_downloaded = 0;
+        for (int i = 0; i < SESSIONS; i++) items[i].session = a->s[i], items[i].events = i == 1 ? its : NULL;
+        if (together) assert_ok(sac_batch_step(a->batch, items, SESSIONS, &err), err);
+        for (int i = 0; i < SESSIONS; i++) {
+            if (!together)
+                items[i].status = sac_session_step(a->s[i], items[i].events, &items[i].token, &items[i].done, &items[i].error);
+            assert_ok(items[i].status, items[i].error);
+            out->token[t][i] = items[i].token;
+        }
+    }
+    out->n_fetched = late_n_downloaded;
+    for (int i = 0; i < SESSIONS; i++) {
+        out->has_logits[i] = sac_session_logits(a->s[i]) != NULL;
+        sac_session_end(a->s[i], NULL);
+    }
+}
+
+enum { ROWS = (STEPS - 1) * SESSIONS };
+
+static void greedy_answers_bring_no_logits_down(void **state) {
+    (void)state;
+    asked a;
+    const sac_sampling o = greedy();
+    for (int together = 0; together < 2; together++) {
+        answers want, got;
+        open_asked(&a, false);
+        answer(&a, together, &o, NULL, &want);
+        assert_int_equal(want.n_fetched, ROWS * a.row_bytes);
+        for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+        answer(&a, together, &o, NULL, &got);
+        assert_int_equal(got.n_fetched, 0);
+        assert_memory_equal(want.token, got.token, sizeof want.token);
+        for (int i = 0; i < SESSIONS; i++) assert_true(want.has_logits[i] && !got.has_logits[i]);
+        begin(&a, 0, &o); /* a prompt's come down */
+        assert_non_null(sac_session_logits(a.s[0]));
+        sac_session_end(a.s[0], NULL);
+        sac_error err;
+        const int32_t next = 17; /* and so do those of tokens that are no answer's */
+        answer(&a, together, &o, NULL, &got);
+        assert_ok(sac_session_append(a.s[0], &next, 1, NULL, &err), err);
+        assert_non_null(sac_session_logits(a.s[0]));
+        close_asked(&a);
+    }
+}
+
+/* With a temperature and top_k the best come down, as many of each row as of the one that wants most; beside a greedy answer. */
+static void the_best_alone_come_down(void **state) {
+    (void)state;
+    static const int most[] = {7, SAC_MOST_BEST};
+    asked a;
+    for (int together = 0; together < 2; together++) {
+        open_asked(&a, false);
+        for (size_t k = 0; k < SAC_COUNT(most); k++) {
+            answers want, got;
+            sac_sampling o = greedy();
+            o.temperature = 3, o.top_k = most[k], o.top_p = 0.97, o.seed = 6;
+            sac_sampling fewer = o;
+            fewer.top_k = 5, fewer.seed = 7;
+            thirds = &fewer;
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &o, NULL, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            answer(&a, together, &o, NULL, &got);
+            thirds = NULL;
+            const int n_numbers = together ? SESSIONS * most[k] : most[k] + 5;
+            assert_int_equal(got.n_fetched, (size_t)((STEPS - 1) * n_numbers) * (sizeof(int32_t) + sizeof(float)));
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            for (int i = 0; i < SESSIONS; i++) assert_true(!got.has_logits[i]);
+        }
+        close_asked(&a);
+    }
+}
+
+static int n_seen;
+static void see_logits(void *ctx, float *logits, int n_vocab) {
+    (void)ctx;
+    logits[n_vocab - 1] = -INFINITY;
+    n_seen++;
+}
+
+/* Beside two sessions that leave theirs. */
+static void what_needs_logits_gets_them(void **state) {
+    (void)state;
+    static const sac_logit_bias bias = {11, -3};
+    static const sac_events events = {.logits = see_logits};
+    sac_controls *controls[2];
+    static const char *const sets[] = {"suppress_tokens", "logit_bias"}, *const values[] = {"[12, 13]", "{\"14\": 2}"};
+    sac_error err;
+    enum { CASES = 11 };
+    sac_sampling o[CASES];
+    for (int i = 0; i < 2; i++) {
+        assert_ok(sac_controls_create(&controls[i], &err), err);
+        assert_ok(sac_controls_set(controls[i], sets[i], values[i], &err), err);
+    }
+    for (int k = 0; k < CASES; k++) o[k] = greedy();
+    o[0].temperature = 0.8, o[0].seed = 4;
+    o[9].temperature = 2, o[9].top_k = SAC_MOST_BEST + 1;
+    o[10].temperature = 2, o[10].top_k = 9, o[10].logprobs = true;
+    o[1].repetition_penalty = 1.3;
+    o[2].presence_penalty = 0.7;
+    o[3].frequency_penalty = -0.5;
+    o[4].logit_bias = &bias, o[4].n_logit_bias = 1;
+    o[5].logprobs = true;
+    o[6].controls = controls[0];
+    o[7].controls = controls[1];
+    asked a;
+    for (int together = 0; together < 2; together++) {
+        answers want, got;
+        open_asked(&a, false);
+        for (int k = 0; k < CASES; k++) {
+            const sac_events *its = k == 8 ? &events : NULL;
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &o[k], its, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            answer(&a, together, &o[k], its, &got);
+            assert_int_equal(got.n_fetched, (STEPS - 1) * a.row_bytes);
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            assert_true(!got.has_logits[0] && got.has_logits[1] && !got.has_logits[2]);
+        }
+        close_asked(&a);
+    }
+    assert_int_equal(n_seen, 2 * 2 * STEPS);
+    for (int i = 0; i < 2; i++) sac_controls_free(controls[i]);
+}
+
+/* Where rounding on the host could make two logits equal that are not, or where it is not wanted. */
+static void some_models_and_limits_bring_all_down(void **state) {
+    (void)state;
+    const sac_sampling o = greedy();
+    for (int k = 0; k < 3; k++) {
+        asked a;
+        answers got;
+        open_asked(&a, true);
+        sac_decoder_config *c = &a.c.m->device_decoder.decoder.config;
+        if (k == 0) c->logit_softcap = 20;
+        if (k == 1) c->logit_divisor = 3;
+        if (k == 2) a.c.m->device.no_choice = true;
+        for (int together = 0; together < 2; together++) {
+            answer(&a, together, &o, NULL, &got);
+            assert_int_equal(got.n_fetched, ROWS * a.row_bytes);
+            assert_true(got.has_logits[0]);
+        }
+        close_asked(&a);
+    }
+}
+
+/* As the host says it. */
+static void no_numbers_are_said(void **state) {
+    (void)state;
+    const sac_sampling o = greedy();
+    for (int k = 0; k < 4; k++) {
+        const bool leave = k & 1, together = k & 2;
+        asked a;
+        sac_batch_item items[2] = {{0}};
+        sac_error err;
+        open_asked(&a, leave);
+        for (int i = 0; i < 2; i++) begin(&a, i, &o), items[i].session = a.s[i];
+        assert_ok(sac_batch_step(a.batch, items, 2, &err), err);
+        const sac_tensor *embed = &a.c.m->loaded.decoder.embed.tensor;
+        for (int64_t i = 0; i < embed->dim[0] * embed->dim[1]; i++) a.c.embed[i] = NAN;
+        if (together) assert_ok(sac_batch_step(a.batch, items, 2, &err), err);
+        for (int i = 0; i < 2; i++) {
+            if (!together) items[i].status = sac_session_step(a.s[i], NULL, &items[i].token, &items[i].done, &items[i].error);
+            assert_int_equal(items[i].status, SAC_BAD_ARGUMENT);
+            assert_non_null(strstr(items[i].error.text, "logits are not numbers"));
+        }
+        close_asked(&a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_answers_bring_no_logits_down), cmocka_unit_test(what_needs_logits_gets_them),
+        cmocka_unit_test(the_best_alone_come_down),
+        cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(no_numbers_are_said)};
+    return cmocka_run_group_tests_name("choice on a device", tests, NULL, NULL);
+}
