@@ -283,7 +283,7 @@ static sac_block_rows of_width(const sac_block_rows *r, int64_t width) {
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
     const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU && w->mlp_norm;
     const sac_mat x = input_of(r, w->mlp_norm);
-    if (r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !has_adapters(r)) {
+    if (r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !r->n_prompt && !has_adapters(r)) {
         sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
                                                                                  .x = r->hidden,
                                                                                  .norm = w->mlp_norm,

@@ -24,7 +24,7 @@ static bool is_visual(const sac_decoder_state *s, int64_t place, int *span) {
     return *span < s->n_visual && place >= s->visual[*span].first;
 }
 
-sac_status sac_decoder_add_deep_to(const sac_prefill_work *w, int layer, int64_t first, sac_mat y) {
+sac_status sac_decoder_add_deep_to(const sac_prefill_work *w, const sac_stream *stream, int layer, int64_t first, sac_mat y) {
     const sac_decoder_state *s = w->s;
     const int64_t end = first + y.rows;
     int span = 0;
@@ -33,17 +33,16 @@ sac_status sac_decoder_add_deep_to(const sac_prefill_work *w, int layer, int64_t
         int64_t run = at;
         while (run < end && is_visual(s, s->positions[run], &span)) run++;
         if (run > at)
-            SAC_TRY(w->ops->scatter_rows(
-                w->stream, &(sac_scatter_rows_args){.y = sac_mat_rows(y, at - first, run - at),
-                                                    .x = deep_of_layer(s, layer, at, run - at),
-                                                    .accumulate = true}));
+            SAC_TRY(w->ops->scatter_rows(stream, &(sac_scatter_rows_args){.y = sac_mat_rows(y, at - first, run - at),
+                                                                          .x = deep_of_layer(s, layer, at, run - at),
+                                                                          .accumulate = true}));
         at = run > at ? run : at + 1;
     }
     return SAC_OK;
 }
 
 sac_status sac_decoder_add_deep(const sac_prefill_work *w, int64_t first, int64_t n) {
-    return sac_decoder_add_deep_to(w, w->layer, first, sac_decoder_hidden(w->s, first, n));
+    return sac_decoder_add_deep_to(w, w->stream, w->layer, first, sac_decoder_hidden(w->s, first, n));
 }
 
 /* Of one layer, a chunk at a time, through rows that nothing else needs here. */

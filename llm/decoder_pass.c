@@ -19,7 +19,7 @@ static bool looks_at_no_prompt(const sac_decode *m) {
 static bool may_join(const sac_prefill_work *w) {
     const sac_decoder_state *s = w->s;
     const bool begins = sac_prefill_work_begins_layer(w) && w->layer == 0;
-    return begins && w->n_out == 1 && !s->device && !w->d->n_adapters && !s->states.n_layers && s->prefill.policy->is_dense &&
+    return begins && w->n_out == 1 && !w->d->n_adapters && !s->states.n_layers && s->prefill.policy->is_dense &&
            looks_at_no_prompt(&s->decode) && !sac_kv_cache_is_packed(&s->cache) && !s->drafting.policy && !s->observer.fn &&
            !s->window_sums.window && !s->shape.measure_mass && !s->shape.sees_spans && s->chunk > 2 * SAC_LINEAR_FEW_ROWS;
 }
@@ -113,7 +113,7 @@ static sac_status last_out(const decoder_steps *t, const sac_decoder_layer *w) {
 static sac_status add_deep(const decoder_steps *t, int layer) {
     int64_t at = 0;
     for (int64_t i = 0; i < t->n_chunks; at += t->chunks[i++].n)
-        SAC_TRY(sac_decoder_add_deep_to(t->chunks[i].work, layer, t->chunks[i].work->past,
+        SAC_TRY(sac_decoder_add_deep_to(t->chunks[i].work, t->rows.stream, layer, t->chunks[i].work->past,
                                         sac_mat_rows(t->rows.hidden, at, t->chunks[i].n)));
     return SAC_OK;
 }

@@ -15,16 +15,17 @@ typedef struct sac_pass_chunk {
     int64_t n; /* its next rows, as many as sac_prefill_pass_rows says */
 } sac_pass_chunk;
 
-/* How many of its next rows, at most `most`, may go into a pass. 0: none, because it stands within its layers, it is on a
- * device, or something of the sequence has to see the prompt as a whole: another prefill policy than a dense one, a decode
- * policy that learns from the prompt or drops rows, a packed format, rows of a picture that see one another, layers with linear
+/* How many of its next rows, at most `most`, may go into a pass. 0: none, because it stands within its layers, or something of
+ * the sequence has to see the prompt as a whole: another prefill policy than a dense one, a decode policy that learns from the
+ * prompt or drops rows, a packed format, rows of a picture that see one another, layers with linear
  * attention, drafts through a policy, what is measured; or few rows are left, which have other bits than many; or the decoder has
  * adapters. */
 int64_t sac_prefill_pass_rows(const sac_prefill_work *w, int64_t most);
 
 /* A token, ids[i], for each of n >= 1 sequences, as sac_decoder_batch_step has them, and the next rows of n_chunks prompts
  * of the same decoder, whose works go on: each of those that end is done. Rows of chunks are b->n_prompt at most, in all. On
- * failure every sequence is cut back as after a failed step, and the works are dropped. */
+ * failure every sequence is cut back as after a failed step, and the works are dropped. On a device the stream goes on after what
+ * the works' own have in flight (the caller sees to that), and is through with everything when this returns. */
 sac_status sac_decoder_pass(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
                             sac_decoder_state *const *states, const int32_t *ids, int64_t n, const sac_pass_chunk *chunks,
                             int64_t n_chunks, sac_error *err);

@@ -780,8 +780,8 @@ typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time
 /* Where sessions draft (sac_session_config.draft), rows that none has in a step are for guesses, so make it for more than they are; of
  * draft models that are open (a session has asked for them) those of all sessions are made together, others one after another. */
 SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
-/* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with). There is none, and none is taken, on a
- * device and for models with linear attention, adapters that are kept apart or pictures whose rows see one another. */
+/* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with). There is none, and none is taken, for
+ * models with linear attention, adapters that are kept apart or pictures whose rows see one another. */
 SAC_API sac_status sac_batch_create_mixed(sac_batch **out, const sac_model *m, size_t max_sessions, size_t prompt_rows,
                                           sac_error *err);
 SAC_API void sac_batch_free(sac_batch *b); /* NULL is fine */
@@ -814,11 +814,11 @@ SAC_API size_t sac_batch_ran(const sac_batch *b, size_t *n_guessed);
 
 /* ---- steps and prompts in one pass of the model: weights are read once for both. A prompt whose work is under way
  * (sac_session_begin_work) may go into passes while its next piece is the first of a prefill: then a pass takes its next
- * rows through all layers, and what is left goes on in passes or in pieces, as one likes. Answers have the same bits. */
+ * rows through all layers, and what is left goes on in passes or in pieces, as one likes. On the CPU answers have
+ * the same bits, on a device they differ by rounding. */
 
 /* How many of its next rows, at most `most`, a pass could take. 0: none, and sac_session_work_next goes on: the prompt is at
- * something else, its method or format has to see it as a whole, the model or the session is of a kind that goes apart, or it runs
- * on a device. */
+ * something else, its method or format has to see it as a whole, or the model or the session is of a kind that goes apart. */
 SAC_API size_t sac_session_pass_rows(const sac_session *s, size_t most);
 
 typedef struct sac_batch_prompt {

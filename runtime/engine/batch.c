@@ -52,11 +52,10 @@ static sac_status take(sac_batch *b, sac_arena *a, sac_error *err) {
     return sac_stream_init(&b->stream, m->pool, a, scratch, err);
 }
 
-static size_t device_rows_bytes(const sac_model *m, size_t capacity) {
+static size_t device_rows_bytes(const sac_model *m, size_t capacity, size_t n_prompt) {
     sac_arena arena = sac_arena_measure();
     sac_decoder_batch rows;
-    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, 0, &m->device, m->activations,
-                           &arena);
+    sac_decoder_batch_take(&rows, sac_model_decoder(m), (int64_t)capacity, (int64_t)n_prompt, &m->device, m->activations, &arena);
     return arena.used_bytes;
 }
 
@@ -69,13 +68,13 @@ static size_t largest_bytes(const sac_model *m, size_t capacity) {
 static sac_status take_device(sac_batch *b, sac_error *err) {
     const sac_device *d = &b->model->device;
     if (!sac_model_on_device(b->model)) return SAC_OK;
-    size_t n_bytes = device_rows_bytes(b->model, b->capacity);
+    size_t n_bytes = device_rows_bytes(b->model, b->capacity, b->n_prompt);
     SAC_TRY(d->stream_open_first(d, &b->stream, sac_ops_scratch_bytes(d), err));
     SAC_TRY(sac_ops_open(&b->ops, &b->stream, err));
     SAC_TRY(d->alloc(d, n_bytes, &b->device_memory, err));
     b->device_bytes = b->stream.shared_scratch_bytes + n_bytes;
     sac_arena arena = sac_arena_over(b->device_memory, n_bytes);
-    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, 0, d,
+    sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, (int64_t)b->n_prompt, d,
                            b->model->activations, &arena);
     lend_room(b);
     SAC_TRY(d->host_alloc(d, largest_bytes(b->model, b->capacity), &b->pinned, err));
@@ -89,7 +88,7 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
 /* None where no prompt of the model may go into a pass (sac_prefill_pass_rows). */
 static size_t prompt_rows_of(const sac_model *m, size_t n) {
     const sac_decoder *d = sac_model_decoder(m);
-    return sac_model_on_device(m) || d->n_adapters || d->config.linear.n_heads || d->config.sees_spans ? 0 : n;
+    return d->n_adapters || d->config.linear.n_heads || d->config.sees_spans ? 0 : n;
 }
 
 size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prompt_rows, size_t *device_bytes) {
@@ -97,7 +96,7 @@ size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prom
     sac_arena host = sac_arena_measure();
     if (device_bytes) *device_bytes = 0;
     if (device_bytes && sac_model_on_device(m))
-        *device_bytes = sac_ops_scratch_bytes(&m->device) + device_rows_bytes(m, max_sessions);
+        *device_bytes = sac_ops_scratch_bytes(&m->device) + device_rows_bytes(m, max_sessions, b.n_prompt);
     if (take(&b, &host, NULL) != SAC_OK) return 0;
     host.used_bytes += largest_bytes(m, max_sessions);
     const sac_model *drafts[SAC_BATCH_DRAFTS];
@@ -251,12 +250,12 @@ static void take_none(sac_batch_prompt *p, sac_status st) {
 }
 
 /* Those of whom nobody has given up, as chunks; of[i] is whose. */
-static int64_t enter_prompts(prompt_list *p, sac_pass_chunk *chunks, sac_batch_prompt **of) {
+static int64_t enter_prompts(const sac_batch *b, prompt_list *p, sac_pass_chunk *chunks, sac_batch_prompt **of) {
     int64_t n = 0;
     for (size_t i = 0; i < p->n && !p->taken; i++) {
         sac_batch_prompt *one = &p->of[i];
         sac_work *w = one->session->work;
-        one->status = sac_work_enter_pass(w, &one->error);
+        one->status = sac_work_enter_pass(w, &b->stream, &one->error);
         if (one->status != SAC_OK) {
             one->rows = 0;
             sac_reply_drop(one->session);
@@ -299,7 +298,7 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
     sac_error err = {0};
     sac_pass_chunk chunks[SAC_PASS_CHUNKS];
     sac_batch_prompt *of[SAC_PASS_CHUNKS];
-    const int64_t n_chunks = enter_prompts(p, chunks, of);
+    const int64_t n_chunks = enter_prompts(b, p, chunks, of);
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[places[i]].session;
         b->states[i] = &s->decoder;

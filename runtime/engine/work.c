@@ -337,9 +337,22 @@ int64_t sac_work_pass_rows(const sac_work *w, int64_t most) {
     return w->stage == SAC_WORK_PREFILL && !w->inside ? sac_prefill_pass_rows(&w->prefill, most) : 0;
 }
 
-sac_status sac_work_enter_pass(sac_work *w, sac_error *err) {
+/* Embeddings, positions and rotations were written in the prompt's own stream. What comes after a pass waits for nothing: it is
+ * through when the call that it is part of returns. */
+static sac_status join_stream(sac_work *w, const sac_stream *stream, sac_error *err) {
+    sac_workspace *space = w->s->workspace;
+    const sac_device *d = space->device_stream.device;
+    if (!d) return SAC_OK;
+    sac_event *here = &space->passed[w->n_pieces % SAC_PIECES_AHEAD];
+    if (d->event_record(&space->device_stream, here) == SAC_OK && d->event_wait(stream, here) == SAC_OK) return SAC_OK;
+    return sac_fail(err, SAC_DEVICE, "%s: a prompt could not join a pass", d->name);
+}
+
+sac_status sac_work_enter_pass(sac_work *w, const sac_stream *stream, sac_error *err) {
     w->inside = true;
-    const sac_status st = end_one(w, report_prefill(w, steps_done(&w->prefill), err));
+    sac_status st = report_prefill(w, steps_done(&w->prefill), err);
+    if (st == SAC_OK) st = join_stream(w, stream, err);
+    st = end_one(w, st);
     w->inside = st == SAC_OK;
     return st;
 }

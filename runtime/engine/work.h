@@ -74,8 +74,9 @@ sac_status sac_work_run(sac_work *w, sac_error *err);
 
 /* Of its next rows, at most `most`, those that may go into a pass with steps of other sessions (decoder_pass.h). */
 int64_t sac_work_pass_rows(const sac_work *w, int64_t most);
-/* Around that pass: reports and looks whether it was cancelled, and says how it went. On failure the work is dropped. */
-sac_status sac_work_enter_pass(sac_work *w, sac_error *err);
+/* Around that pass, in whose stream it runs: reports and looks whether it was cancelled, and says how it went. On a device the
+ * stream goes on after what the prompt has in flight. On failure the work is dropped. */
+sac_status sac_work_enter_pass(sac_work *w, const sac_stream *stream, sac_error *err);
 sac_status sac_work_leave_pass(sac_work *w, sac_status st);
 
 /* About how many multiply-adds of the decoder the next piece takes; 0 where it is no piece of a prefill. */

@@ -1,5 +1,5 @@
-/* late_card.h - a model of tests/golden whose decoder runs on a late device (late_device.h). The test links with
- * --wrap=sac_ops_open, --wrap=sac_ops_close and --wrap=sac_ops_scratch_bytes. */
+/* late_card.h - a model whose decoder runs on a device that is late (late_device.h), for tests of whole sessions. The program is
+ * linked with --wrap of sac_ops_open, sac_ops_close and sac_ops_scratch_bytes. */
 #ifndef TEST_LATE_CARD_H
 #define TEST_LATE_CARD_H
 
@@ -36,7 +36,7 @@ typedef struct card {
     sac_arena arena;
 } card;
 
-static float *as_floats(sac_weight *w) {
+static inline float *as_floats(sac_weight *w) {
     sac_tensor *t = &w->tensor;
     float *f = malloc((size_t)(t->dim[0] * t->dim[1]) * sizeof *f);
     for (int64_t i = 0; i < t->dim[0]; i++)
@@ -47,7 +47,7 @@ static float *as_floats(sac_weight *w) {
     return f;
 }
 
-static void open_card(card *c) {
+static inline void open_card_of(card *c, const char *path) {
     sac_error err;
     sac_model_options o;
     sac_model_options_default(&o);
@@ -55,7 +55,7 @@ static void open_card(card *c) {
     memset(c, 0, sizeof *c);
     late_failed = false, late_fail_at = 0;
     late_prompt = LATE_STREAMS;
-    assert_ok(sac_model_open(&c->m, "tests/golden/models/qwen2", &o, &err), err);
+    assert_ok(sac_model_open(&c->m, path, &o, &err), err);
     size_t scratch = c->m->ops.linear_scratch_bytes(4096, 4096) + 64;
     assert_ok(sac_arena_open(&c->arena, sac_stream_bytes(1, scratch), &err), err);
     assert_ok(sac_stream_init(&c->host, c->m->pool, &c->arena, scratch, &err), err);
@@ -65,7 +65,11 @@ static void open_card(card *c) {
     c->embed = as_floats(&c->m->device_decoder.decoder.embed);
 }
 
-static void close_card(card *c) {
+static inline void open_card(card *c) {
+    open_card_of(c, "tests/golden/models/qwen2");
+}
+
+static inline void close_card(card *c) {
     assert_int_equal(late_n_streams, 0);
     c->m->device_decoder = (sac_device_decoder){0};
     sac_model_free(c->m);

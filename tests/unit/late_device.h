@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LATE_STREAMS = 4, LATE_JOBS = 4096, LATE_ARGS = 2048, LATE_BLOCKS = 32 };
+enum { LATE_STREAMS = 8, LATE_JOBS = 4096, LATE_ARGS = 2048, LATE_BLOCKS = 32 };
 
 typedef struct late_job {
     void (*run)(struct late_job *job);
@@ -250,6 +250,14 @@ static inline sac_status late_event_record(const sac_stream *s, sac_event *e) {
     *(late_mark *)e->native = (late_mark){late_of(s), late_of(s)->n};
     return late_failed ? SAC_DEVICE : SAC_OK;
 }
+static inline void late_run_wait(late_job *job) {
+    late_mark m;
+    memcpy(&m, job->args, sizeof m);
+    if (m.queue) late_run_jobs(m.queue, m.n < m.queue->n ? m.n : m.queue->n);
+}
+static inline sac_status late_event_wait(const sac_stream *s, const sac_event *e) {
+    return late_add(s, late_run_wait, e->native, sizeof(late_mark));
+}
 static inline sac_status late_event_sync(const sac_event *e) {
     const late_mark *m = e->native;
     if (m->queue) late_run(m->queue, m->n < m->queue->n ? m->n : m->queue->n);
@@ -280,6 +288,7 @@ static inline sac_device late_device(void) {
                         .stream_close = late_stream_close,
                         .event_create = late_event_create,
                         .event_record = late_event_record,
+                        .event_wait = late_event_wait,
                         .event_sync = late_event_sync,
                         .event_free = late_event_free};
 }

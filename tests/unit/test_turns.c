@@ -185,8 +185,37 @@ static void guesses_are_no_part_of_a_row(void **state) {
     assert_int_equal(serve_pass_room(&c, 0.1, 128), 70);
 }
 
+/* On a device, where it loads kernels: the next one of so few rows is measured. */
+static void a_first_pass_tells_nothing(void **state) {
+    (void)state;
+    serve_pass_cost c = {.step_s = 0.005, .bare_s = 0.005, .n_unlearnt = 1};
+    serve_pass_learn(&c, &(serve_pass_ran){.took_s = 0.25, .n_rows = 4, .n_prompt = 16});
+    expect_near(c.row_s, 0);
+    bool apart = false;
+    assert_int_equal(serve_pass_ask(&c, 0.05, &apart, 1152), SERVE_PASS_LEAST);
+    serve_pass_learn(&c, &(serve_pass_ran){.took_s = 0.0066, .n_rows = 4, .n_prompt = 16});
+    expect_near(c.row_s, 0.0001);
+    assert_int_equal(serve_pass_ask(&c, 0.05, &apart, 1152), 450);
+}
+
+/* Steps and rows of prompts fill whole tiles together, unless that leaves hardly a row. */
+static void passes_fill_tiles(void **state) {
+    (void)state;
+    assert_int_equal(serve_pass_whole(128, 3, 1), 128);
+    assert_int_equal(serve_pass_whole(1152, 8, 64), 1144);
+    assert_int_equal(serve_pass_whole(447, 8, 64), 440);
+    assert_int_equal(serve_pass_whole(56, 8, 64), 56);
+    assert_int_equal(serve_pass_whole(55, 8, 64), 55);
+    assert_int_equal(serve_pass_whole(16, 0, 64), 16);
+    assert_int_equal(serve_pass_whole(100, 50, 64), 78);
+    assert_int_equal(serve_pass_whole(90, 120, 64), 72);
+    assert_int_equal(serve_pass_whole(70, 120, 64), 70); /* 8 are too few */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_first_pass_tells_nothing),
+        cmocka_unit_test(passes_fill_tiles),
         cmocka_unit_test(like_prompts_run_one_after_the_other),
         cmocka_unit_test(a_short_prompt_has_half_of_the_time),
         cmocka_unit_test(the_oldest_prompt_never_starves),

@@ -13,7 +13,10 @@ static void learn_row(serve_pass_cost *c, const serve_pass_ran *ran) {
 void serve_pass_learn(serve_pass_cost *c, const serve_pass_ran *ran) {
     if (!ran->n_rows) return;
     if (ran->n_prompt) {
-        learn_row(c, ran);
+        if (c->n_unlearnt > 0)
+            c->n_unlearnt--;
+        else
+            learn_row(c, ran);
         return;
     }
     c->step_s = serve_pause_step(c->step_s, ran->took_s);
@@ -31,4 +34,9 @@ int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t m
     *apart = true;
     c->row_s *= 0.8;
     return 0;
+}
+
+size_t serve_pass_whole(size_t room, size_t n, size_t tile) {
+    const size_t all = (room + n) / tile * tile;
+    return all >= n + SERVE_PASS_LEAST ? all - n : room;
 }

@@ -13,6 +13,7 @@ typedef struct serve_pass_cost {
     double step_s; /* a step of all answers, with what they guess ahead: so long nothing else runs */
     double bare_s; /* one without guesses: where rows of prompts go along, nobody guesses */
     double row_s;  /* how much longer than that for each row of a prompt */
+    int n_unlearnt; /* passes with rows of prompts that tell nothing yet: in its first one a device loads kernels */
 } serve_pass_cost;
 
 /* One that has come back. */
@@ -32,5 +33,10 @@ int64_t serve_pass_room(const serve_pass_cost *c, double target, int64_t most);
 /* The same for the prompt whose turn it is, of which *apart tells whether it was refused before. One that is refused goes apart to
  * its end: it is asked once. With each that is, a row counts for a fifth less, so that after some prompts it is measured again. */
 int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t most);
+
+/* So many of `room` rows beside n steps that the pass has a multiple of `tile` rows in all: on a device tiles are full then, and a
+ * few plans of products serve all passes. Where that leaves fewer than SERVE_PASS_LEAST: all. */
+enum { SERVE_PASS_TILE = 64 };
+size_t serve_pass_whole(size_t room, size_t n, size_t tile);
 
 #endif

@@ -19,6 +19,16 @@ size_t serve_rounds_rows(const serve_config *c) {
     return n + (n > SERVE_LEAST_GUESSES ? n : SERVE_LEAST_GUESSES);
 }
 
+static bool is_on_device(const sac_model *m) {
+    size_t device_bytes;
+    sac_batch_plan(m, 1, &device_bytes);
+    return device_bytes > 0;
+}
+
+size_t serve_rounds_prompt_rows(const sac_model *m) {
+    return is_on_device(m) ? SERVE_DEVICE_PASS_ROWS : SERVE_PASS_ROWS;
+}
+
 sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err) {
     size_t n = (size_t)s->config->n_slots;
     serve_rounds *d = *out = calloc(1, sizeof *d);
@@ -28,7 +38,10 @@ sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err
     d->slots = calloc(n, sizeof *d->slots);
     d->turns = calloc(n, sizeof *d->turns);
     if (!d->items || !d->slots || !d->turns) return sac_fail_no_memory(err);
-    return sac_batch_create_mixed(&d->batch, s->model, serve_rounds_rows(s->config), SERVE_PASS_ROWS, err);
+    d->most_prompt = serve_rounds_prompt_rows(s->model);
+    d->tile = is_on_device(s->model) ? SERVE_PASS_TILE : 1;
+    d->cost.n_unlearnt = is_on_device(s->model);
+    return sac_batch_create_mixed(&d->batch, s->model, serve_rounds_rows(s->config), d->most_prompt, err);
 }
 
 void serve_rounds_close(serve_rounds *d) {
@@ -94,17 +107,19 @@ static void drop_cancelled(serve_server *s) {
 
 /* ---------------------------------------------------------------- what there is */
 
+static size_t count_answers(const serve_server *s) {
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
+    return n;
+}
+
 static bool is_answering(const serve_server *s) {
-    for (int i = 0; i < s->config->n_slots; i++)
-        if (s->slots[i].decoding) return true;
-    return false;
+    return count_answers(s) > 0;
 }
 
 /* A sole one that drafts gains more by that than by rows that share its step: with these nothing is drafted. */
 static bool is_drafting_alone(const serve_server *s) {
-    int n = 0;
-    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
-    return n == 1 && drafts(s->config);
+    return count_answers(s) == 1 && drafts(s->config);
 }
 
 /* Whether a step may take rows of prompts along. */
@@ -113,7 +128,7 @@ static bool may_mix(const serve_server *s) {
 }
 
 static size_t pass_room(const serve_rounds *d) {
-    return (size_t)serve_pass_room(&d->cost, d->server->config->target_itl_s, SERVE_PASS_ROWS);
+    return (size_t)serve_pass_room(&d->cost, d->server->config->target_itl_s, (int64_t)d->most_prompt);
 }
 
 /* ---------------------------------------------------------------- new jobs */
@@ -254,8 +269,9 @@ static bool find_passengers(serve_rounds *d, passengers *p) {
     if (p->n_turns == 0) return false;
     serve_turn_order(d->turns, p->n_turns, order);
     serve_slot *first = d->slots[order[0]];
-    if (!serve_slot_pass_rows(first, SERVE_PASS_ROWS)) return false;
-    size_t room = (size_t)serve_pass_ask(&d->cost, d->server->config->target_itl_s, &first->goes_apart, SERVE_PASS_ROWS);
+    if (!serve_slot_pass_rows(first, d->most_prompt)) return false;
+    size_t room = (size_t)serve_pass_ask(&d->cost, d->server->config->target_itl_s, &first->goes_apart, (int64_t)d->most_prompt);
+    room = serve_pass_whole(room, count_answers(d->server), d->tile);
     if (!take_along(d, p, order[0], &room)) return false;
     for (size_t i = 1; i < p->n_turns && p->n < SERVE_PROMPTS_AT_ONCE && room > 0; i++) take_along(d, p, order[i], &room);
     return true;
@@ -269,10 +285,10 @@ static bool run_opening(serve_rounds *d) {
     if (n < 2) return false;
     serve_turn_order(d->turns, n, order);
     const serve_slot *first = d->slots[order[0]];
-    if (first->goes_apart || !serve_slot_pass_rows(first, SERVE_PASS_ROWS)) return false;
+    if (first->goes_apart || !serve_slot_pass_rows(first, d->most_prompt)) return false;
     for (size_t i = 1; i < n; i++) {
         const serve_slot *slot = d->slots[order[i]];
-        if (slot->turn.n_left > SERVE_PASS_ROWS || !serve_slot_is_opening(slot)) continue;
+        if (slot->turn.n_left > (double)d->most_prompt || !serve_slot_is_opening(slot)) continue;
         run_piece_of(d, order[i], n);
         return true;
     }

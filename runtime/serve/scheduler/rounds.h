@@ -10,7 +10,9 @@
 #include "pass_cost.h"
 #include "slot.h"
 
-enum { SERVE_PASS_ROWS = 128 }; /* of prompts that a step takes along at most */
+/* Rows of prompts that a step takes along at most: on the CPU, and on a device, where products of fewer would take longer a row. */
+enum { SERVE_PASS_ROWS = 128, SERVE_DEVICE_PASS_ROWS = 1152 };
+size_t serve_rounds_prompt_rows(const sac_model *m);
 
 /* What admission hangs on, as it was when nobody could be let in: it is asked again when something has changed, or a while later
  * (clients are forgotten). */
@@ -29,6 +31,8 @@ struct serve_rounds {
     serve_turn **turns;         /* [n_slots] of the prompts */
     uint64_t ticket;            /* of the job that came in last */
     serve_refusal refusal;      /* the last one; ns 0: there was none since somebody was let in */
+    size_t most_prompt;         /* serve_rounds_prompt_rows */
+    size_t tile;                /* a pass has so many rows or a multiple, steps counted, where nothing ends; 1: any number */
     int64_t stepped_ns, due_ns; /* when the last step ended, and how long after it the next one is due */
     serve_pass_cost cost;
 };
