@@ -70,20 +70,21 @@ def parse_arguments():
     p.add_argument("--final-batches", type=float, default=.3, help="factor on the size of the accuracy report at the end")
     p.add_argument("--tiny", action="store_true", help="few and short videos, on a processor")
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    p.add_argument("--no-compile", action="store_true")
+    p.add_argument("--plain", action="store_true", help="neither compile nor record CUDA graphs: slow, should these fail")
     p.add_argument("--every", type=int, default=20, help="steps between looks at the clock and the loss")
     args = p.parse_args()
     if args.tiny:
-        args.batch_scale, args.workers, args.no_compile, args.final_batches, args.warmup_steps, args.every = .02, 1, True, .05, 20, 2
+        args.batch_scale, args.workers, args.plain, args.final_batches, args.warmup_steps, args.every = .02, 1, True, .05, 20, 2
     return args
 
 
 class SharpTrainer(Trainer):
     """A step's result is the vector [answers' loss, share of answers' tokens that are right, entropies by layer: rows, then columns]"""
 
-    def __init__(self, network, paint, optimiser, process, factor, floors):
+    def __init__(self, network, paint, optimiser, process, factor, floors, plain):
         super().__init__(network, paint, optimiser, process)
         self.floors = torch.tensor(floors, device=process.device)
+        self.plain = plain
         self.factor = torch.tensor(factor, device=process.device)       # a tensor, so that a CUDA graph reads its value of the day
 
     def gradient(self, batch):
@@ -101,9 +102,19 @@ class SharpTrainer(Trainer):
         n_prefix = batch["rows"].shape[0] / batch["ids"].shape[0] * 65
         long = min(1., n_prefix / 1000)         # a short prompt has little to leave out
         (loss + self.factor * long * (entropies - self.floors).relu().sum(1).mean()).backward()
+        self.network.entropies = []             # nothing of a recorded step is held on to
         asked = weight > 0
         right = ((logits.argmax(-1) == batch["target"]).flatten() & asked).sum() / asked.sum()
         return torch.cat([torch.stack([loss.detach(), right]), entropies.detach().T.flatten()])
+
+    def step(self, n_frames, tensors, scale):
+        if not self.plain:
+            return super().step(n_frames, tensors, scale)
+        said = self.gradient(to_device(tensors, self.process.device))
+        self.optimiser.average_gradient(self.process.count)
+        self.optimiser.scale.fill_(scale)
+        self.update()
+        return said
 
 
 class Progress:
@@ -205,10 +216,10 @@ def main():
     if process.count > 1:
         for p in model.parameters():
             dist.broadcast(p.data, 0)
-    network = WatchedNetwork(model, encode.newline, compiled=not args.no_compile)
+    network = WatchedNetwork(model, encode.newline, compiled=not args.plain)
     paint = partial(draw_rough, Renderer(device=process.device))
     trainer = SharpTrainer(network, paint, Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay), process,
-                           args.start_factor, args.floors)
+                           args.start_factor, args.floors, args.plain)
     args.out.mkdir(parents=True, exist_ok=True)
     log = Log(args.out / "train.log", process.rank == 0)
     n_parameters = sum(p.numel() for p in model.parameters())
