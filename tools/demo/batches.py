@@ -102,8 +102,8 @@ class Stream(IterableDataset):
     """Endless batches. Every process draws the number of frames of step s from the same dice, so that processes that
     train together do equal work at each step."""
 
-    def __init__(self, tokenizer_json, mix, progress, seed, rank):
-        self.tokenizer_json, self.mix, self.progress, self.seed, self.rank = tokenizer_json, mix, progress, seed, rank
+    def __init__(self, tokenizer_json, mix, progress, seed, rank, phases):
+        self.tokenizer_json, self.mix, self.progress, self.seed, self.rank, self.phases = tokenizer_json, mix, progress, seed, rank, phases
 
     def __iter__(self):
         from tokenizers import Tokenizer
@@ -114,13 +114,13 @@ class Stream(IterableDataset):
         rng = random.Random(f"{self.seed}-{self.rank}-{worker}-{time.time()}")
         step = worker
         while True:
-            weights = next(w for until, w in PHASES if self.progress.value < until)
+            weights = next(w for until, w in self.phases if self.progress.value < until)
             n_frames = random.Random(f"{self.seed}-{step}").choices(list(weights), list(weights.values()))[0]
             tensors, _, _ = make_batch(rng, encode, n_frames, self.mix)
             yield n_frames, tensors
             step += n_workers
 
 
-def stream_batches(tokenizer, mix, progress, seed, rank, n_workers, pin):
-    data = Stream(tokenizer.to_str(), mix, progress, seed, rank)
+def stream_batches(tokenizer, mix, progress, seed, rank, n_workers, pin, phases=PHASES):
+    data = Stream(tokenizer.to_str(), mix, progress, seed, rank, phases)
     return iter(DataLoader(data, batch_size=None, num_workers=n_workers, prefetch_factor=4 if n_workers else None, pin_memory=pin))

@@ -171,9 +171,9 @@ class Trainer:
         return loss
 
 
-def save(model, out):
-    half = copy.deepcopy(model).to(torch.bfloat16)
-    half.config.dtype = torch.bfloat16
+def save(model, out, dtype=torch.bfloat16):
+    half = copy.deepcopy(model).to(dtype)
+    half.config.dtype = dtype
     half.save_pretrained(out, max_shard_size=SHARD_BYTES)
 
 
