@@ -44,7 +44,8 @@ static const code_kind kinds[] = {
  * unpacked in two goes. */
 static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184},    {3, 72, 296},
                                     {8, 16, 4096},  {16, 200, 128}, {17, 8, 1056},    {32, 48, 760},
-                                    {33, 264, 512}, {70, 136, 904}, {34, 2824, 16384}};
+                                    {33, 264, 512}, {70, 136, 904}, {130, 272, 1040},
+                                    {34, 2824, 16384}};
 enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
 
 static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
@@ -286,6 +287,16 @@ int cuda_n_code_cases(check_op op) {
            : op == CHECK_gate_up_step ? N_KINDS * 3
            : op == CHECK_qkv_step     ? N_KINDS * N_QKV
                                       : 0;
+}
+
+const char *cuda_code_case_type(check_op op, int i) {
+    return i >= 0 && i < cuda_n_code_cases(op) ? sac_dtype_name(kinds[i % N_KINDS].type) : NULL;
+}
+
+bool cuda_has_codes_of(const char *type) {
+    bool has = false;
+    for (int i = 0; i < N_KINDS; i++) has |= strcmp(sac_dtype_name(kinds[i].type), type) == 0;
+    return has;
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {

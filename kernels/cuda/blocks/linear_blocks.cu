@@ -188,6 +188,8 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
     const bool rounds = a->w.x_rounding != SAC_X_EXACT;
     const int64_t k = a->x.cols, rows = panel_rows(a->y.cols, k, rounds);
     if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
+    const sac_status st = linear_e4m3_rows(s, a);
+    if (st != SAC_UNSUPPORTED) return st;
     const size_t panel_bytes = (size_t)ceil_div(rows * 2 * k, 256) * 256,
                  used = panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2);
     if (used > s->shared_scratch_bytes) return SAC_UNSUPPORTED;
