@@ -50,6 +50,7 @@ struct sac_device {
     bool no_cudnn;    /* the library is not asked */
     bool no_wide_streams; /* one row of x meets codes of 8 bits op by op */
     bool no_choice;       /* all logits come to the host */
+    bool no_e4m3;         /* FP8 weights meet x in 16 bits */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];

@@ -253,6 +253,7 @@ int check_bench(const char *op, const char *variant, bool csv, int n_threads);
 /* The same for a CUDA device (built with SAC_CUDA): compare or, with `bench`, time. */
 typedef struct check_options {
     const char *op, *variant;
+    const char *weights; /* on a card: cases of weights of this type whose scales lie apart, and no planted faults; NULL: all */
     uint64_t seed;
     bool quick, small, racecheck, races, bench, csv, verbose;
     int n_threads;

@@ -4,6 +4,7 @@
  *   checkkernels --races [--part I/N] [--quick] [--op NAME] [--variant NAME]   runs them on 3 threads, under ThreadSanitizer
  *   checkkernels --backend cuda [--quick] [--op NAME] [--seed N] [--bench] [--csv]   the same on a card
  *   checkkernels --backend cuda --part I/N [--quick] [--op NAME]   every Nth case from the Ith (0..) on
+ *   checkkernels --backend cuda --weights fp8 [--op NAME]   cases of weights of that type whose scales lie apart, no planted faults
  *   checkkernels --backend cuda --small [--racecheck] [--op NAME]   every kernel a few times (cuda_small.c)
  *   checkkernels --bench [--op NAME] [--variant NAME] [--threads N] [--csv]
  *
@@ -268,7 +269,7 @@ static int run_races(const options *o) {
 static bool is_op(const char *name, bool bench) {
     for (int op = 0; op < CHECK_N_OPS; op++)
         if (strcmp(name, check_op_name((check_op)op)) == 0) return true;
-    return bench && (strcmp(name, "selection") == 0 || strcmp(name, "blocks") == 0 ||
+    return bench && (strcmp(name, "selection") == 0 || strcmp(name, "blocks") == 0 || strcmp(name, "fp8") == 0 ||
                      strcmp(name, "prefill_selection") == 0);
 }
 
@@ -297,6 +298,8 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             *backend = argv[++i];
         else if (next && strcmp(argv[i], "--variant") == 0)
             o->variant = argv[++i];
+        else if (next && strcmp(argv[i], "--weights") == 0)
+            o->weights = argv[++i];
         else if (next && strcmp(argv[i], "--seed") == 0)
             o->seed = strtoull(argv[++i], NULL, 10);
         else if (next && strcmp(argv[i], "--part") == 0 && sscanf(next, "%d/%d", &o->part, &o->n_parts) == 2)
@@ -307,6 +310,7 @@ static bool parse(int argc, char **argv, options *o, const char **backend) {
             return false;
     }
     return o->n_threads >= 1 && o->n_threads <= SAC_MAX_THREADS && o->part >= 0 && o->part < o->n_parts &&
+           (!o->weights || (strcmp(*backend, "cuda") == 0 && !o->bench)) &&
            (o->n_parts == 1 || o->races || (strcmp(*backend, "cuda") == 0 && !o->bench));
 }
 
@@ -319,7 +323,7 @@ int main(int argc, char **argv) {
         fprintf(stderr,
                 "usage: checkkernels [--quick] [--races] [--small [--racecheck]] [--bench] [--op NAME] "
                 "[--backend cpu|cuda] [--part I/N] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
-                "[--threads N] [--csv] [--verbose]\n");
+                "[--weights fp8|...] [--threads N] [--csv] [--verbose]\n");
         return 64;
     }
     if (o.op && !is_op(o.op, o.bench)) {

@@ -227,6 +227,14 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         for (size_t i = 0; i < SAC_COUNT(rows); i++)
             ROW(cuda_bench_blocks(&b, (sac_dtype)type, rows[i], 8192, 8192));
     }
+    static const int64_t fp8[][2] = {{4608, 3584}, {3584, 3584}, {18944, 3584}, {3584, 18944}, {8192, 8192}};
+    for (size_t i = 0; o->op && strcmp(o->op, "fp8") == 0 && i < 2 * SAC_COUNT(fp8); i++) { /* named here only */
+        static const int64_t rows[] = {1, 2, 8, 16, 32, 64, 128, 2048, 16384};
+        for (size_t r = 0; r < SAC_COUNT(rows); r++) {
+            cuda_bench_fp8(&b, rows[r], fp8[i / 2][0], fp8[i / 2][1], i % 2);
+            time_all(&b, t, o, "slot");
+        }
+    }
     static const int64_t contexts[] = {1024, 4096, 8192, 16384, 32768, 131072, 524288, 1048576};
     for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(contexts); i++)
         cuda_bench_attention(&b, 1, 1, contexts[i], 28, 4, 128, true), time_all(&b, t, o, "decode cudnn");

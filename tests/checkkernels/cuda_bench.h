@@ -23,6 +23,7 @@ typedef struct bench {
 /* cuda_bench_rows.c: arguments, and the bytes and operations of a call. */
 /* A product with weights in blocks of type t, as the device has them. */
 void cuda_bench_blocks(bench *b, sac_dtype t, int64_t m, int64_t n, int64_t k);
+void cuda_bench_fp8(bench *b, int64_t m, int64_t n, int64_t k, bool by_blocks);
 void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation act, bool bias,
                        bool accumulate);
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,

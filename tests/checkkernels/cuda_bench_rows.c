@@ -83,6 +83,18 @@ void cuda_bench_blocks(bench *b, sac_dtype t, int64_t m, int64_t n, int64_t k) {
     b->bytes = (double)n_bytes + 2.0 * ((double)m * (double)k + (double)m * (double)n);
 }
 
+/* As a checkpoint has them that rounds x for each row, or for each 128 elements. */
+void cuda_bench_fp8(bench *b, int64_t m, int64_t n, int64_t k, bool by_blocks) {
+    char text[64];
+    cuda_bench_blocks(b, SAC_DTYPE_E4M3_128, m, n, k);
+    snprintf(text, sizeof text, "%lldx%lld->%lld%s", (long long)m, (long long)k, (long long)n, by_blocks ? " blocks" : "");
+    snprintf(b->shape, sizeof b->shape, "%s", text);
+    b->name = "fp8";
+    sac_weight *w = &b->c.linear.w;
+    w->format = SAC_WEIGHT_FP8, w->group = by_blocks ? 128 : k, w->group_rows = by_blocks ? 128 : 0;
+    w->x_rounding = by_blocks ? SAC_X_FP8_GROUPS : SAC_X_FP8_ROWS;
+}
+
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,
                           int d, bool causal) {
     char text[64];

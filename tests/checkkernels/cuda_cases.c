@@ -238,6 +238,10 @@ sac_dtype cuda_case_type(check_op op, int i) {
     return n && i < 3 * n ? types[i / n] : SAC_DTYPE_F32;
 }
 
+const char *cuda_case_weights(check_op op, int i) {
+    return cuda_code_case_type(op, i % n_all_cases(op) - n_cases(op));
+}
+
 bool cuda_make_case(check_case *c, check_op op, int i) {
     if (i >= 3 * n_all_cases(op)) return false;
     sac_dtype t = cuda_case_type(op, i);

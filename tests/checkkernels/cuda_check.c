@@ -168,6 +168,12 @@ static int n_shared_cases(check_op op, const check_options *o) {
     return from;
 }
 
+/* Whether --weights asks for a case of the card's. */
+static bool is_wanted(const check_options *o, check_op op, int i) {
+    const char *type = o->weights ? i >= 0 ? cuda_case_weights(op, i) : NULL : "";
+    return type && (!o->weights || strcmp(type, o->weights) == 0);
+}
+
 static bool make(check_case *c, check_op op, int i, const check_options *o, int n_shared) {
     if (i < n_shared) return check_make(c, op, i, o);
     memset(c, 0, sizeof *c);
@@ -192,6 +198,7 @@ void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, che
     const int n_shared = n_shared_cases(op, o), n = n_shared + cuda_n_cases(op);
     bool go = true;
     for (int i = o->part; go && i < n; i += o->n_parts) {
+        if (!is_wanted(o, op, i - n_shared)) continue;
         for (int t = 0; go && t < (int)SAC_COUNT(types); t++) {
             if (i >= n_shared && types[t] != cuda_case_type(op, i - n_shared)) continue;
             check_case c; /* anew for each type: inputs are rounded in place */
@@ -269,14 +276,14 @@ static int check_op_on(bed *b, check_op op, const sac_ops *t) {
 
 static int compare_all(bed *b, const sac_ops *t) {
     const check_options *o = b->o;
-    bool also = !o->variant && o->part == 0; /* long prompts */
-    int n_bad = o->variant ? 0 : check_faults_caught(b, t);
+    const bool all = !o->variant && !o->weights, also = all && o->part == 0; /* long prompts */
+    int n_bad = all ? check_faults_caught(b, t) : 0;
     for (int op = 0; op < CHECK_N_OPS && !b->broken; op++)
         if (!o->op || strcmp(o->op, check_op_name((check_op)op)) == 0)
             n_bad += check_op_on(b, (check_op)op, t);
     if (!b->broken && also && (!o->op || strcmp(o->op, "attention") == 0))
         n_bad += cuda_check_large(&b->twin, t);
-    if (!b->broken && !o->variant && (!o->op || strcmp(o->op, "packed_step") == 0))
+    if (!b->broken && all && (!o->op || strcmp(o->op, "packed_step") == 0))
         n_bad += cuda_check_sequence(&b->twin, t);
     const char *refusal = sac_cuda_cudnn_refusal(&b->twin.stream);
     if (refusal[0]) printf("cuDNN last refused: %s\n", refusal);
@@ -289,6 +296,10 @@ int check_cuda(const check_options *o) {
     sac_device device;
     sac_ops t;
     sac_error err;
+    if (o->weights && !cuda_has_codes_of(o->weights)) {
+        fprintf(stderr, "checkkernels: no cases of weights \"%s\": give awq, gptq_4, packed_4, i8, fp8, nf4 or the like\n", o->weights);
+        return 64;
+    }
     b = (bed){.o = o, .print = true};
     if (sac_device_open(&device, SAC_DEVICE_CUDA, 0, &err) != SAC_OK) {
         printf("checkkernels: %s\n", err.text);

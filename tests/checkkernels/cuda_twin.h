@@ -48,6 +48,9 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t);
 
 /* cuda_codes.c: products with weights whose scales lie apart; no buffers: left out */
 int cuda_n_code_cases(check_op op);
+/* The type of a case's weights as files have it; NULL: not a case of those. */
+const char *cuda_code_case_type(check_op op, int i);
+bool cuda_has_codes_of(const char *type);
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t);
 /* Adds to what such a product may be off on the device, with activations in t. */
 void cuda_allow_codes(check_case *c, sac_dtype t);
@@ -71,6 +74,7 @@ extern const check_fault_list cuda_faults;
 bool cuda_make_case(check_case *c, check_op op,
                     int i);                   /* beside the CPU's cases: real shapes, 16-byte lines */
 int cuda_n_cases(check_op op);
+const char *cuda_case_weights(check_op op, int i); /* as cuda_code_case_type, of all of a card's cases */
 sac_dtype cuda_case_type(check_op op, int i); /* of weights or keys: matrices are in the same */
 int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o);
 

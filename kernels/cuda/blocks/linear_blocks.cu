@@ -5,6 +5,10 @@
 namespace sac::blocks {
 
 sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
+    if (t == SAC_DTYPE_E4M3_128 && j.rounding.how != SAC_X_EXACT) {
+        const sac_status st = one_e4m3(s, j);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     switch (t) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return product_##name(s, j);
@@ -16,6 +20,10 @@ sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
 }
 
 sac_status qkv(const sac_stream *s, sac_dtype t, const qkv_product &j) {
+    if (t == SAC_DTYPE_E4M3_128 && j.rounding.how != SAC_X_EXACT) {
+        const sac_status st = qkv_one_e4m3(s, j);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     switch (t) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return qkv_##name(s, j);
@@ -64,6 +72,12 @@ static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat 
     return rounded_rows(s, j);
 }
 
+/* The end of a stream's scratch, and the stream with what is left. */
+static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
+    s->shared_scratch_bytes = (s->shared_scratch_bytes - n_bytes) / 256 * 256;
+    return s->shared_scratch + s->shared_scratch_bytes;
+}
+
 extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a) {
     const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady, a->n_unsteady};
     return sac_cuda_linear_group_blocks(s, &one, a->act, a->accumulate);
@@ -75,7 +89,7 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
     const int64_t k = a->x.cols;
     product_job j = {};
     int64_t n_outputs = 0;
-    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_E4M3_ROWS)
         return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
@@ -94,11 +108,25 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
             if (st != SAC_UNSUPPORTED) return st;
             j.rounding = {};
         }
+        const sac_status st = few_e4m3(s, &a->w[0], j);
+        if (st != SAC_UNSUPPORTED) return st;
+        if (a->x.rows > MOST_ROWS) return SAC_UNSUPPORTED;
         j.x.data = scratch_rest(s, &room), j.x.stride = k;
         if ((size_t)(j.x.rows * k) * 2 > room) return SAC_UNSUPPORTED;
         SAC_TRY(change_rows(s, &a->w[0], a->x, j.x));
     }
-    return product(s, t, j);
+    return a->x.rows > MOST_ROWS ? SAC_UNSUPPORTED : product(s, t, j);
+}
+
+/* The same of normalised rows, which lie behind what the product takes of scratch. */
+static sac_status few_e4m3_normed(const sac_stream *s, const sac_gate_up_step_args *a, product_job j) {
+    const size_t n_bytes = (size_t)(a->x.rows * a->x.cols) * 2;
+    if (!takes_few_e4m3(s, &a->gate, a->x) || n_bytes > s->shared_scratch_bytes / 4) return SAC_UNSUPPORTED;
+    sac_stream rest = *s;
+    j.x = {cut_scratch(&rest, n_bytes), a->x.rows, a->x.cols, a->x.cols, a->x.dtype};
+    const sac_rmsnorm_args norm = {j.x, a->x, a->norm, a->eps};
+    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    return few_e4m3(&rest, &a->gate, j);
 }
 
 extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gate_up_step_args *a) {
@@ -109,7 +137,7 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     x.data = scratch_rest(s, &room), x.stride = k;
     if (sac_dtype_block(t) == 1 || a->up.tensor.dtype != t || !fits(&a->gate, k) || !fits(&a->up, k) ||
         !same_rows(&a->gate, &a->up) || a->gate.order.data || !is_half(x.dtype) || a->y.dtype != x.dtype ||
-        !mat_aligned(x) || x.rows > MOST_ROWS || (size_t)(x.rows * k) * 2 > room)
+        !mat_aligned(x) || x.rows > MOST_E4M3_ROWS || (size_t)(x.rows * k) * 2 > room)
         return SAC_UNSUPPORTED;
     if (!x.rows || !a->y.cols) return SAC_OK;
     product_job j = {};
@@ -123,6 +151,8 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
         if (st != SAC_UNSUPPORTED) return st;
         j.norm = NULL, j.rounding = {};
     }
+    const sac_status st = few_e4m3_normed(s, a, j);
+    if (st != SAC_UNSUPPORTED || x.rows > MOST_ROWS) return st;
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
     if (changes_rows(&a->gate)) SAC_TRY(change_rows(s, &a->gate, x, x));
@@ -156,12 +186,6 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
     return qkv(s, t, j);
 }
 
-/* The end of a stream's scratch, and the stream with what is left. */
-static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
-    s->shared_scratch_bytes = (s->shared_scratch_bytes - n_bytes) / 256 * 256;
-    return s->shared_scratch + s->shared_scratch_bytes;
-}
-
 /* Panel by panel. */
 static sac_status multiply_unpacked(const sac_stream *s, const sac_linear_args *a, uint8_t *panel,
                                     int64_t rows) {
@@ -188,6 +212,8 @@ extern "C" sac_status sac_cuda_linear_unpacked(const sac_stream *s, const sac_li
     const bool rounds = a->w.x_rounding != SAC_X_EXACT;
     const int64_t k = a->x.cols, rows = panel_rows(a->y.cols, k, rounds);
     if (!is_half(a->x.dtype) || !is_float(a->y.dtype) || !fits(&a->w, k)) return SAC_UNSUPPORTED;
+    const sac_status st = linear_e4m3_rows(s, a);
+    if (st != SAC_UNSUPPORTED) return st;
     const size_t panel_bytes = (size_t)ceil_div(rows * 2 * k, 256) * 256,
                  used = panel_bytes + (SAC_CUDA_SCRATCH_BYTES >> 2);
     if (used > s->shared_scratch_bytes) return SAC_UNSUPPORTED;

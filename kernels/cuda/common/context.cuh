@@ -21,6 +21,7 @@ typedef struct matmul_key {
     int x_align, y_align, w_align;
     sac_dtype x, y;
     bool bias, gelu, accumulate, fast;
+    bool by_blocks; /* e4m3 with scales of blocks */
 } matmul_key;
 
 typedef struct matmul_plan {

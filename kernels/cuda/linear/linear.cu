@@ -3,6 +3,7 @@
  * adds the bias in y's type, knows the tanh form of GELU only, and does the residual as beta = 1; other
  * activations are a pass of their own over y, in y's precision, as frameworks do them. */
 #include "context.cuh"
+#include "e4m3_product.cuh"
 
 #include <string.h>
 
@@ -11,7 +12,13 @@ namespace sac::linear {
 /* ---------------------------------------------------------------- cuBLASLt */
 
 static cudaDataType_t library_type(sac_dtype t) {
-    return t == SAC_DTYPE_F32 ? CUDA_R_32F : t == SAC_DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
+    return t == SAC_DTYPE_F32   ? CUDA_R_32F
+           : t == SAC_DTYPE_F16 ? CUDA_R_16F
+           : t == SAC_DTYPE_FP8 ? CUDA_R_8F_E4M3
+                                : CUDA_R_16BF;
+}
+static int64_t input_bytes(sac_dtype t) {
+    return t == SAC_DTYPE_FP8 ? 1 : element_bytes(t);
 }
 
 /* The alignment that the library may count on: 16 at most, of the base and of every row. */
@@ -73,6 +80,26 @@ static bool lay_out(const cublaslt *lt, cublasLtMatrixLayoutOpaque_t *l, cudaDat
     return lt->MatrixLayoutInit_internal(l, sizeof *l, t, rows, cols, stride) == CUBLAS_STATUS_SUCCESS;
 }
 
+/* Scales of both sides' e4m3, and sums that do not stay in the tensor cores' fewer bits. */
+static bool describe_e4m3(const cublaslt *lt, matmul_layouts *l, const e4m3_scales *e) {
+    const int8_t fast = 0;
+    const int32_t w = e->by_blocks ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                   : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F,
+                  x = e->by_blocks ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+                                   : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    bool ok = true;
+#define SET(attribute, value)                                                                                \
+    ok = ok &&                                                                                               \
+         lt->MatmulDescSetAttribute(&l->desc, attribute, &(value), sizeof(value)) == CUBLAS_STATUS_SUCCESS
+    SET(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
+    SET(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, w);
+    SET(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, x);
+    SET(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, e->w);
+    SET(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, e->x);
+#undef SET
+    return ok;
+}
+
 static bool describe(const cublaslt *lt, matmul_layouts *l, const matmul_key *k, const void *bias) {
     cublasComputeType_t compute =
         k->fast && k->x == SAC_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -106,7 +133,7 @@ static bool describe(const cublaslt *lt, matmul_layouts *l, const matmul_key *k,
 static const uint32_t long_tiles[] = {CUBLASLT_MATMUL_TILE_168x128, CUBLASLT_MATMUL_TILE_176x128};
 
 static bool is_long(const sac_stream *s, const matmul_key *k) {
-    return tuning_of(s->device).has_wgmma && k->x != SAC_DTYPE_F32 && k->m >= LONG_ROWS &&
+    return tuning_of(s->device).has_wgmma && is_half(k->x) && k->m >= LONG_ROWS &&
            k->n >= LONG_COLS && k->k >= LONG_SUM;
 }
 
@@ -169,12 +196,11 @@ static matmul_plan *find_plan(const sac_stream *s, const matmul_key *key, matmul
     return p;
 }
 
-extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a) {
+/* Of checked types; `e` where both sides are e4m3. */
+static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const e4m3_scales *e) {
     cuda_ops *o = ops_of(s);
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
     bool gelu = a->act == SAC_ACT_GELU_TANH && is_half(a->y.dtype);
-    if (!is_float(a->x.dtype) || a->w.tensor.dtype != a->x.dtype) return SAC_UNSUPPORTED;
-    if (a->y.dtype != a->x.dtype && a->y.dtype != SAC_DTYPE_F32) return SAC_UNSUPPORTED;
     if (a->act != SAC_ACT_NONE && a->accumulate) return SAC_UNSUPPORTED;
     if (a->bias && (size_t)(n * element_bytes(a->y.dtype)) > SCRATCH_BIAS_BYTES) return SAC_UNSUPPORTED;
     if (!m) return SAC_OK;
@@ -186,14 +212,16 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
     memset(&key, 0, sizeof key); /* it is compared as bytes */
     key.m = m, key.n = n, key.k = k;
     key.x_stride = m > 1 ? a->x.stride : k, key.y_stride = m > 1 ? a->y.stride : n;
-    key.x_align = alignment(a->x.data, key.x_stride * element_bytes(a->x.dtype));
+    key.x_align = alignment(a->x.data, key.x_stride * input_bytes(a->x.dtype));
     key.y_align = alignment(a->y.data, key.y_stride * element_bytes(a->y.dtype));
-    key.w_align = alignment(a->w.tensor.data, k * element_bytes(a->x.dtype));
+    key.w_align = alignment(a->w.tensor.data, k * input_bytes(a->x.dtype));
     key.x = a->x.dtype, key.y = a->y.dtype;
     key.workspace_bytes = workspace_bytes;
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;
+    key.by_blocks = e && e->by_blocks;
     matmul_layouts l;
-    if (!describe(&o->lt, &l, &key, bias)) return SAC_DEVICE;
+    if (!describe(&o->lt, &l, &key, bias)) return e ? SAC_UNSUPPORTED : SAC_DEVICE;
+    if (e && !describe_e4m3(&o->lt, &l, e)) return SAC_UNSUPPORTED; /* an older library */
     matmul_plan *p = find_plan(s, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
     if (bias != a->bias)
@@ -205,6 +233,16 @@ extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_a
                      cuda_stream(s)) != CUBLAS_STATUS_SUCCESS)
         return SAC_DEVICE;
     return a->act != SAC_ACT_NONE && !gelu ? activate_rows(s, a->y, a->act) : status_of(cudaGetLastError());
+}
+
+extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a) {
+    if (!is_float(a->x.dtype) || a->w.tensor.dtype != a->x.dtype) return SAC_UNSUPPORTED;
+    if (a->y.dtype != a->x.dtype && a->y.dtype != SAC_DTYPE_F32) return SAC_UNSUPPORTED;
+    return multiply(s, a, NULL);
+}
+
+sac_status linear_e4m3(const sac_stream *s, const sac_linear_args *a, const e4m3_scales &e) {
+    return multiply(s, a, &e);
 }
 
 /* ---------------------------------------------------------------- any types */

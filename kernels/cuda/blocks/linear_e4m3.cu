@@ -1,0 +1,263 @@
+/* linear_e4m3.cu - many rows of x with FP8 weights of a checkpoint that has x rounded to FP8 as well: both sides as e4m3 on
+ * Hopper's tensor cores, which is what the reference multiplies, exactly, with sums in f32 (linear/e4m3_product.cuh).
+ *
+ * Weights come out of code_layout.h's order into plain rows, a matrix or a panel of it at a time, and meet all rows of x,
+ * which are rounded in as few goes as there is room for. */
+#include "block_weights.cuh"
+#include "blocks.cuh"
+#include "e4m3_product.cuh"
+#include "e4m3_rows.cuh"
+#include "norm.cuh"
+#include "x_rounding.cuh"
+
+namespace sac::blocks {
+
+using namespace sac::rows;
+using namespace sac::weights;
+
+/* Room for weights, and for the library. The rest is x's. */
+enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, E4M3_UNIT = 128, PLAIN_THREADS = 256 };
+
+/* ---------------------------------------------------------------- weights */
+
+struct plain_job {
+    const void *w;
+    sac_block_layout layout;
+    int64_t first, n, k; /* rows; elements of each, a multiple of 16 */
+    uint8_t *to;         /* [n][k] */
+    float *scales;       /* [n], or [n / 128][n_scales] */
+    int64_t n_scales;    /* 0: one a row */
+};
+
+/* Of four words of four neighbouring lanes: lane t gets the t-th of each. */
+__device__ __forceinline__ void transpose_quad(uint32_t w[4]) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t v = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
+        w[i] = odd ? v : w[i], w[i + 1] = odd ? w[i + 1] : v;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t v = __shfl_xor_sync(~0u, high ? w[i] : w[i + 2], 2);
+        w[i] = high ? v : w[i], w[i + 2] = high ? w[i + 2] : v;
+    }
+}
+
+/* A warp has eight rows of a tile's stretch. `first` is a multiple of the tile. */
+static __global__ void __launch_bounds__(PLAIN_THREADS) plain_rows_kernel(const plain_job j) {
+    const int64_t at = (int64_t)blockIdx.x * (PLAIN_THREADS / 32) + threadIdx.x / 32,
+                  eight = at / j.layout.n_stretches, stretch = at - eight * j.layout.n_stretches;
+    const int lane = threadIdx.x % 32, half = (int)(eight % 2);
+    const int64_t row = eight * 8 + lane / 4;
+    if (eight * 8 >= j.n) return;
+    const block_parts b = parts_at(j.w, j.layout, j.first / SAC_BLOCK_TILE + eight / 2, stretch);
+    uint32_t w[CHUNKS][4];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const uint4 v = line_at(b.part[SAC_BLOCK_CODES], half, c, CHUNKS, lane);
+        const uint32_t stored[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) w[c][i] = __byte_perm(stored[i], 0, 0x3120);
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) transpose_quad(w[c]);
+    if (row >= j.n) return;
+    const int64_t col = stretch * STRETCH + lane % 4 * 16;
+    uint8_t *to = j.to + row * j.k + col;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+        if (col + c * SAC_BLOCK_CHUNK < j.k)
+            *(uint4 *)(to + c * SAC_BLOCK_CHUNK) = make_uint4(w[c][0], w[c][1], w[c][2], w[c][3]);
+    const float *words =
+        (const float *)b.part[SAC_BLOCK_SCALES] + (8 * half + lane / 4) * (STRETCH / E4M3_UNIT);
+    if (!j.n_scales && stretch == 0 && lane % 4 == 0) j.scales[row] = words[0];
+}
+
+/* A block's is that of its first row whose codes are numbers: others have NaN for a word, and for a code. */
+static __global__ void block_scales_kernel(const plain_job j) {
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, block = i / j.n_scales,
+                  unit = i - block * j.n_scales, first = block * E4M3_UNIT, n = min(first + E4M3_UNIT, j.n);
+    if (first >= j.n) return;
+    float scale = 0;
+    for (int64_t row = first; unit * E4M3_UNIT < j.k && row < n; row++) {
+        const block_parts b = parts_at(j.w, j.layout, (j.first + row) / SAC_BLOCK_TILE, unit / 2);
+        scale = ((const float *)b.part[SAC_BLOCK_SCALES])[(j.first + row) % SAC_BLOCK_TILE * 2 + unit % 2];
+        if (!isnan(scale)) break;
+    }
+    j.scales[i] = scale;
+}
+
+static sac_status plain_rows(const sac_stream *s, const plain_job &j) {
+    const int64_t warps = ceil_div(j.n, 8) * j.layout.n_stretches,
+                  blocks = ceil_div(warps, PLAIN_THREADS / 32),
+                  n_blocks = ceil_div(j.n, E4M3_UNIT) * j.n_scales;
+    if (blocks > INT32_MAX || n_blocks > INT32_MAX) return SAC_UNSUPPORTED;
+    SAC_TRY(launch(s, {(unsigned)blocks, PLAIN_THREADS}, plain_rows_kernel, j));
+    return n_blocks ? launch(s, {(unsigned)ceil_div(n_blocks, 128), 128}, block_scales_kernel, j) : SAC_OK;
+}
+
+/* ---------------------------------------------------------------- x */
+
+/* Eight elements from the at-th of a row on. */
+__device__ __forceinline__ void put_codes(const e4m3_rows_job &j, int64_t at, const float e[8], float scale) {
+    if (j.halves)
+        *(uint4 *)((uint16_t *)j.codes + at) = eight_halves(e, scale);
+    else
+        *(uint2 *)((uint8_t *)j.codes + at) = eight_codes(e, scale);
+}
+
+/* A row has one scale. */
+template <typename T>
+static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const e4m3_rows_job j) {
+    __shared__ uint32_t part[32];
+    const int64_t row = norm_row(j.x.rows);
+    const int n_vec = (int)(j.x.cols / 8);
+    start_next();
+    wait_for_last();
+    if (row < 0) return;
+    const T *x = (const T *)j.x.data + row * j.x.stride;
+    raw<T, 8> now[NORM_VECTORS];
+    load_row<T, 8>(now, x, n_vec);
+    float scale = j.scale;
+    if (scale == 0) {
+        uint32_t largest = 0;
+        for_row<T, 8>(now, x, n_vec, [&](const float *e, int) {
+#pragma unroll
+            for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
+        });
+        scale = scale_of(block_largest(largest, part), false);
+    }
+    if (threadIdx.x == 0) j.scales[row] = scale;
+    for_row<T, 8>(now, x, n_vec,
+                  [&](const float *e, int at) { put_codes(j, row * j.x.cols + at, e, scale); });
+}
+
+/* 16 lanes have 128 elements, which share a scale. */
+template <typename T>
+static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(const e4m3_rows_job j) {
+    const int64_t units = (j.x.cols + E4M3_UNIT - 1) / E4M3_UNIT,
+                  at = (int64_t)blockIdx.x * (ROUNDED_THREADS / 16) + threadIdx.x / 16, row = at / units,
+                  unit = at - row * units, col = unit * E4M3_UNIT + threadIdx.x % 16 * 8;
+    const bool is_there = row < j.x.rows && col < j.x.cols;
+    float e[8] = {};
+    start_next();
+    wait_for_last();
+    uint32_t largest = 0;
+    if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
+#pragma unroll
+    for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
+#pragma unroll
+    for (int i = 8; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
+    const float scale = scale_of(largest, false);
+    if (!is_there) return;
+    put_codes(j, row * j.x.cols + col, e, scale);
+    if (threadIdx.x % 16 == 0) j.scales[unit * j.x.rows + row] = scale;
+}
+
+template <typename T> static sac_status e4m3_rows_of(const sac_stream *s, const e4m3_rows_job &j) {
+    if (j.by_units) {
+        const int64_t blocks = ceil_div(j.x.rows * ceil_div(j.x.cols, E4M3_UNIT), ROUNDED_THREADS / 16);
+        return blocks > INT32_MAX
+                   ? SAC_UNSUPPORTED
+                   : launch(s, early({(unsigned)blocks, ROUNDED_THREADS}), e4m3_units_kernel<T>, j);
+    }
+    const dim3 threads = norm_threads(j.x.cols / 8);
+    return launch(s, early({(unsigned)ceil_div(j.x.rows, threads.y), threads}), e4m3_rows_kernel<T>, j);
+}
+
+sac_status e4m3_rows(const sac_stream *s, const e4m3_rows_job &j) {
+    return j.x.dtype == SAC_DTYPE_F16 ? e4m3_rows_of<half>(s, j) : e4m3_rows_of<bf16>(s, j);
+}
+
+/* ---------------------------------------------------------------- the product */
+
+/* Bias to all rows of y, where the library adds to y but no bias to it. */
+static __global__ void bias_rows_kernel(const sac_mat y, const float *bias) {
+    for (int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; c < y.cols;
+         c += (int64_t)gridDim.x * blockDim.x)
+        for (int64_t r = blockIdx.y; r < y.rows; r += gridDim.y)
+            store_any(y.dtype, y.data, r * y.stride + c, bias[c]);
+}
+
+static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a,
+                                const linear::e4m3_scales &scales) {
+    const sac_status st = linear::linear_e4m3(s, a, scales);
+    if (st != SAC_UNSUPPORTED || !a->bias || a->accumulate || a->act != SAC_ACT_NONE) return st;
+    const dim3 grid((unsigned)min_of(ceil_div(a->y.cols, 256), 64), (unsigned)min_of(a->y.rows, 2048));
+    SAC_TRY(launch(s, {grid, 256}, bias_rows_kernel, a->y, a->bias));
+    sac_linear_args sum = *a;
+    sum.bias = NULL, sum.accumulate = true;
+    return linear::linear_e4m3(s, &sum, scales);
+}
+
+static bool fits(const sac_stream *s, const sac_linear_args *a, x_rounding r) {
+    const sac_weight *w = &a->w;
+    const int64_t k = a->x.cols;
+    if (s->device->no_e4m3 || s->device->compute != 90 || w->tensor.dtype != SAC_DTYPE_E4M3_128 ||
+        w->order.data)
+        return false;
+    const bool by_rows = r.how == SAC_X_FP8_ROWS || r.how == SAC_X_FP8_STATIC,
+               has_scale = r.how != SAC_X_FP8_STATIC || r.scale != 0;
+    return is_half(a->x.dtype) && mat_aligned(a->x) &&
+           (a->y.dtype == a->x.dtype || a->y.dtype == SAC_DTYPE_F32) && k % 16 == 0 && a->y.cols % 8 == 0 &&
+           has_scale &&
+           (by_rows ? w->group >= k
+                    : r.how == SAC_X_FP8_GROUPS && r.group == E4M3_UNIT && w->group_rows == E4M3_UNIT);
+}
+
+static uint8_t *take(uint8_t *&at, size_t n_bytes) {
+    uint8_t *taken = at;
+    at += (n_bytes + 255) / 256 * 256;
+    return taken;
+}
+
+sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
+    const x_rounding r = rounding_of(&a->w, a->x.cols);
+    const int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols, units = ceil_div(k, E4M3_UNIT);
+    if (!fits(s, a, r)) return SAC_UNSUPPORTED;
+    const bool by_units = r.how == SAC_X_FP8_GROUPS;
+    const int64_t most_rows = E4M3_PANEL_BYTES / k / PANEL_ROWS * PANEL_ROWS,
+                  rows = n * k <= E4M3_PANEL_BYTES ? n : max_of(most_rows, PANEL_ROWS),
+                  n_scales = by_units ? linear::scales_of_block_row(k) : 0;
+    const int64_t kept = (int64_t)(SCRATCH_COUNTER_BYTES + SCRATCH_BIAS_BYTES) + E4M3_WORKSPACE_BYTES,
+                  panel_bytes = rows * (k + 4) + 4 * n_scales * ceil_div(rows, E4M3_UNIT),
+                  left = (int64_t)s->shared_scratch_bytes - kept - panel_bytes - 4 * 256,
+                  fitting = left / (k + 4 * (by_units ? units : 1)),
+                  most = fitting < E4M3_UNIT ? fitting : fitting / E4M3_UNIT * E4M3_UNIT;
+    if (most < min_of(m, E4M3_UNIT)) return SAC_UNSUPPORTED;
+    /* goes of equal size, of whole tiles of the products */
+    const int64_t goes = ceil_div(m, most),
+                  some = min_of(most, ceil_div(ceil_div(m, goes), E4M3_UNIT) * E4M3_UNIT);
+    sac_stream rest = *s;
+    rest.shared_scratch_bytes = (size_t)kept;
+    uint8_t *at = s->shared_scratch + (kept + 255) / 256 * 256;
+    uint8_t *panel = take(at, (size_t)(rows * k));
+    float *w_scales =
+        (float *)take(at, (size_t)(by_units ? 4 * n_scales * ceil_div(rows, E4M3_UNIT) : 4 * rows));
+    uint8_t *codes = take(at, (size_t)(some * k));
+    float *x_scales = (float *)take(at, (size_t)(4 * some * (by_units ? units : 1)));
+    const linear::e4m3_scales scales = {w_scales, x_scales, by_units};
+    for (int64_t first = 0; first < n; first += rows) {
+        const int64_t n_now = min_of(rows, n - first);
+        const sac_block_layout layout = sac_block_layout_of(a->w.tensor.dtype, a->w.tensor.dim[0], k);
+        SAC_TRY(plain_rows(s, {a->w.tensor.data, layout, first, n_now, k, panel, w_scales, n_scales}));
+        for (int64_t i = 0; i < m; i += some) {
+            sac_linear_args part = *a;
+            part.x = {codes, min_of(some, m - i), k, k, SAC_DTYPE_FP8};
+            const e4m3_rows_job x = {sac_mat_rows(a->x, i, part.x.rows),      codes,    x_scales,
+                                     r.how == SAC_X_FP8_STATIC ? r.scale : 0, by_units, false};
+            if (first == 0 || some < m) SAC_TRY(e4m3_rows(s, x));
+            part.y = sac_mat_rows(a->y, i, part.x.rows);
+            part.y.cols = n_now;
+            part.y.data = (uint8_t *)part.y.data + first * element_bytes(a->y.dtype);
+            part.w = sac_weight_of(sac_tensor{panel, SAC_DTYPE_FP8, 2, {n_now, k}});
+            if (a->bias) part.bias = a->bias + first;
+            const sac_status st = multiply_e4m3(&rest, &part, scales);
+            if (st != SAC_OK) return st;
+        }
+    }
+    return SAC_OK;
+}
+
+} // namespace sac::blocks
