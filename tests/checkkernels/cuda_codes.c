@@ -42,7 +42,7 @@ static const code_kind kinds[] = {
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; of one row, several tiles for each block of a GPU (block_stream.cuh); the last is
  * unpacked in two goes. */
-static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184},    {1, 24, 8328}, {3, 72, 296},
+static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184},    {3, 72, 296},
                                     {8, 16, 4096},  {16, 200, 128}, {17, 8, 1056},    {32, 48, 760},
                                     {33, 264, 512}, {70, 136, 904}, {130, 272, 1040},
                                     {34, 2824, 16384}};
@@ -284,7 +284,7 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype 
 int cuda_n_code_cases(check_op op) {
     return op == CHECK_linear         ? N_KINDS * N_SHAPES
            : op == CHECK_linear_group ? N_KINDS * 6
-           : op == CHECK_gate_up_step ? N_KINDS * 4
+           : op == CHECK_gate_up_step ? N_KINDS * 3
            : op == CHECK_qkv_step     ? N_KINDS * N_QKV
                                       : 0;
 }
@@ -300,7 +300,7 @@ bool cuda_has_codes_of(const char *type) {
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
-    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}, {12, 400, 776}};
+    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}};
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;

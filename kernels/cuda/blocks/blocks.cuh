@@ -8,7 +8,7 @@
 
 namespace sac::blocks {
 
-/* Rows of x that the product from stored bytes takes (block_product.cuh; few_e4m3.cu has more), and warps of a block of it. */
+/* Rows of x that the product from stored bytes takes (block_product.cuh), and warps of a block of it. */
 enum { MOST_ROWS = 32, MOST_WARPS = 8 };
 /* Warps with a ring of so many bytes each, of a block that may have so much shared memory; the driver keeps 1 KiB. */
 static inline int ring_warps(int shared_bytes, int ring_bytes) {
@@ -100,15 +100,6 @@ sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 /* Many rows of x with FP8 weights that want x rounded to FP8, as e4m3 on both sides. UNSUPPORTED where the card or its library
  * does not: other ways follow, so what was written by then does not matter. */
 sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a);
-
-/* The same of up to so many rows, all parts of a job, whose weights want the same of x as w does; x is as it comes, and not
- * normalised. */
-enum { MOST_E4M3_ROWS = 64 };
-/* One row of x and up to 8,192 columns, normalised and rounded on the way. UNSUPPORTED: block_stream.cuh's turn. */
-sac_status one_e4m3(const sac_stream *s, const product_job &j);
-sac_status qkv_one_e4m3(const sac_stream *s, const qkv_product &j);
-bool takes_few_e4m3(const sac_stream *s, const sac_weight *w, sac_mat x);
-sac_status few_e4m3(const sac_stream *s, const sac_weight *w, const product_job &j);
 
 /* Each format's, in a file of its name. */
 #define X(constant, name)                                                                                    \

@@ -5,10 +5,6 @@
 namespace sac::blocks {
 
 sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
-    if (t == SAC_DTYPE_E4M3_128 && j.rounding.how != SAC_X_EXACT) {
-        const sac_status st = one_e4m3(s, j);
-        if (st != SAC_UNSUPPORTED) return st;
-    }
     switch (t) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return product_##name(s, j);
@@ -20,10 +16,6 @@ sac_status product(const sac_stream *s, sac_dtype t, const product_job &j) {
 }
 
 sac_status qkv(const sac_stream *s, sac_dtype t, const qkv_product &j) {
-    if (t == SAC_DTYPE_E4M3_128 && j.rounding.how != SAC_X_EXACT) {
-        const sac_status st = qkv_one_e4m3(s, j);
-        if (st != SAC_UNSUPPORTED) return st;
-    }
     switch (t) {
 #define X(constant, name)                                                                                    \
     case SAC_DTYPE_##constant: return qkv_##name(s, j);
@@ -72,12 +64,6 @@ static sac_status change_rows(const sac_stream *s, const sac_weight *w, sac_mat 
     return rounded_rows(s, j);
 }
 
-/* The end of a stream's scratch, and the stream with what is left. */
-static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
-    s->shared_scratch_bytes = (s->shared_scratch_bytes - n_bytes) / 256 * 256;
-    return s->shared_scratch + s->shared_scratch_bytes;
-}
-
 extern "C" sac_status sac_cuda_linear_blocks(const sac_stream *s, const sac_linear_args *a) {
     const sac_linear_group_args one = {1, a->x, {a->y}, {a->w}, {a->bias}, a->fast, a->steady, a->n_unsteady};
     return sac_cuda_linear_group_blocks(s, &one, a->act, a->accumulate);
@@ -89,7 +75,7 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
     const int64_t k = a->x.cols;
     product_job j = {};
     int64_t n_outputs = 0;
-    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_E4M3_ROWS)
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
         return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
@@ -108,25 +94,11 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
             if (st != SAC_UNSUPPORTED) return st;
             j.rounding = {};
         }
-        const sac_status st = few_e4m3(s, &a->w[0], j);
-        if (st != SAC_UNSUPPORTED) return st;
-        if (a->x.rows > MOST_ROWS) return SAC_UNSUPPORTED;
         j.x.data = scratch_rest(s, &room), j.x.stride = k;
         if ((size_t)(j.x.rows * k) * 2 > room) return SAC_UNSUPPORTED;
         SAC_TRY(change_rows(s, &a->w[0], a->x, j.x));
     }
-    return a->x.rows > MOST_ROWS ? SAC_UNSUPPORTED : product(s, t, j);
-}
-
-/* The same of normalised rows, which lie behind what the product takes of scratch. */
-static sac_status few_e4m3_normed(const sac_stream *s, const sac_gate_up_step_args *a, product_job j) {
-    const size_t n_bytes = (size_t)(a->x.rows * a->x.cols) * 2;
-    if (!takes_few_e4m3(s, &a->gate, a->x) || n_bytes > s->shared_scratch_bytes / 4) return SAC_UNSUPPORTED;
-    sac_stream rest = *s;
-    j.x = {cut_scratch(&rest, n_bytes), a->x.rows, a->x.cols, a->x.cols, a->x.dtype};
-    const sac_rmsnorm_args norm = {j.x, a->x, a->norm, a->eps};
-    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
-    return few_e4m3(&rest, &a->gate, j);
+    return product(s, t, j);
 }
 
 extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gate_up_step_args *a) {
@@ -137,7 +109,7 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     x.data = scratch_rest(s, &room), x.stride = k;
     if (sac_dtype_block(t) == 1 || a->up.tensor.dtype != t || !fits(&a->gate, k) || !fits(&a->up, k) ||
         !same_rows(&a->gate, &a->up) || a->gate.order.data || !is_half(x.dtype) || a->y.dtype != x.dtype ||
-        !mat_aligned(x) || x.rows > MOST_E4M3_ROWS || (size_t)(x.rows * k) * 2 > room)
+        !mat_aligned(x) || x.rows > MOST_ROWS || (size_t)(x.rows * k) * 2 > room)
         return SAC_UNSUPPORTED;
     if (!x.rows || !a->y.cols) return SAC_OK;
     product_job j = {};
@@ -151,8 +123,6 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
         if (st != SAC_UNSUPPORTED) return st;
         j.norm = NULL, j.rounding = {};
     }
-    const sac_status st = few_e4m3_normed(s, a, j);
-    if (st != SAC_UNSUPPORTED || x.rows > MOST_ROWS) return st;
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
     SAC_TRY(sac_cuda_rmsnorm(s, &norm));
     if (changes_rows(&a->gate)) SAC_TRY(change_rows(s, &a->gate, x, x));
@@ -184,6 +154,12 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
     j.head_dim = kv->head_dim, j.n_heads = a->n_heads, j.n_kv_heads = kv->n_heads;
     j.x_type = a->x.dtype, j.out = kv->dtype;
     return qkv(s, t, j);
+}
+
+/* The end of a stream's scratch, and the stream with what is left. */
+static uint8_t *cut_scratch(sac_stream *s, size_t n_bytes) {
+    s->shared_scratch_bytes = (s->shared_scratch_bytes - n_bytes) / 256 * 256;
+    return s->shared_scratch + s->shared_scratch_bytes;
 }
 
 /* Panel by panel. */

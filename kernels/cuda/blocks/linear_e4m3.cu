@@ -3,12 +3,13 @@
  *
  * Weights come out of code_layout.h's order into plain rows, a matrix or a panel of it at a time, and meet all rows of x,
  * which are rounded in as few goes as there is room for. */
-#include "block_weights.cuh"
 #include "blocks.cuh"
+#include "block_weights.cuh"
 #include "e4m3_product.cuh"
-#include "e4m3_rows.cuh"
 #include "norm.cuh"
 #include "x_rounding.cuh"
+
+#include <cuda_fp8.h>
 
 namespace sac::blocks {
 
@@ -69,8 +70,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) plain_rows_kernel(const 
     for (int c = 0; c < CHUNKS; c++)
         if (col + c * SAC_BLOCK_CHUNK < j.k)
             *(uint4 *)(to + c * SAC_BLOCK_CHUNK) = make_uint4(w[c][0], w[c][1], w[c][2], w[c][3]);
-    const float *words =
-        (const float *)b.part[SAC_BLOCK_SCALES] + (8 * half + lane / 4) * (STRETCH / E4M3_UNIT);
+    const float *words = (const float *)b.part[SAC_BLOCK_SCALES] + (8 * half + lane / 4) * (STRETCH / E4M3_UNIT);
     if (!j.n_scales && stretch == 0 && lane % 4 == 0) j.scales[row] = words[0];
 }
 
@@ -89,8 +89,7 @@ static __global__ void block_scales_kernel(const plain_job j) {
 }
 
 static sac_status plain_rows(const sac_stream *s, const plain_job &j) {
-    const int64_t warps = ceil_div(j.n, 8) * j.layout.n_stretches,
-                  blocks = ceil_div(warps, PLAIN_THREADS / 32),
+    const int64_t warps = ceil_div(j.n, 8) * j.layout.n_stretches, blocks = ceil_div(warps, PLAIN_THREADS / 32),
                   n_blocks = ceil_div(j.n, E4M3_UNIT) * j.n_scales;
     if (blocks > INT32_MAX || n_blocks > INT32_MAX) return SAC_UNSUPPORTED;
     SAC_TRY(launch(s, {(unsigned)blocks, PLAIN_THREADS}, plain_rows_kernel, j));
@@ -99,24 +98,32 @@ static sac_status plain_rows(const sac_stream *s, const plain_job &j) {
 
 /* ---------------------------------------------------------------- x */
 
-/* Eight elements from the at-th of a row on. */
-__device__ __forceinline__ void put_codes(const e4m3_rows_job &j, int64_t at, const float e[8], float scale) {
-    if (j.halves)
-        *(uint4 *)((uint16_t *)j.codes + at) = eight_halves(e, scale);
-    else
-        *(uint2 *)((uint8_t *)j.codes + at) = eight_codes(e, scale);
+struct e4m3_rows_job {
+    sac_mat x;
+    uint8_t *codes; /* [rows][cols] */
+    float *scales;  /* [rows], or [cols / 128][rows] */
+    float scale;    /* of all, or 0 */
+};
+
+__device__ __forceinline__ uint2 eight_codes(const float e[8], float scale) {
+    float v[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) v[i] = scale != 0 ? __fdiv_rn(e[i], scale) : 0;
+    uint32_t two[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        two[i] = __nv_cvt_float2_to_fp8x2(make_float2(v[2 * i], v[2 * i + 1]), __NV_SATFINITE, __NV_E4M3);
+    return make_uint2(two[0] | two[1] << 16, two[2] | two[3] << 16);
 }
 
 /* A row has one scale. */
-template <typename T>
-static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const e4m3_rows_job j) {
+template <typename T> static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const e4m3_rows_job j) {
     __shared__ uint32_t part[32];
     const int64_t row = norm_row(j.x.rows);
     const int n_vec = (int)(j.x.cols / 8);
-    start_next();
-    wait_for_last();
     if (row < 0) return;
     const T *x = (const T *)j.x.data + row * j.x.stride;
+    uint8_t *to = j.codes + row * j.x.cols;
     raw<T, 8> now[NORM_VECTORS];
     load_row<T, 8>(now, x, n_vec);
     float scale = j.scale;
@@ -129,20 +136,16 @@ static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const
         scale = scale_of(block_largest(largest, part), false);
     }
     if (threadIdx.x == 0) j.scales[row] = scale;
-    for_row<T, 8>(now, x, n_vec,
-                  [&](const float *e, int at) { put_codes(j, row * j.x.cols + at, e, scale); });
+    for_row<T, 8>(now, x, n_vec, [&](const float *e, int at) { *(uint2 *)(to + at) = eight_codes(e, scale); });
 }
 
 /* 16 lanes have 128 elements, which share a scale. */
-template <typename T>
-static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(const e4m3_rows_job j) {
+template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(const e4m3_rows_job j) {
     const int64_t units = (j.x.cols + E4M3_UNIT - 1) / E4M3_UNIT,
                   at = (int64_t)blockIdx.x * (ROUNDED_THREADS / 16) + threadIdx.x / 16, row = at / units,
                   unit = at - row * units, col = unit * E4M3_UNIT + threadIdx.x % 16 * 8;
     const bool is_there = row < j.x.rows && col < j.x.cols;
     float e[8] = {};
-    start_next();
-    wait_for_last();
     uint32_t largest = 0;
     if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
 #pragma unroll
@@ -151,37 +154,29 @@ static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(cons
     for (int i = 8; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
     const float scale = scale_of(largest, false);
     if (!is_there) return;
-    put_codes(j, row * j.x.cols + col, e, scale);
+    *(uint2 *)(j.codes + row * j.x.cols + col) = eight_codes(e, scale);
     if (threadIdx.x % 16 == 0) j.scales[unit * j.x.rows + row] = scale;
 }
 
-template <typename T> static sac_status e4m3_rows_of(const sac_stream *s, const e4m3_rows_job &j) {
-    if (j.by_units) {
+template <typename T> static sac_status e4m3_rows(const sac_stream *s, const e4m3_rows_job &j, bool by_units) {
+    if (by_units) {
         const int64_t blocks = ceil_div(j.x.rows * ceil_div(j.x.cols, E4M3_UNIT), ROUNDED_THREADS / 16);
-        return blocks > INT32_MAX
-                   ? SAC_UNSUPPORTED
-                   : launch(s, early({(unsigned)blocks, ROUNDED_THREADS}), e4m3_units_kernel<T>, j);
+        return blocks > INT32_MAX ? SAC_UNSUPPORTED
+                                  : launch(s, {(unsigned)blocks, ROUNDED_THREADS}, e4m3_units_kernel<T>, j);
     }
     const dim3 threads = norm_threads(j.x.cols / 8);
-    return launch(s, early({(unsigned)ceil_div(j.x.rows, threads.y), threads}), e4m3_rows_kernel<T>, j);
-}
-
-sac_status e4m3_rows(const sac_stream *s, const e4m3_rows_job &j) {
-    return j.x.dtype == SAC_DTYPE_F16 ? e4m3_rows_of<half>(s, j) : e4m3_rows_of<bf16>(s, j);
+    return launch(s, {(unsigned)ceil_div(j.x.rows, threads.y), threads}, e4m3_rows_kernel<T>, j);
 }
 
 /* ---------------------------------------------------------------- the product */
 
 /* Bias to all rows of y, where the library adds to y but no bias to it. */
 static __global__ void bias_rows_kernel(const sac_mat y, const float *bias) {
-    for (int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; c < y.cols;
-         c += (int64_t)gridDim.x * blockDim.x)
-        for (int64_t r = blockIdx.y; r < y.rows; r += gridDim.y)
-            store_any(y.dtype, y.data, r * y.stride + c, bias[c]);
+    for (int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; c < y.cols; c += (int64_t)gridDim.x * blockDim.x)
+        for (int64_t r = blockIdx.y; r < y.rows; r += gridDim.y) store_any(y.dtype, y.data, r * y.stride + c, bias[c]);
 }
 
-static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a,
-                                const linear::e4m3_scales &scales) {
+static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a, const linear::e4m3_scales &scales) {
     const sac_status st = linear::linear_e4m3(s, a, scales);
     if (st != SAC_UNSUPPORTED || !a->bias || a->accumulate || a->act != SAC_ACT_NONE) return st;
     const dim3 grid((unsigned)min_of(ceil_div(a->y.cols, 256), 64), (unsigned)min_of(a->y.rows, 2048));
@@ -194,14 +189,12 @@ static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a,
 static bool fits(const sac_stream *s, const sac_linear_args *a, x_rounding r) {
     const sac_weight *w = &a->w;
     const int64_t k = a->x.cols;
-    if (s->device->no_e4m3 || s->device->compute != 90 || w->tensor.dtype != SAC_DTYPE_E4M3_128 ||
-        w->order.data)
+    if (s->device->no_e4m3 || s->device->compute != 90 || w->tensor.dtype != SAC_DTYPE_E4M3_128 || w->order.data)
         return false;
     const bool by_rows = r.how == SAC_X_FP8_ROWS || r.how == SAC_X_FP8_STATIC,
                has_scale = r.how != SAC_X_FP8_STATIC || r.scale != 0;
-    return is_half(a->x.dtype) && mat_aligned(a->x) &&
-           (a->y.dtype == a->x.dtype || a->y.dtype == SAC_DTYPE_F32) && k % 16 == 0 && a->y.cols % 8 == 0 &&
-           has_scale &&
+    return is_half(a->x.dtype) && mat_aligned(a->x) && (a->y.dtype == a->x.dtype || a->y.dtype == SAC_DTYPE_F32) &&
+           k % 16 == 0 && a->y.cols % 8 == 0 && has_scale &&
            (by_rows ? w->group >= k
                     : r.how == SAC_X_FP8_GROUPS && r.group == E4M3_UNIT && w->group_rows == E4M3_UNIT);
 }
@@ -233,8 +226,7 @@ sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
     rest.shared_scratch_bytes = (size_t)kept;
     uint8_t *at = s->shared_scratch + (kept + 255) / 256 * 256;
     uint8_t *panel = take(at, (size_t)(rows * k));
-    float *w_scales =
-        (float *)take(at, (size_t)(by_units ? 4 * n_scales * ceil_div(rows, E4M3_UNIT) : 4 * rows));
+    float *w_scales = (float *)take(at, (size_t)(by_units ? 4 * n_scales * ceil_div(rows, E4M3_UNIT) : 4 * rows));
     uint8_t *codes = take(at, (size_t)(some * k));
     float *x_scales = (float *)take(at, (size_t)(4 * some * (by_units ? units : 1)));
     const linear::e4m3_scales scales = {w_scales, x_scales, by_units};
@@ -245,9 +237,10 @@ sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
         for (int64_t i = 0; i < m; i += some) {
             sac_linear_args part = *a;
             part.x = {codes, min_of(some, m - i), k, k, SAC_DTYPE_FP8};
-            const e4m3_rows_job x = {sac_mat_rows(a->x, i, part.x.rows),      codes,    x_scales,
-                                     r.how == SAC_X_FP8_STATIC ? r.scale : 0, by_units, false};
-            if (first == 0 || some < m) SAC_TRY(e4m3_rows(s, x));
+            const e4m3_rows_job x = {sac_mat_rows(a->x, i, part.x.rows), codes, x_scales,
+                                     r.how == SAC_X_FP8_STATIC ? r.scale : 0};
+            if (first == 0 || some < m)
+                SAC_TRY(a->x.dtype == SAC_DTYPE_F16 ? e4m3_rows<half>(s, x, by_units) : e4m3_rows<bf16>(s, x, by_units));
             part.y = sac_mat_rows(a->y, i, part.x.rows);
             part.y.cols = n_now;
             part.y.data = (uint8_t *)part.y.data + first * element_bytes(a->y.dtype);

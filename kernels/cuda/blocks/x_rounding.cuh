@@ -5,7 +5,6 @@
 
 #include "weight.h"
 
-#include <cuda_fp8.h>
 #include <stdint.h>
 
 namespace sac::blocks {
@@ -47,32 +46,6 @@ __device__ __forceinline__ bool is_static(sac_x_rounding how) {
 }
 __device__ __forceinline__ bool rounds_to_int8(sac_x_rounding how) {
     return how == SAC_X_INT8_ROWS || how == SAC_X_INT8_STATIC;
-}
-
-/* ---------------------------------------------------------------- codes */
-
-__device__ __forceinline__ __nv_fp8x2_storage_t two_codes(float a, float b) {
-    return __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3);
-}
-__device__ __forceinline__ uint32_t two_halves(float a, float b) {
-    const __half2_raw h = __nv_cvt_fp8x2_to_halfraw2(two_codes(a, b), __NV_E4M3);
-    return (uint32_t)h.x | (uint32_t)h.y << 16;
-}
-__device__ __forceinline__ void divided(const float e[8], float scale, float v[8]) {
-#pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = scale != 0 ? __fdiv_rn(e[i], scale) : 0;
-}
-__device__ __forceinline__ uint2 eight_codes(const float e[8], float scale) {
-    float v[8];
-    divided(e, scale, v);
-    return make_uint2(two_codes(v[0], v[1]) | (uint32_t)two_codes(v[2], v[3]) << 16,
-                      two_codes(v[4], v[5]) | (uint32_t)two_codes(v[6], v[7]) << 16);
-}
-/* As f16, exactly; of each four 0, 2, 1, 3, as e4m3_units.cuh takes weights' codes. */
-__device__ __forceinline__ uint4 eight_halves(const float e[8], float scale) {
-    float v[8];
-    divided(e, scale, v);
-    return make_uint4(two_halves(v[0], v[2]), two_halves(v[1], v[3]), two_halves(v[4], v[6]), two_halves(v[5], v[7]));
 }
 
 } // namespace sac::blocks
