@@ -20,6 +20,10 @@ static sac_status read_rounding(const json_t *group, sac_ct_config *out, sac_err
         return unsupported("\"output_activations\"", err);
     if (!json_is_object(x)) return SAC_OK;
     SAC_TRY(sac_json_get_bool(x, "symmetric", &symmetric, err));
+    if (out->is_float && out->bits == 4) { /* none of the others takes such weights */
+        out->rounds_to_fp4 = true;
+        return SAC_OK;
+    }
     const bool is_dynamic = json_is_true(json_object_get(x, "dynamic"));
     if (!sac_quant_is(x, "strategy", is_dynamic ? "token" : "tensor") || json_is_string(json_object_get(x, "dynamic")) ||
         json_integer_value(json_object_get(x, "num_bits")) != 8 || !symmetric ||
@@ -55,16 +59,18 @@ static sac_status read_weights(const json_t *weights, sac_ct_config *out, sac_er
     static const char *const without_effect[] = {"observer", "observer_kwargs", "zp_dtype", NULL};
     int64_t bits = 0;
     const char *type = "int", *order = "weight";
-    bool dynamic = false;
+    bool dynamic = false, symmetric = true;
     if (!json_is_object(weights)) return unsupported("a group without \"weights\"", err);
     SAC_TRY(sac_quant_check_keys(weights, honoured, without_effect, err));
     SAC_TRY(sac_json_get_int(weights, "num_bits", 1, 32, &bits, err));
     SAC_TRY(sac_json_get_string(weights, "type", &type, err));
     SAC_TRY(sac_json_get_bool(weights, "dynamic", &dynamic, err));
+    SAC_TRY(sac_json_get_bool(weights, "symmetric", &symmetric, err));
     SAC_TRY(sac_json_get_string(weights, "actorder", &order, err));
     SAC_TRY(sac_json_get_int(weights, "group_size", -1, MAX_BLOCK, &out->group, err));
     SAC_TRY(read_block(weights, out, err));
     out->bits = (int)bits;
+    out->is_asymmetric = !symmetric;
     out->is_float = strcmp(type, "float") == 0;
     if (!out->is_float && strcmp(type, "int") != 0) return unsupported("weights neither int nor float", err);
     if (dynamic) return unsupported("weights that are \"dynamic\"", err);
@@ -75,8 +81,10 @@ static sac_status read_weights(const json_t *weights, sac_ct_config *out, sac_er
 }
 
 sac_status sac_ct_read(const json_t *quantization, sac_ct_config *out, sac_error *err) {
-    static const char *const honoured[] = {"quant_method",    "format",           "config_groups",   "ignore",
-                                           "kv_cache_scheme", "transform_config", "sparsity_config", NULL};
+    static const char *const of_fp4[] = {"dequantize",       "quant_method",    "format", "config_groups", "ignore", "kv_cache_scheme",
+                                         "transform_config", "sparsity_config", NULL};
+    const bool is_fp4 = sac_ct_is(quantization, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
+    const char *const *honoured = is_fp4 ? of_fp4 : of_fp4 + 1;
     static const char *const without_effect[] = {"quantization_status", "global_compression_ratio", "version",
                                                  NULL};
     const json_t *groups = json_object_get(quantization, "config_groups"), *ignored;

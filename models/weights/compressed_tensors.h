@@ -7,6 +7,8 @@
 typedef struct sac_ct_config {
     int bits;
     bool is_float;
+    bool is_asymmetric;
+    bool rounds_to_fp4; /* activations, in x_rounding's place: FP4's reader alone looks at it */
     int64_t group;                  /* group_size; 0: there is none */
     int64_t block_rows, block_cols; /* of block_structure; 0: there is none */
     sac_x_rounding x_rounding;

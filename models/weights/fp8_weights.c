@@ -92,7 +92,8 @@ static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac
         out->x_rounding = SAC_X_FP8_ROWS;
     else
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "%s: \"quant_algo\" other than FP8 and FP8_PER_CHANNEL_PER_TOKEN: not supported with ModelOpt",
+                        "%s: \"quant_algo\" other than FP8, FP8_PER_CHANNEL_PER_TOKEN, NVFP4 and W4A16_NVFP4: not supported "
+                        "with ModelOpt",
                         sac_quant_place(quantization));
     SAC_TRY(sac_quant_check_keys(quantization, keys, without_effect, err));
     SAC_TRY(sac_json_get_array(quantization, out->skipped, &ignored, err));
@@ -150,10 +151,7 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
     fp8_config config;
     SAC_TRY(read_config(quantization, &config, err));
-    for (int i = 0; i < c->n_tensors; i++)
-        if (sac_quant_module(&c->tensors[i], "pre_quant_scale"))
-            return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s: scales of channels ahead of a product are not supported",
-                            c->tensors[i].name);
+    SAC_TRY(sac_quant_check_pre_scales(c, err));
     return sac_quant_name_all(c, quantization, "weight", "f8_e4m3", config.skipped, name_one, err);
 }
 

@@ -14,6 +14,7 @@
     X(awq)                                                                                                   \
     X(gptq)                                                                                                  \
     X(packed)                                                                                                \
+    X(fp4)                                                                                                   \
     X(fp8)                                                                                                   \
     X(nf4)                                                                                                   \
     X(llm_int8)                                                                                              \

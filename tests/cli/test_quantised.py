@@ -54,7 +54,8 @@ class Quantised(Case):
 
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
-                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096)):
+                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096),
+                                    ("ct_nvfp4", "fp4", 2048), ("ct_mxfp4", "fp4", 2048), ("modelopt_nvfp4", "fp4", 2048)):
             with self.subTest(base=base):
                 run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
                 tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
@@ -79,9 +80,20 @@ class Quantised(Case):
             (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
-            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "NVFP4"}),
+            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "W4A8_AWQ"}),
             (69, '"kv_cache_scheme"', "modelopt_fp8", {"kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}),
             (65, "is quantised, and", "modelopt_fp8", {"ignore": ["q_proj"]}),
+            (69, '"quant_algo" other than FP8', "modelopt_nvfp4", {"quant_algo": "NVFP4_AWQ"}),
+            (69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "modelopt_nvfp4", {"dequantize": False}),
+            (69, '"group_size" other than 16', "modelopt_nvfp4", {"group_size": 32}),
+            (65, '"group_size" is 1099511627776', "modelopt_nvfp4", {"group_size": 1 << 40}),
+            (69, '"kv_cache_scheme"', "modelopt_nvfp4", {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}),
+            (65, "is quantised, and", "modelopt_nvfp4", {"ignore": ["q_proj"]}),
+            (69, '"dequantize" is not known', "ct_w4", {"dequantize": True}),
+            (69, '"dequantize" is not known', "ct_fp8", {"dequantize": True}),
+            (69, '"dequantize" is not known', "modelopt_fp8", {"dequantize": True}),
+            (69, '"dequantize" is not known', "awq", {"dequantize": True}),
+            (65, '"dequantize" ', "ct_nvfp4", {"dequantize": 1}),
             (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
             (69, 'needs either "load_in_4bit" or "load_in_8bit"', "nf4", {"load_in_8bit": True}),
             (65, "is quantised, and", "llm_int8", {"llm_int8_skip_modules": ["q_proj"]}),
@@ -99,7 +111,7 @@ class Quantised(Case):
         for code, needle, more in [(0, "", {}),
                                    (69, 'model: "quantization" of hf_quant_config.json: "kv_cache_quant_algo"',
                                     {"kv_cache_quant_algo": "FP8"}),
-                                   (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
+                                   (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "W4A8_AWQ", "group_size": 128}),
                                    (65, 'is quantised, and "quantization" of hf_quant', {"exclude_modules": ["q_proj"]}),
                                    (69, 'hf_quant_config.json: "frobnicate" is not known', {"frobnicate": 1}),
                                    (69, "f8_e4m3", {"quant_algo": None})]:
@@ -124,7 +136,7 @@ class Quantised(Case):
         folder = self.path("model")
         shutil.copytree(os.path.join(MODELS, "llama_f32"), folder)
         with open(os.path.join(folder, "hf_quant_config.json"), "w", encoding="utf-8") as f:
-            json.dump({"quantization": {"quant_algo": "NVFP4", "group_size": 16}}, f)
+            json.dump({"quantization": {"quant_algo": "W4A8_AWQ", "group_size": 128}}, f)
         run = saccade("inspect", folder)
         self.assertEqual(run.returncode, 0, run.stderr)
 
@@ -177,6 +189,24 @@ class Quantised(Case):
         ]:
             base = {"group_0": {"weights": four}}
             self.refused(69, needle, "ct_w4", config_groups={**base, **change})
+
+    def test_groups_of_fp4(self):
+        for code, base, needle, more in [
+            (69, "ct_nvfp4", "symmetric floats of 4 bits in groups of 16: not supported with NVFP4", {"group_size": 32}),
+            (69, "ct_mxfp4", "symmetric floats of 4 bits in groups of 32: not supported with MXFP4", {"group_size": 16}),
+            (69, "ct_mxfp4", "symmetric floats of 4 bits", {"num_bits": 8}),
+            (69, "ct_nvfp4", "symmetric floats of 4 bits", {"type": "int"}),
+            (69, "ct_nvfp4", "symmetric floats of 4 bits", {"symmetric": False}),
+            (65, "ct_nvfp4", '"group_size" is 1099511627776', {"group_size": 1 << 40}),
+            (65, "ct_nvfp4", '"group_size" is -7', {"group_size": -7}),
+        ]:
+            weights = {"num_bits": 4, "type": "float", "symmetric": True, "group_size": 32 if base == "ct_mxfp4" else 16, **more}
+            self.refused(code, needle, base, config_groups={"group_0": {"weights": weights}})
+        four = {"num_bits": 4, "type": "float", "group_size": 16}
+        groups = {"group_0": {"weights": four, "input_activations": {**four, "dynamic": "local"}}}
+        self.refused(69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "ct_nvfp4", config_groups=groups)
+        run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True))
+        self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_modules_that_are_left_alone(self):
         """Both spellings of a module's name; a listed one that is quantised all the same is a contradiction."""
@@ -238,6 +268,27 @@ class Quantised(Case):
             (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_fp8", add(Q + "pre_quant_scale", "F32", [64], one * 64)),
             (65, Q + "weight has no input_scale beside it", "modelopt_fp8", without(Q + "input_scale")),
             (65, Q + "weight_scale has a scale that is not finite", "modelopt_fp8", put(Q + "weight_scale", 0, nan32)),
+            (65, Q + "weight_packed has no weight_scale beside it", "ct_nvfp4", without(Q + "weight_scale")),
+            (65, Q + "weight_packed has no weight_global_scale beside it", "ct_nvfp4", without(Q + "weight_global_scale")),
+            (65, Q + "weight has no weight_scale_2 beside it", "modelopt_nvfp4", without(Q + "weight_scale_2")),
+            (65, Q + "weight_scale is f8_e4m3 [32, 8]", "ct_nvfp4", shape(Q + "weight_scale", 32, 8)),
+            (65, Q + "weight_scale is u8 [128, 1]", "ct_mxfp4", shape(Q + "weight_scale", 128, 1)),
+            (65, Q + "weight_scale is u8 [64, 4]", "ct_nvfp4", lambda t: t[Q + "weight_scale"].__setitem__(0, "U8")),
+            (65, "two dimensions of u8 with whole groups of 16", "ct_nvfp4", shape(Q + "weight_packed", 512, 4)),
+            (65, "two dimensions of u8 with whole groups of 32", "ct_mxfp4", shape(Q + "weight_packed", 256, 8)),
+            (65, Q + "weight_packed is i8, not two dimensions of u8", "ct_nvfp4",
+             lambda t: t[Q + "weight_packed"].__setitem__(0, "I8")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_nvfp4", put(Q + "weight_scale", 5, b"\xff")),
+            (65, Q + "weight_scale has a scale that is negative", "modelopt_nvfp4", put(Q + "weight_scale", 5, b"\x81")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_mxfp4", put(Q + "weight_scale", 5, b"\xff")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_nvfp4",
+             put(Q + "weight_global_scale", 0, struct.pack("<f", 1e-37))),
+            (65, Q + "weight_global_scale is nan, no scale", "ct_nvfp4", put(Q + "weight_global_scale", 0, nan32)),
+            (65, Q + "weight_global_scale is 0, no scale", "ct_nvfp4", put(Q + "weight_global_scale", 0, bytes(4))),
+            (65, Q + "weight_scale_2 is -1, no scale", "modelopt_nvfp4",
+             put(Q + "weight_scale_2", 0, struct.pack("<f", -1))),
+            (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_nvfp4",
+             add(Q + "pre_quant_scale", "F32", [64], one * 64)),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
