@@ -304,6 +304,19 @@ class Quantised(Case):
         ]:
             self.refused(code, needle, base, change)
 
+    def test_scales_of_a_cache(self):
+        """They are of keys and values in 8 bits; no cache format reads them, and a line says so."""
+        one = ["F32", [1], struct.pack("<f", 1)]
+        for base, names in (("modelopt_fp8", ("k_proj.k_scale", "v_proj.v_scale")), ("ct_w8a8", ("k_scale", "v_scale"))):
+            with self.subTest(base=base):
+                folder = self.model(base, lambda t: [t.__setitem__("model.layers.0.self_attn." + n, one) for n in names])
+                run = saccade("ask", "-m", folder, "--max-tokens", "1", "hello")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn('safetensors: "*.k_scale (1)", "*.v_scale (1)": not known here, without effect', run.stderr)
+                keys = json.loads(saccade("inspect", folder, "--json").stdout)["unknown_keys"]
+                self.assertEqual([k["key"] for k in keys], ["*.k_scale (1)", "*.v_scale (1)"])
+        self.assertNotIn("k_scale", saccade("ask", "-m", self.model("ct_w8a8"), "--max-tokens", "1", "hello").stderr)
+
     def test_zero_points_of_zero(self):
         """compressed-tensors writes them for symmetric activations too."""
         folder = self.model("ct_w8a8_static", lambda t: t.__setitem__(Q + "input_zero_point", ["I8", [1], b"\0"]))
