@@ -1,7 +1,7 @@
 /* fp8_weights.c - floats of 8 bits (ref/weights/fp8_ref.c): `<module>.weight` (F8_E4M3 [n][k]) and beside it, floats
  * that they are multiplied with: compressed-tensors' float-quantized has `<module>.weight_scale`, one, [n][1] or one
  * for each block; "fp8" of Hugging Face has `<module>.weight_scale_inv`, one for each block of 128 x 128 or one for all;
- * without blocks it may be `<module>.weight_scale`, as AutoFP8 and vLLM call it.
+ * without blocks it may be `<module>.weight_scale`, as AutoFP8 and vLLM call it, which also have no key that says so.
  * Activations are rounded to e4m3 as the configuration asks; a static scale is `<module>.input_scale` or
  * `<module>.activation_scale`. ModelOpt's FP8 is float-quantized's with static scales, and with one a token. */
 #include "compressed_tensors.h"
@@ -12,7 +12,7 @@ typedef struct fp8_config {
     int64_t block_rows, block_cols; /* 0: no blocks */
     sac_x_rounding x_rounding;
     const char *scale;    /* what is beside the numbers */
-    const char *or_scale; /* where that is not; NULL: nothing else */
+    const char *or_scale; /* where that is not, and then there are no blocks; NULL: nothing else */
     const char *skipped;  /* key of the modules that are left alone */
 } fp8_config;
 
@@ -36,7 +36,7 @@ static sac_status read_ct(const json_t *quantization, fp8_config *out, sac_error
     return SAC_OK;
 }
 
-/* Without the key transformers has blocks, vLLM has not: only it has static scales then. */
+/* Without the key transformers has blocks, vLLM has not: only it has static scales then, or scales of the other name. */
 static sac_status read_block(const json_t *quantization, bool is_static, fp8_config *out, sac_error *err) {
     const json_t *block = json_object_get(quantization, "weight_block_size");
     if (json_is_null(block) || (!block && is_static)) return SAC_OK; /* one scale for all */
@@ -66,7 +66,7 @@ static sac_status read_fine(const json_t *quantization, fp8_config *out, sac_err
     SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
     const bool is_static = strcmp(scheme, "static") == 0;
     SAC_TRY(read_block(quantization, is_static, out, err));
-    if (!out->block_cols) out->or_scale = "weight_scale";
+    if (!out->block_cols || !json_object_get(quantization, "weight_block_size")) out->or_scale = "weight_scale";
     if (!is_static && strcmp(scheme, "dynamic") != 0)
         return unsupported("\"activation_scheme\" other than dynamic and static", err);
     if (strcmp(fmt, "e4m3") != 0) return unsupported("\"fmt\" other than e4m3", err);
@@ -126,10 +126,16 @@ static bool go_together(const fp8_config *c, const sac_checkpoint_tensor *scales
            s.dim[1] == (k + c->block_cols - 1) / c->block_cols;
 }
 
-static const sac_checkpoint_tensor *scales_of(const fp8_config *config, const sac_checkpoint *c,
+/* A matrix's scales, or NULL; what is said of blocks is gone where they are of the other name. */
+static const sac_checkpoint_tensor *scales_of(fp8_config *config, const sac_checkpoint *c,
                                               const sac_checkpoint_tensor *t, int n_module) {
     const sac_checkpoint_tensor *scales = sac_quant_part(c, t->name, n_module, config->scale);
-    return scales || !config->or_scale ? scales : sac_quant_part(c, t->name, n_module, config->or_scale);
+    if (scales || !config->or_scale) return scales;
+    scales = sac_quant_part(c, t->name, n_module, config->or_scale);
+    if (!scales) return NULL;
+    config->block_rows = config->block_cols = 0;
+    if (config->x_rounding == SAC_X_FP8_GROUPS) config->x_rounding = SAC_X_FP8_ROWS;
+    return scales;
 }
 
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
@@ -165,9 +171,9 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
     fp8_config c;
     SAC_TRY(read_config(s->quantization, &c, err));
     const int n_module = sac_quant_module(numbers, "weight");
+    const sac_checkpoint_tensor *scales = scales_of(&c, s->checkpoint, numbers, n_module);
     *out = (sac_weight){.tensor = sac_checkpoint_matrix(numbers),
-                        .scales =
-                            sac_quant_scales(scales_of(&c, s->checkpoint, numbers, n_module)),
+                        .scales = sac_quant_scales(scales),
                         .group = c.block_cols ? c.block_cols : numbers->dim[1],
                         .group_rows = c.block_rows,
                         .x_rounding = c.x_rounding,

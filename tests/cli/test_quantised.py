@@ -155,6 +155,25 @@ class Quantised(Case):
         self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
         self.assertTrue(answers[0].stdout.strip())
         self.assertEqual(answers[0].stdout, answers[1].stdout)
+        self.assert_refused(answers[2], 69, "input_scale beside it, and activations are dynamic")
+
+    def test_dynamic_fp8_without_blocks(self):
+        """vLLM's folders of an "activation_scheme" dynamic: the same numbers as compressed-tensors' with a scale a token."""
+        folder = self.model("ct_fp8_tensor")
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        content["quantization_config"]["config_groups"]["group_0"]["input_activations"] = {
+            "num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
+        said = {"quant_method": "fp8", "activation_scheme": "dynamic", "ignored_layers": ["lm_head"]}
+        answers = []
+        for config in (content["quantization_config"], said, {**said, "weight_block_size": [128, 128]}):
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({**content, "quantization_config": config}, f)
+            answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
+        self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
+        self.assertTrue(answers[0].stdout.strip())
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
         self.assert_refused(answers[2], 65, "has no weight_scale_inv beside it")
 
     def test_fused_experts_without_scales(self):
