@@ -29,12 +29,12 @@ static sac_status check_inputs(const json_t *quantization, bool rounded, sac_err
                     sac_quant_place(quantization));
 }
 
-static sac_status read_ct(const json_t *quantization, fp4_config *out, sac_error *err) {
-    const bool is_mx = sac_quant_is(quantization, "format", "mxfp4-pack-quantized");
+static sac_status read_ct(const json_t *quantization, int group, fp4_config *out, sac_error *err) {
+    const bool is_mx = sac_ct_is(quantization, group, "mxfp4-pack-quantized", "mxfp4-pack-quantized");
     sac_ct_config c;
     *out = is_mx ? (fp4_config){32, "weight_packed", "ignore", NULL, false}
                  : (fp4_config){16, "weight_packed", "ignore", "weight_global_scale", true};
-    SAC_TRY(sac_ct_read(quantization, &c, err));
+    SAC_TRY(sac_ct_read(quantization, group, &c, err));
     if (!c.is_float || c.bits != 4 || c.group != out->group || c.block_rows || c.is_asymmetric)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"quantization_config\": other than symmetric floats of 4 bits in groups of %lld: not supported with %s",
@@ -68,18 +68,30 @@ static sac_status read_modelopt(const json_t *quantization, fp4_config *out, sac
     return check_inputs(quantization, sac_quant_is(quantization, "quant_algo", "NVFP4"), err);
 }
 
-static sac_status read_config(const json_t *quantization, fp4_config *out, sac_error *err) {
-    return is_modelopt(quantization) ? read_modelopt(quantization, out, err) : read_ct(quantization, out, err);
+static bool is_ct(const json_t *quantization, int group) {
+    return sac_ct_is(quantization, group, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
 }
 
-static bool is_mine(const json_t *quantization) {
-    return is_modelopt(quantization) || sac_ct_is(quantization, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
+static sac_status check_ct(const json_t *quantization, int group, sac_error *err) {
+    fp4_config c;
+    return read_ct(quantization, group, &c, err);
+}
+
+/* Whether t is a matrix of FP4 by the configuration, and what that says of it. */
+static sac_status read_config(const json_t *quantization, const sac_checkpoint_tensor *t, int n_module, bool *is_mine,
+                              fp4_config *out, sac_error *err) {
+    int group;
+    *is_mine = true;
+    if (is_modelopt(quantization)) return read_modelopt(quantization, out, err);
+    SAC_TRY(sac_ct_group_of(quantization, t, n_module, &group, err));
+    *is_mine = is_ct(quantization, group);
+    return *is_mine ? read_ct(quantization, group, out, err) : SAC_OK;
 }
 
 static sac_status check(const json_t *quantization, bool *mine, sac_error *err) {
     fp4_config c;
-    *mine = is_mine(quantization);
-    return *mine ? read_config(quantization, &c, err) : SAC_OK;
+    *mine = is_modelopt(quantization);
+    return *mine ? read_modelopt(quantization, &c, err) : sac_ct_check(quantization, is_ct, check_ct, mine, err);
 }
 
 /* The scale of all scales, 1 where there is none. */
@@ -112,7 +124,9 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, 
     fp4_config config;
     const sac_checkpoint_tensor *scales;
     float all;
-    SAC_TRY(read_config(quantization, &config, err));
+    bool is_mine;
+    SAC_TRY(read_config(quantization, t, n_module, &is_mine, &config, err));
+    if (!is_mine) return SAC_OK;
     SAC_TRY(sac_quant_need(c, t, n_module, "weight_scale", &scales, err));
     const bool is_whole = strcmp(t->dtype_name, "u8") == 0 && t->n_dims == 2 && t->dim[0] > 0 && t->dim[1] > 0 &&
                           t->dim[1] % (config.group / 2) == 0;
@@ -130,22 +144,25 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, 
 static uint16_t bf16_of_e8m0(uint8_t e) { return e ? (uint16_t)(e << 7) : 0x40; }
 
 /* The scales of a matrix as floats, in the place of what the file has. */
-static sac_status widen(sac_checkpoint *c, const fp4_config *config, const sac_checkpoint_tensor *t, sac_error *err) {
+static sac_status widen(sac_checkpoint *c, const json_t *quantization, const sac_checkpoint_tensor *t, sac_error *err) {
     const int n_module = sac_quant_module(t, "weight");
+    fp4_config config;
+    bool is_mine; /* true, or it would not be of this type */
+    SAC_TRY(read_config(quantization, t, n_module, &is_mine, &config, err));
     sac_checkpoint_tensor *scales = (sac_checkpoint_tensor *)(uintptr_t)sac_quant_part(c, t->name, n_module, "weight_scale");
-    const sac_dtype to = config->one ? SAC_DTYPE_F32 : SAC_DTYPE_BF16;
+    const sac_dtype to = config.one ? SAC_DTYPE_F32 : SAC_DTYPE_BF16;
     const size_t n = scales->n_bytes, n_bytes = n * sac_dtype_row_bytes(to, 1);
     float all, *f32 = sac_checkpoint_own(c, n_bytes);
     uint16_t *bf16 = (uint16_t *)f32;
     if (!f32) return sac_fail(err, SAC_NO_MEMORY, "no memory for the scales of %.100s", t->name);
-    SAC_TRY(scale_of_all(c, config, t, n_module, &all, err));
+    SAC_TRY(scale_of_all(c, &config, t, n_module, &all, err));
     for (size_t i = 0; i < n; i++) {
-        if (!config->one) {
+        if (!config.one) {
             bf16[i] = bf16_of_e8m0(scales->data[i]);
             continue;
         }
         const float scale = sac_e4m3_to_f32(scales->data[i]);
-        f32[i] = config->divides ? scale / all : scale * all;
+        f32[i] = config.divides ? scale / all : scale * all;
         if (!isfinite(f32[i] * 6))
             return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has a scale that is not finite", scales->name);
     }
@@ -157,13 +174,13 @@ static sac_status widen(sac_checkpoint *c, const fp4_config *config, const sac_c
 }
 
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
-    fp4_config config;
-    SAC_TRY(read_config(quantization, &config, err));
+    fp4_config config = {.numbers = "weight_packed", .skipped = "ignore"};
     SAC_TRY(sac_quant_check_pre_scales(c, err));
+    if (is_modelopt(quantization)) SAC_TRY(read_modelopt(quantization, &config, err));
     const char *type = is_modelopt(quantization) ? "u8" : NULL; /* floats of the same name are left alone */
     SAC_TRY(sac_quant_name_all(c, quantization, config.numbers, type, config.skipped, name_one, err));
     for (int i = 0; i < c->n_tensors; i++)
-        if (c->tensors[i].dtype == SAC_DTYPE_FP4) SAC_TRY(widen(c, &config, &c->tensors[i], err));
+        if (c->tensors[i].dtype == SAC_DTYPE_FP4) SAC_TRY(widen(c, quantization, &c->tensors[i], err));
     return SAC_OK;
 }
 

@@ -20,16 +20,14 @@ static sac_status unsupported(const char *what, sac_error *err) {
     return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported with FP8", what);
 }
 
-static bool is_ct(const json_t *quantization) {
-    const json_t *groups = json_object_get(quantization, "config_groups");
-    const json_t *group = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)groups));
-    return sac_ct_is(quantization, "float-quantized", "naive-quantized") &&
-           sac_quant_is(json_object_get(group, "weights"), "type", "float");
+static bool is_ct(const json_t *quantization, int group) {
+    return sac_ct_is(quantization, group, "float-quantized", "naive-quantized") &&
+           sac_quant_is(sac_ct_weights(quantization, group), "type", "float");
 }
 
-static sac_status read_ct(const json_t *quantization, fp8_config *out, sac_error *err) {
+static sac_status read_ct(const json_t *quantization, int group, fp8_config *out, sac_error *err) {
     sac_ct_config c;
-    SAC_TRY(sac_ct_read(quantization, &c, err));
+    SAC_TRY(sac_ct_read(quantization, group, &c, err));
     if (!c.is_float || c.bits != 8) return unsupported("\"num_bits\" other than 8", err);
     if (c.group) return unsupported("\"group_size\"", err);
     *out = (fp8_config){c.block_rows, c.block_cols, c.x_rounding, "weight_scale", NULL, "ignore"};
@@ -106,15 +104,33 @@ static bool is_modelopt(const json_t *quantization) {
            sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE);
 }
 
-static sac_status read_config(const json_t *quantization, fp8_config *out, sac_error *err) {
+static bool is_compressed_tensors(const json_t *quantization) {
+    return sac_quant_is(quantization, "quant_method", "compressed-tensors");
+}
+
+static sac_status check_ct(const json_t *quantization, int group, sac_error *err) {
+    fp8_config c;
+    return read_ct(quantization, group, &c, err);
+}
+
+/* Whether t is a matrix of FP8 by the configuration, and what that says of it. */
+static sac_status read_config(const json_t *quantization, const sac_checkpoint_tensor *t, int n_module, bool *is_mine,
+                              fp8_config *out, sac_error *err) {
+    int group;
+    *is_mine = true;
     if (is_modelopt(quantization)) return read_modelopt(quantization, out, err);
-    return is_ct(quantization) ? read_ct(quantization, out, err) : read_fine(quantization, out, err);
+    if (!is_compressed_tensors(quantization)) return read_fine(quantization, out, err);
+    SAC_TRY(sac_ct_group_of(quantization, t, n_module, &group, err));
+    *is_mine = is_ct(quantization, group);
+    return *is_mine ? read_ct(quantization, group, out, err) : SAC_OK;
 }
 
 static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
     fp8_config c;
-    *is_mine = is_ct(quantization) || is_modelopt(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
-    return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
+    if (is_compressed_tensors(quantization)) return sac_ct_check(quantization, is_ct, check_ct, is_mine, err);
+    *is_mine = is_modelopt(quantization) || sac_quant_is(quantization, "quant_method", "fp8");
+    if (!*is_mine) return SAC_OK;
+    return is_modelopt(quantization) ? read_modelopt(quantization, &c, err) : read_fine(quantization, &c, err);
 }
 
 /* Whether scales are one for all, one a row (where there are no blocks), or one a block. */
@@ -143,7 +159,9 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            sac_error *err) {
     fp8_config config;
     float x_scale;
-    SAC_TRY(read_config(quantization, &config, err));
+    bool is_mine;
+    SAC_TRY(read_config(quantization, t, n_module, &is_mine, &config, err));
+    if (!is_mine) return SAC_OK;
     const sac_checkpoint_tensor *scales = scales_of(&config, c, t, n_module);
     if (!scales) SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
     SAC_TRY(sac_quant_input_scale(c, t, n_module, config.x_rounding, &x_scale, err));
@@ -155,9 +173,12 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
 }
 
 static sac_status name(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
-    fp8_config config;
-    SAC_TRY(read_config(quantization, &config, err));
+    fp8_config config = {.skipped = "ignore"};
     SAC_TRY(sac_quant_check_pre_scales(c, err));
+    if (is_modelopt(quantization))
+        SAC_TRY(read_modelopt(quantization, &config, err));
+    else if (!is_compressed_tensors(quantization))
+        SAC_TRY(read_fine(quantization, &config, err));
     return sac_quant_name_all(c, quantization, "weight", "f8_e4m3", config.skipped, name_one, err);
 }
 
@@ -169,8 +190,9 @@ static bool knows(const sac_weight_source *s, const sac_checkpoint_tensor *numbe
 static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,
                        sac_error *err) {
     fp8_config c;
-    SAC_TRY(read_config(s->quantization, &c, err));
+    bool is_mine; /* true, or it would not be of this type */
     const int n_module = sac_quant_module(numbers, "weight");
+    SAC_TRY(read_config(s->quantization, numbers, n_module, &is_mine, &c, err));
     const sac_checkpoint_tensor *scales = scales_of(&c, s->checkpoint, numbers, n_module);
     *out = (sac_weight){.tensor = sac_checkpoint_matrix(numbers),
                         .scales = sac_quant_scales(scales),

@@ -201,13 +201,66 @@ class Quantised(Case):
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
         for needle, change in [
-            ("other than one entry", {"group_1": {}}),
+            ("a group without \"weights\"", {"group_1": {}}),
             ('"input_activations"', {"group_0": {"weights": four, "input_activations": {"num_bits": 8, "dynamic": False}}}),
             ('"actorder"', {"group_0": {"weights": {**four, "actorder": "group"}}}),
             ("packed weights of another type", {"group_0": {"weights": {**four, "num_bits": 3}}}),
         ]:
             base = {"group_0": {"weights": four}}
             self.refused(69, needle, "ct_w4", config_groups={**base, **change})
+
+    def test_several_groups(self):
+        """A group a module by its targets, with a format and sizes of its own."""
+        first, folders = "model.layers.0.", {}
+        for base in ("ct_w4", "ct_w8", "ct_fp8", "ct_w8a8", "ct_nvfp4"):
+            with open(os.path.join(MODELS, "packed_" + base, "config.json"), encoding="utf-8") as f:
+                quantization = json.load(f)["quantization_config"]
+            folders[base] = (quantization["config_groups"]["group_0"], quantization["format"],
+                             read_tensors(os.path.join(MODELS, "packed_" + base, "model.safetensors")))
+
+        def mixed(one, other, targets=(["re:model\\.layers\\.0\\..*"], ["Linear"]), **config):
+            """Layer 0 of one folder, the rest of another, with the groups of both."""
+            def change(t):
+                for name in [n for n in t if n.startswith(first)]:
+                    t.pop(name)
+                t.update({n: v for n, v in folders[one][2].items() if n.startswith(first)})
+            groups = {name: {**folders[base][0], "format": folders[base][1], "targets": target}
+                      for name, base, target in zip(("b", "a"), (one, other), targets)}
+            return self.model(other, change, **{"format": "mixed-precision", "config_groups": groups, **config})
+
+        def types(folder):
+            run = saccade("inspect", folder, "--tensors", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            tensors = {t["name"]: t["dtype"] for t in json.loads(run.stdout)["tensors"]}
+            return tensors[Q + "weight"], tensors[DOWN + "weight"]
+
+        for one, other, want in (("ct_w4", "ct_w8", ("packed_4", "packed_8")), ("ct_fp8", "ct_w4", ("fp8", "packed_4")),
+                                 ("ct_nvfp4", "ct_fp8", ("fp4", "fp8")), ("ct_w8a8", "ct_nvfp4", ("i8", "fp4")),
+                                 ("ct_w8", "ct_w8a8", ("packed_8", "i8"))):
+            with self.subTest(one=one, other=other):
+                self.assertEqual(types(mixed(one, other)), want)
+                run = saccade("ask", "-m", self.path("model"), "--max-tokens", "4", "--temperature", "0", "hello")
+                self.assertEqual(run.returncode, 0, run.stderr)
+        for base in ("ct_w4", "ct_w8a8", "ct_nvfp4"):
+            with self.subTest(base=base):
+                answers = [saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello")
+                           for folder in (os.path.join(MODELS, "packed_" + base), mixed(base, base))]
+                self.assertEqual(answers[0].stdout, answers[1].stdout)
+                self.assertEqual(answers[1].returncode, 0, answers[1].stderr)
+        names = [first + n for n in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                                     "mlp.up_proj", "mlp.down_proj")]
+        self.assertEqual(types(mixed("ct_w4", "ct_w8", (names, ["re:.*proj"]))), ("packed_4", "packed_8"))
+        for code, needle, targets in [
+            (69, 'down_proj.weight_packed is a target of two "config_groups", b and a', (["re:.*"], ["re:.*proj"])),
+            (69, 'down_proj.weight_packed is a target of two "config_groups", b and a', (["Linear"], ["Linear"])),
+            (65, 'a target of none of several "config_groups"', (["re:.*layers.0.*q_proj"], ["re:.*layers.1.*"])),
+            (69, "a class other than Linear, Qwen2MLP", (["re:.*layers.0.*"], ["Qwen2MLP"])),
+            (65, '"targets": pattern "(": ', (["re:("], ["Linear"])),
+            (65, '"targets" must be a list of names', ([3], ["Linear"])),
+            (65, "does not hold the [64, 96]", (["Linear"], ["re:.*layers.0.*"])),
+        ]:
+            with self.subTest(targets=targets):
+                self.assert_refused(saccade("inspect", mixed("ct_w4", "ct_w8", targets)), code, needle)
 
     def test_groups_of_fp4(self):
         for code, base, needle, more in [
