@@ -220,6 +220,37 @@ def four_bits(kind):
                         "scale_dtype": "torch.uint8" if kind == "ct_mxfp4" else "torch.float8_e4m3fn"}}
 
 
+def hqq(module, w, group=32):
+    """hqq's 4 bits of axis 1: rows of groups, the first half of them in the high bits. Zeros are floats."""
+    x = w.reshape(-1, group)
+    least, most = x.min(-1, keepdims=True), x.max(-1, keepdims=True)
+    scale = ((most - least) / 15).astype(np.float16)
+    zero = (-least / scale.astype(np.float32)).astype(np.float16)
+    q = np.clip(np.rint(x / scale.astype(np.float32) + zero.astype(np.float32)), 0, 15).astype(np.uint8)
+    half = len(q) // 2
+    text = torch.tensor([ord(c) for c in "4bit_u8"], dtype=torch.uint8)
+    parts = {"W_q": torch.from_numpy(q[:half] << 4 | q[half:]), "scale": torch.from_numpy(scale), "zero": torch.from_numpy(zero),
+             "shape": torch.tensor(w.shape), "nbits": torch.tensor(4, dtype=torch.int32), "packing": text,
+             "group_size": torch.tensor(group, dtype=torch.int32), "axis": torch.tensor(1, dtype=torch.int32)}
+    for name, value in (("view_as_float", 0), ("quant_scale", 0), ("quant_zero", 0), ("offload_meta", 0), ("encoded_state_dict", 1),
+                        ("stores_quant_config", 1), ("channel_wise", 1), ("optimize", 1), ("round_zero", 1)):
+        parts[name] = torch.tensor(value, dtype=torch.uint8)
+    same = ((q.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)).reshape(w.shape)
+    check_hqq(parts, same)
+    return {f"{module}.{k}": v for k, v in parts.items()}, same
+
+
+def check_hqq(parts, same):
+    """hqq's own unpacking, where it is installed, makes the same of it."""
+    try:
+        from hqq.core.quantize import Quantizer
+    except ImportError:
+        return
+    meta = {"packing": "4bit_u8", "view_as_float": False, "nbits": 4, "axis": 1, "compute_dtype": torch.float32,
+            "zero": parts["zero"].float(), "scale": parts["scale"].float(), "shape": same.shape}
+    np.testing.assert_allclose(Quantizer.dequantize(parts["W_q"], meta).numpy(), same, rtol=1e-6)
+
+
 def llm_int8(module, w):
     """bitsandbytes' LLM.int8(), rounded and stored by bitsandbytes itself, on the CPU."""
     import bitsandbytes as bnb
@@ -318,6 +349,11 @@ BNB8 = {"quant_method": "bitsandbytes", "load_in_4bit": False, "_load_in_4bit": 
 MODELOPT4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"], "dequantize": True,
              "producer": {"name": "modelopt", "version": "0.47.0"}}
 
+HQQ = {"quant_method": "hqq", "skip_modules": ["lm_head"],
+       "quant_config": {"offload_meta": False, "scale_quant_params": None, "zero_quant_params": None,
+                        "weight_quant_params": {"axis": 1, "channel_wise": True, "group_size": 32, "nbits": 4, "optimize": True,
+                                                "round_zero": True, "view_as_float": False}}}
+
 # name: packing, quantization_config, rounding of activations
 FORMATS = {
     "awq": (awq, AWQ, None),
@@ -344,6 +380,7 @@ FORMATS = {
     "ct_nvfp4": (partial(fp4, kind="ct_nvfp4"), ct_config("nvfp4-pack-quantized", four_bits("ct_nvfp4")["weights"]), None),
     "ct_mxfp4": (partial(fp4, kind="ct_mxfp4"), ct_config("mxfp4-pack-quantized", four_bits("ct_mxfp4")["weights"]), None),
     "modelopt_nvfp4": (partial(fp4, kind="modelopt_nvfp4"), MODELOPT4, None),
+    "hqq": (hqq, HQQ, None),
 }
 
 

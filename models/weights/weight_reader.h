@@ -17,6 +17,7 @@
     X(fp4)                                                                                                   \
     X(fp8)                                                                                                   \
     X(nf4)                                                                                                   \
+    X(hqq)                                                                                                   \
     X(llm_int8)                                                                                              \
     X(int8)                                                                                                  \
     X(plain)

@@ -55,7 +55,8 @@ class Quantised(Case):
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
                                     ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096),
-                                    ("ct_nvfp4", "fp4", 2048), ("ct_mxfp4", "fp4", 2048), ("modelopt_nvfp4", "fp4", 2048)):
+                                    ("ct_nvfp4", "fp4", 2048), ("ct_mxfp4", "fp4", 2048), ("modelopt_nvfp4", "fp4", 2048),
+                                    ("hqq", "hqq_4", 2048)):
             with self.subTest(base=base):
                 run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
                 tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
@@ -280,6 +281,25 @@ class Quantised(Case):
         run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True))
         self.assertEqual(run.returncode, 0, run.stderr)
 
+    def test_kinds_of_hqq(self):
+        weights = {"nbits": 4, "group_size": 32, "axis": 1, "view_as_float": False}
+        for code, needle, config in [
+            (69, '"nbits" other than 4', {"weight_quant_params": {**weights, "nbits": 3}}),
+            (69, '"axis" other than 1', {"weight_quant_params": {**weights, "axis": 0}}),
+            (69, '"view_as_float"', {"weight_quant_params": {**weights, "view_as_float": True}}),
+            (69, '"channel_wise" false', {"weight_quant_params": {**weights, "channel_wise": False}}),
+            (69, "scales and zeros that are quantised", {"weight_quant_params": weights, "zero_quant_params": {"nbits": 8}}),
+            (69, '"offload_meta"', {"weight_quant_params": weights, "offload_meta": True}),
+            (69, '"frobnicate" is not known', {"weight_quant_params": weights, "frobnicate": 1}),
+            (69, '"nbits" other than 4', {"self_attn.q_proj": {"weight_quant_params": {**weights, "nbits": 8}}}),
+            (69, '"quant_config" without', {"self_attn.q_proj": {}}),
+            (69, 'no "quant_config"', None),
+        ]:
+            self.refused(code, needle, "hqq", quant_config=config)
+        self.refused(65, "is quantised, and", "hqq", skip_modules=["q_proj"])
+        by_name = {"self_attn.q_proj": {"weight_quant_params": weights}, "mlp.up_proj": None}
+        self.assertEqual(saccade("inspect", self.model("hqq", quant_config=by_name)).returncode, 0)
+
     def test_modules_that_are_left_alone(self):
         """Both spellings of a module's name; a listed one that is quantised all the same is a contradiction."""
         for names in (["self_attn"], ["model.layers.0"], ["layers.0.self_attn.q_proj"], ["q_proj"]):
@@ -361,6 +381,22 @@ class Quantised(Case):
              put(Q + "weight_scale_2", 0, struct.pack("<f", -1))),
             (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_nvfp4",
              add(Q + "pre_quant_scale", "F32", [64], one * 64)),
+            (65, Q + "W_q has no scale beside it", "hqq", without(Q + "scale")),
+            (65, Q + "W_q has no zero beside it", "hqq", without(Q + "zero")),
+            (65, Q + "W_q has no shape beside it", "hqq", without(Q + "shape")),
+            (65, Q + "scale is f16 [64, 2]", "hqq", shape(Q + "scale", 64, 2)),
+            (65, Q + "zero is f16 [1, 128]", "hqq", shape(Q + "zero", 1, 128)),
+            (65, Q + "scale has a scale that is not finite", "hqq", put(Q + "scale", 6, nan16)),
+            (65, Q + "zero has a scale that is not finite", "hqq", put(Q + "zero", 6, nan16)),
+            (65, "does not hold the [64, 65] that its shape says", "hqq", put(Q + "shape", 8, struct.pack("<q", 65))),
+            (65, "does not hold the [-1, 64]", "hqq", put(Q + "shape", 0, struct.pack("<q", -1))),
+            (65, "does not hold the [4611686018427387904, 64]", "hqq", put(Q + "shape", 0, struct.pack("<q", 1 << 62))),
+            (69, "rows of 32 elements in groups of 64", "hqq", lambda t: [
+                t[Q + "W_q"].__setitem__(1, [32, 64]), t[Q + "shape"].__setitem__(2, struct.pack("<qq", 128, 32))]),
+            (65, "groups of 32, and a group_size of 1099 beside it", "hqq", put(Q + "group_size", 0, struct.pack("<i", 1099))),
+            (69, "W_q: axis is 0 beside it; only 1 is", "hqq", put(Q + "axis", 0, bytes(4))),
+            (69, "W_q: nbits is 8 beside it; only 4 is", "hqq", put(Q + "nbits", 0, b"\x08")),
+            (69, "another packing than 4bit_u8", "hqq", put(Q + "packing", 0, b"8")),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
