@@ -141,7 +141,7 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, 
 }
 
 /* 2^(e - 127) in bf16: the exponent itself, and below it the first bit of what is smaller. */
-static uint16_t bf16_of_e8m0(uint8_t e) { return e ? (uint16_t)(e << 7) : 0x40; }
+static uint16_t bf16_of_e8m0(uint8_t e) { return (uint16_t)(e ? e << 7 : 0x40); }
 
 /* The scales of a matrix as floats, in the place of what the file has. */
 static sac_status widen(sac_checkpoint *c, const json_t *quantization, const sac_checkpoint_tensor *t, sac_error *err) {
