@@ -131,7 +131,7 @@ static sac_status check_floats(const sac_checkpoint *c, const sac_checkpoint_ten
 
 static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, const sac_checkpoint_tensor *t, int n_module,
                            sac_checkpoint_tensor *out, sac_error *err) {
-    int64_t n, k, group;
+    int64_t n = 0, k = 0, group = 0;
     (void)quantization;
     SAC_TRY(check_kind(c, t, n_module, err));
     SAC_TRY(read_shape(c, t, n_module, &n, &k, err));
