@@ -46,7 +46,9 @@
     X(C8_128, 128, 132, "c8_128")                                                                            \
     X(E4M3_128, 128, 132, "e4m3_128")                                                                        \
     X(NF4_32, 32, 20, "nf4_32")                                                                              \
-    X(NF4_64, 64, 36, "nf4_64")
+    X(NF4_64, 64, 36, "nf4_64")                                                                              \
+    X(E2M1_16, 16, 12, "e2m1_16")                                                                            \
+    X(E2M1_32, 32, 20, "e2m1_32")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

@@ -490,7 +490,7 @@ static void test_blocks(void **state) {
     }
 }
 
-/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none, FP4 and HQQ neither. */
+/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none, HQQ neither. */
 static void test_folders(void **state) {
     fixture *f = *state;
     static const struct {
@@ -516,9 +516,9 @@ static void test_folders(void **state) {
         {"packed_nf4_nested", SAC_DTYPE_NF4_32, NULL},
         {"packed_llm_int8", SAC_DTYPE_C8_128, NULL},
         {"packed_fp8_block", SAC_N_DTYPES, "fp8 in groups of 40"},
-        {"packed_ct_nvfp4", SAC_N_DTYPES, "fp4 in groups of 16"},
-        {"packed_ct_mxfp4", SAC_N_DTYPES, "fp4 in groups of 32"},
-        {"packed_modelopt_nvfp4", SAC_N_DTYPES, "fp4 in groups of 16"},
+        {"packed_ct_nvfp4", SAC_DTYPE_E2M1_16, NULL},
+        {"packed_ct_mxfp4", SAC_DTYPE_E2M1_32, NULL},
+        {"packed_modelopt_nvfp4", SAC_DTYPE_E2M1_16, NULL},
         {"packed_hqq", SAC_N_DTYPES, "hqq in groups of 32"},
     };
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
