@@ -155,6 +155,27 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     return SAC_OK;
 }
 
+/* Scales for keys and values in 8 bits, as its maker measured them: no cache format here reads them, so that they are
+ * listed among the keys without effect. */
+static sac_status list_cache_scales(sac_load_context *l, const json_t *quantization) {
+    static const char *const parts[] = {"k_scale",    "v_scale", "q_scale", "prob_scale", "k_proj.output_scale",
+                                        "v_proj.output_scale"};
+    const sac_checkpoint *c = &l->files->weights;
+    json_t *found = json_object();
+    if (!found) return sac_fail(l->err, SAC_NO_MEMORY, "no memory for the names of scales");
+    for (size_t p = 0; quantization && p < SAC_COUNT(parts); p++) {
+        char name[64];
+        int n = 0;
+        for (int i = 0; i < c->n_tensors; i++) n += sac_quant_module(&c->tensors[i], parts[p]) != 0;
+        snprintf(name, sizeof name, "*.%s (%d)", parts[p], n);
+        if (n) json_object_set_new(found, name, json_true());
+    }
+    const sac_status st =
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "weights", "safetensors", found, l->err);
+    json_decref(found);
+    return st;
+}
+
 /* processor_config.json, or NULL, its keys listed beside the image processor's own, which may stand in it. */
 static sac_status open_processor(sac_load_context *l, json_t **object, bool *holds_preprocessor) {
     static const char name[] = "processor_config.json";
@@ -298,6 +319,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     SAC_TRY(sac_load_open_kept_adapters(l, NULL));
     sac_bind_source source;
     SAC_TRY(open_weights(l, config, &source));
+    SAC_TRY(list_cache_scales(l, source.quantization));
     st = sac_bind_model(l->m, &l->config, &source, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);
     SAC_TRY(sac_load_bind_kept_adapters(l, false));

@@ -166,6 +166,91 @@ def nf4(module, w, block=32, nested=False):
     return tensors, (levels[q] * absmax[:, None]).reshape(w.shape)
 
 
+E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def fp4(module, w, kind):
+    """e2m1, two a byte, the first in the low bits: in groups of 16 with e4m3 scales and one of all ("ct_nvfp4" divides by it,
+    "modelopt_nvfp4" multiplies), or of 32 with powers of two ("ct_mxfp4")."""
+    x = groups_of(w, 32 if kind == "ct_mxfp4" else 16)
+    most = np.abs(x).max(-1)
+    if kind == "ct_mxfp4":
+        e = np.floor(np.log2(most)) - 2
+        stored, scale, parts = torch.from_numpy((e + 127).astype(np.uint8)), np.exp2(e).astype(np.float32), {}
+    else:
+        all_scale = np.float32(448 * 6 / most.max())  # a divisor
+        if kind == "modelopt_nvfp4":
+            all_scale = np.float32(1) / all_scale
+        ideal = most / 6 * all_scale if kind == "ct_nvfp4" else most / 6 / all_scale
+        stored = torch.from_numpy(ideal).clamp(2 ** -9, 448).to(torch.float8_e4m3fn)
+        scale = stored.float().numpy()
+        scale = scale / all_scale if kind == "ct_nvfp4" else scale * all_scale
+        parts = {"weight_global_scale": torch.from_numpy(all_scale.reshape(1))} if kind == "ct_nvfp4" else {
+            "weight_scale_2": torch.tensor(all_scale), "input_scale": torch.tensor(np.float32(0.01))}
+    q = np.abs((x / scale[..., None])[..., None] - E2M1).argmin(-1).astype(np.uint8).reshape(len(w), -1)
+    bytes_ = torch.from_numpy(q[:, ::2] | q[:, 1::2] << 4)
+    same = (E2M1[q].reshape(x.shape) * scale[..., None]).reshape(w.shape)
+    parts.update({"weight" if kind == "modelopt_nvfp4" else "weight_packed": bytes_, "weight_scale": stored})
+    check_fp4(parts, same, kind)
+    return {f"{module}.{k}": v for k, v in parts.items()}, same
+
+
+def check_fp4(parts, same, kind):
+    """compressed-tensors' own compressors, where it is installed, make the same of its formats."""
+    try:
+        from compressed_tensors.compressors.mxfp4.base import MXFP4PackedCompressor
+        from compressed_tensors.compressors.nvfp4.base import NVFP4PackedCompressor
+        from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+    except ImportError:
+        return
+    if kind == "modelopt_nvfp4":
+        return
+    args = {k: v for k, v in four_bits(kind)["weights"].items() if k != "scale_dtype"}
+    scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**args))
+    theirs = (MXFP4PackedCompressor if kind == "ct_mxfp4" else NVFP4PackedCompressor).decompress(dict(parts), scheme)["weight"]
+    # theirs are bf16 or f32, as the version has it
+    np.testing.assert_allclose(theirs.float().numpy(), same, rtol=1e-2 if theirs.dtype == torch.bfloat16 else 1e-6)
+
+
+def four_bits(kind):
+    """The group of a configuration."""
+    return {"weights": {"num_bits": 4, "type": "float", "symmetric": True, "dynamic": False, "observer": "minmax",
+                        "strategy": "group" if kind == "ct_mxfp4" else "tensor_group",
+                        "group_size": 32 if kind == "ct_mxfp4" else 16,
+                        "scale_dtype": "torch.uint8" if kind == "ct_mxfp4" else "torch.float8_e4m3fn"}}
+
+
+def hqq(module, w, group=32):
+    """hqq's 4 bits of axis 1: rows of groups, the first half of them in the high bits. Zeros are floats."""
+    x = w.reshape(-1, group)
+    least, most = x.min(-1, keepdims=True), x.max(-1, keepdims=True)
+    scale = ((most - least) / 15).astype(np.float16)
+    zero = (-least / scale.astype(np.float32)).astype(np.float16)
+    q = np.clip(np.rint(x / scale.astype(np.float32) + zero.astype(np.float32)), 0, 15).astype(np.uint8)
+    half = len(q) // 2
+    text = torch.tensor([ord(c) for c in "4bit_u8"], dtype=torch.uint8)
+    parts = {"W_q": torch.from_numpy(q[:half] << 4 | q[half:]), "scale": torch.from_numpy(scale), "zero": torch.from_numpy(zero),
+             "shape": torch.tensor(w.shape), "nbits": torch.tensor(4, dtype=torch.int32), "packing": text,
+             "group_size": torch.tensor(group, dtype=torch.int32), "axis": torch.tensor(1, dtype=torch.int32)}
+    for name, value in (("view_as_float", 0), ("quant_scale", 0), ("quant_zero", 0), ("offload_meta", 0), ("encoded_state_dict", 1),
+                        ("stores_quant_config", 1), ("channel_wise", 1), ("optimize", 1), ("round_zero", 1)):
+        parts[name] = torch.tensor(value, dtype=torch.uint8)
+    same = ((q.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)).reshape(w.shape)
+    check_hqq(parts, same)
+    return {f"{module}.{k}": v for k, v in parts.items()}, same
+
+
+def check_hqq(parts, same):
+    """hqq's own unpacking, where it is installed, makes the same of it."""
+    try:
+        from hqq.core.quantize import Quantizer
+    except ImportError:
+        return
+    meta = {"packing": "4bit_u8", "view_as_float": False, "nbits": 4, "axis": 1, "compute_dtype": torch.float32,
+            "zero": parts["zero"].float(), "scale": parts["scale"].float(), "shape": same.shape}
+    np.testing.assert_allclose(Quantizer.dequantize(parts["W_q"], meta).numpy(), same, rtol=1e-6)
+
+
 def llm_int8(module, w):
     """bitsandbytes' LLM.int8(), rounded and stored by bitsandbytes itself, on the CPU."""
     import bitsandbytes as bnb
@@ -261,6 +346,14 @@ BNB8 = {"quant_method": "bitsandbytes", "load_in_4bit": False, "_load_in_4bit": 
         "_load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0,
         "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
 
+MODELOPT4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"], "dequantize": True,
+             "producer": {"name": "modelopt", "version": "0.47.0"}}
+
+HQQ = {"quant_method": "hqq", "skip_modules": ["lm_head"],
+       "quant_config": {"offload_meta": False, "scale_quant_params": None, "zero_quant_params": None,
+                        "weight_quant_params": {"axis": 1, "channel_wise": True, "group_size": 32, "nbits": 4, "optimize": True,
+                                                "round_zero": True, "view_as_float": False}}}
+
 # name: packing, quantization_config, rounding of activations
 FORMATS = {
     "awq": (awq, AWQ, None),
@@ -284,6 +377,10 @@ FORMATS = {
     "nf4": (nf4, BNB, None),
     "nf4_nested": (partial(nf4, nested=True), {**BNB, "bnb_4bit_use_double_quant": True}, None),
     "llm_int8": (llm_int8, BNB8, None),
+    "ct_nvfp4": (partial(fp4, kind="ct_nvfp4"), ct_config("nvfp4-pack-quantized", four_bits("ct_nvfp4")["weights"]), None),
+    "ct_mxfp4": (partial(fp4, kind="ct_mxfp4"), ct_config("mxfp4-pack-quantized", four_bits("ct_mxfp4")["weights"]), None),
+    "modelopt_nvfp4": (partial(fp4, kind="modelopt_nvfp4"), MODELOPT4, None),
+    "hqq": (hqq, HQQ, None),
 }
 
 

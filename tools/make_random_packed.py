@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A folder of a real model's shape with random quantised weights, to time what a format takes.
 
-    tools/make_random_packed.py DIR [--format bf16|w4|w8|awq|fp8|fp8_block] [--layers N]
+    tools/make_random_packed.py DIR [--format bf16|w4|w8|awq|fp8|fp8_block|nvfp4|mxfp4] [--layers N]
 
 The shape is Qwen2-7B's (https://huggingface.co/Qwen/Qwen2-7B, config.json); head and embeddings stay in bf16. w4, w8:
 compressed-tensors in groups of 128; fp8: a scale a row, rows of x rounded as they come; fp8_block: blocks of 128 x 128, groups
-of x rounded. The tokenizer is the demo model's: ask it by ids. Needs torch (a card makes it in seconds) and safetensors."""
+of x rounded; nvfp4, mxfp4: compressed-tensors', weights alone. The tokenizer is the demo model's: ask it by ids. Needs torch (a card makes it in seconds) and safetensors."""
 import argparse
 import json
 import os
@@ -34,6 +34,8 @@ QUANTIZATION = {
     "awq": dict(quant_method="awq", bits=4, group_size=GROUP, zero_point=True, version="gemm"),
     "fp8": compressed("float-quantized", dict(num_bits=8, type="float", strategy="channel", dynamic=False),
                       dict(num_bits=8, type="float", symmetric=True, strategy="token", dynamic=True)),
+    "nvfp4": compressed("nvfp4-pack-quantized", dict(num_bits=4, type="float", strategy="tensor_group", group_size=16), None),
+    "mxfp4": compressed("mxfp4-pack-quantized", dict(num_bits=4, type="float", strategy="group", group_size=32), None),
     "fp8_block": dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[GROUP, GROUP]),
 }
 
@@ -63,6 +65,12 @@ class Maker:
         if self.kind == "awq":
             return {"qweight": self.words(k, n // 8), "qzeros": self.words(k // GROUP, n // 8),
                     "scales": torch.full((k // GROUP, n), 0.004, dtype=torch.float16)}
+        if self.kind == "mxfp4":
+            return {"weight_packed": self.words(n, k // 8).view(torch.uint8),
+                    "weight_scale": torch.full((n, k // 32), 119, dtype=torch.uint8)}
+        if self.kind == "nvfp4":
+            return {"weight_packed": self.words(n, k // 8).view(torch.uint8), "weight_global_scale": torch.tensor([600.0]),
+                    "weight_scale": torch.full((n, k // 16), 4.0).to(torch.float8_e4m3fn)}
         if self.kind.startswith("fp8"):
             codes = self.normal(n, k, size=1).to(torch.float8_e4m3fn).cpu()
             if self.kind == "fp8":

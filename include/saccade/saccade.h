@@ -181,7 +181,7 @@ typedef struct sac_setting_info {
 SAC_API bool sac_model_get_setting(const sac_model *m, int64_t i, sac_setting_info *info);
 
 /* The i-th key of config.json, preprocessor_config.json, processor_config.json or a GGUF file, those that are null left
- * out; false when i is past the last. */
+ * out, and, of "safetensors", scales of a cache that nothing reads ("*.k_scale (28)"); false when i is past the last. */
 typedef enum sac_key_effect {
     SAC_KEY_IS_UNKNOWN,  /* nothing here knows it: it has no effect */
     SAC_KEY_IS_HONOURED, /* or would be refused with another value */

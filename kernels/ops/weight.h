@@ -40,7 +40,9 @@
     X(GPTQ, gptq)                                                                                            \
     X(PACKED, packed)                                                                                        \
     X(FP8, fp8)                                                                                              \
-    X(NF4, nf4)
+    X(NF4, nf4)                                                                                              \
+    X(FP4, fp4)                                                                                              \
+    X(HQQ, hqq)
 
 typedef enum sac_weight_format {
 #define X(constant, name) SAC_WEIGHT_##constant,

@@ -1,54 +1,11 @@
-/* adapter_pattern.c - which modules an adapter_config.json is about. Its patterns are Python's, and PCRE2 reads
- * the same of them; a pattern of a stranger has limits on the work of a match. */
-#define PCRE2_CODE_UNIT_WIDTH 8
+/* adapter_pattern.c - which modules an adapter_config.json is about. */
 #include "adapter.h"
+#include "module_pattern.h"
 
-#include <pcre2.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #define PATTERN_BYTES  4096
-#define MATCH_LIMIT    1000000
-#define HEAP_LIMIT_KIB 16384
-
-static sac_status match_failed(const char *key, const char *pattern, int code, sac_error *err) {
-    PCRE2_UCHAR text[160];
-    pcre2_get_error_message(code, text, sizeof text);
-    return sac_fail(err, SAC_BAD_FILE, "\"%s\": pattern \"%.80s\": %s", key, pattern, (const char *)text);
-}
-
-/* Whether the pattern matches `module` from its start; where captured is given, it gets the number that the last group
- * caught, -1 without. */
-static sac_status match(const char *key, const char *pattern, uint32_t options, const char *module,
-                        bool *found, long *captured, sac_error *err) {
-    int code;
-    PCRE2_SIZE at;
-    *found = false;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_ANCHORED | options, &code, &at, NULL);
-    if (!re) return match_failed(key, pattern, code, err);
-    pcre2_match_context *context = pcre2_match_context_create(NULL);
-    pcre2_match_data *data = pcre2_match_data_create_from_pattern(re, NULL);
-    if (context && data) {
-        pcre2_set_match_limit(context, MATCH_LIMIT);
-        pcre2_set_heap_limit(context, HEAP_LIMIT_KIB);
-        code = pcre2_match(re, (PCRE2_SPTR)module, strlen(module), 0, 0, data, context);
-    } else
-        code = PCRE2_ERROR_NOMEMORY;
-    *found = code > 0;
-    if (*found && captured) {
-        PCRE2_SIZE *span = pcre2_get_ovector_pointer(data) + 2 * (code - 1);
-        char digits[20] = "";
-        snprintf(digits, sizeof digits, "%.*s", (int)(span[1] - span[0] > 9 ? 9 : span[1] - span[0]),
-                 module + span[0]);
-        *captured = strtol(digits, NULL, 10);
-    }
-    pcre2_match_data_free(data);
-    pcre2_match_context_free(context);
-    pcre2_code_free(re);
-    return code > 0 || code == PCRE2_ERROR_NOMATCH ? SAC_OK : match_failed(key, pattern, code, err);
-}
 
 /* "head middle tail" into buf, or BAD_FILE. */
 static sac_status join(char buf[PATTERN_BYTES], const char *key, const char *head, const char *middle,
@@ -70,7 +27,7 @@ static sac_status named(const json_t *config, const char *key, const char *modul
     const json_t *v = json_object_get(config, key);
     *found = false;
     if (json_is_string(v) && *json_string_value(v))
-        return match(key, json_string_value(v), PCRE2_ENDANCHORED, module, found, NULL, err);
+        return sac_module_match(key, json_string_value(v), true, module, found, NULL, err);
     for (size_t i = 0; i < json_array_size(v) && !*found; i++)
         *found = is_end(module, json_string_value(json_array_get(v, i)));
     return SAC_OK;
@@ -84,11 +41,11 @@ static sac_status layer_of(const json_t *config, const char *module, long *layer
     bool found = false;
     *layer = -1;
     size_t n = json_is_string(v) ? *json_string_value(v) != 0 : json_array_size(v);
-    if (n == 0) return match(key, ".*?\\.[^.]*\\.(\\d+)\\.", 0, module, &found, layer, err);
+    if (n == 0) return sac_module_match(key, ".*?\\.[^.]*\\.(\\d+)\\.", false, module, &found, layer, err);
     for (size_t i = 0; i < n && !found; i++) {
         const char *one = json_string_value(json_is_string(v) ? v : json_array_get(v, i));
         SAC_TRY(join(pattern, key, "(?:^|.*?\\.)", one, "\\.(\\d+)\\.", err));
-        SAC_TRY(match(key, pattern, 0, module, &found, layer, err));
+        SAC_TRY(sac_module_match(key, pattern, false, module, &found, layer, err));
     }
     return SAC_OK;
 }
@@ -117,7 +74,7 @@ static sac_status is_saved(const json_t *config, const char *module, bool *saved
     *saved = false;
     for (size_t i = 0; i < json_array_size(v) && !*saved; i++) {
         SAC_TRY(join(pattern, key, "(^|.*\\.)", json_string_value(json_array_get(v, i)), "($|\\..*)", err));
-        SAC_TRY(match(key, pattern, 0, module, saved, NULL, err));
+        SAC_TRY(sac_module_match(key, pattern, false, module, saved, NULL, err));
     }
     return SAC_OK;
 }
@@ -152,7 +109,7 @@ static sac_status pattern_value(const json_t *config, const char *key, const cha
     *out = NULL;
     json_object_foreach(json_object_get(config, key), name, v) {
         SAC_TRY(join(pattern, key, "(.*\\.)?(", name, ")$", err));
-        SAC_TRY(match(key, pattern, 0, module, &found, NULL, err));
+        SAC_TRY(sac_module_match(key, pattern, false, module, &found, NULL, err));
         if (found) {
             *out = v;
             return SAC_OK;

@@ -1,14 +1,47 @@
 #include "compressed_tensors.h"
 
-#define MAX_BLOCK (1 << 20)
+#include "module_pattern.h"
+
+#include <stdio.h>
+
+#define MAX_BLOCK  (1 << 20)
+#define MAX_GROUPS 64
 
 static sac_status unsupported(const char *what, sac_error *err) {
     return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported", what);
 }
 
-bool sac_ct_is(const json_t *quantization, const char *format, const char *or_format) {
+static const json_t *group_at(const json_t *quantization, int group, const char **name) {
+    json_t *groups = json_object_get(quantization, "config_groups");
+    void *at = json_object_iter(groups);
+    while (at && group-- > 0) at = json_object_iter_next(groups, at);
+    if (at && name) *name = json_object_iter_key(at);
+    return at ? json_object_iter_value(at) : NULL;
+}
+
+static int n_groups(const json_t *quantization) {
+    return (int)json_object_size(json_object_get(quantization, "config_groups"));
+}
+
+bool sac_ct_is(const json_t *quantization, int group, const char *format, const char *or_format) {
+    const json_t *g = group_at(quantization, group, NULL);
+    const json_t *of = json_is_string(json_object_get(g, "format")) ? g : quantization;
     return sac_quant_is(quantization, "quant_method", "compressed-tensors") &&
-           (sac_quant_is(quantization, "format", format) || sac_quant_is(quantization, "format", or_format));
+           (sac_quant_is(of, "format", format) || sac_quant_is(of, "format", or_format));
+}
+
+const json_t *sac_ct_weights(const json_t *quantization, int group) {
+    return json_object_get(group_at(quantization, group, NULL), "weights");
+}
+
+sac_status sac_ct_check(const json_t *quantization, sac_ct_is_fn is_mine, sac_ct_check_fn check, bool *any, sac_error *err) {
+    *any = false;
+    for (int g = 0; g == 0 || g < n_groups(quantization); g++) {
+        if (!is_mine(quantization, g)) continue;
+        *any = true;
+        SAC_TRY(check(quantization, g, err));
+    }
+    return SAC_OK;
 }
 
 /* Activations are rounded as they come, a scale a row, or by one scale that the files have, or not at all. */
@@ -20,6 +53,10 @@ static sac_status read_rounding(const json_t *group, sac_ct_config *out, sac_err
         return unsupported("\"output_activations\"", err);
     if (!json_is_object(x)) return SAC_OK;
     SAC_TRY(sac_json_get_bool(x, "symmetric", &symmetric, err));
+    if (out->is_float && out->bits == 4) { /* none of the others takes such weights */
+        out->rounds_to_fp4 = true;
+        return SAC_OK;
+    }
     const bool is_dynamic = json_is_true(json_object_get(x, "dynamic"));
     if (!sac_quant_is(x, "strategy", is_dynamic ? "token" : "tensor") || json_is_string(json_object_get(x, "dynamic")) ||
         json_integer_value(json_object_get(x, "num_bits")) != 8 || !symmetric ||
@@ -55,16 +92,18 @@ static sac_status read_weights(const json_t *weights, sac_ct_config *out, sac_er
     static const char *const without_effect[] = {"observer", "observer_kwargs", "zp_dtype", NULL};
     int64_t bits = 0;
     const char *type = "int", *order = "weight";
-    bool dynamic = false;
+    bool dynamic = false, symmetric = true;
     if (!json_is_object(weights)) return unsupported("a group without \"weights\"", err);
     SAC_TRY(sac_quant_check_keys(weights, honoured, without_effect, err));
     SAC_TRY(sac_json_get_int(weights, "num_bits", 1, 32, &bits, err));
     SAC_TRY(sac_json_get_string(weights, "type", &type, err));
     SAC_TRY(sac_json_get_bool(weights, "dynamic", &dynamic, err));
+    SAC_TRY(sac_json_get_bool(weights, "symmetric", &symmetric, err));
     SAC_TRY(sac_json_get_string(weights, "actorder", &order, err));
     SAC_TRY(sac_json_get_int(weights, "group_size", -1, MAX_BLOCK, &out->group, err));
     SAC_TRY(read_block(weights, out, err));
     out->bits = (int)bits;
+    out->is_asymmetric = !symmetric;
     out->is_float = strcmp(type, "float") == 0;
     if (!out->is_float && strcmp(type, "int") != 0) return unsupported("weights neither int nor float", err);
     if (dynamic) return unsupported("weights that are \"dynamic\"", err);
@@ -74,16 +113,19 @@ static sac_status read_weights(const json_t *weights, sac_ct_config *out, sac_er
     return SAC_OK;
 }
 
-sac_status sac_ct_read(const json_t *quantization, sac_ct_config *out, sac_error *err) {
-    static const char *const honoured[] = {"quant_method",    "format",           "config_groups",   "ignore",
-                                           "kv_cache_scheme", "transform_config", "sparsity_config", NULL};
+sac_status sac_ct_read(const json_t *quantization, int group, sac_ct_config *out, sac_error *err) {
+    static const char *const of_fp4[] = {"dequantize",       "quant_method",    "format", "config_groups", "ignore", "kv_cache_scheme",
+                                         "transform_config", "sparsity_config", NULL};
+    const bool is_fp4 = sac_ct_is(quantization, group, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
+    const char *const *honoured = is_fp4 ? of_fp4 : of_fp4 + 1;
     static const char *const without_effect[] = {"quantization_status", "global_compression_ratio", "version",
                                                  NULL};
     const json_t *groups = json_object_get(quantization, "config_groups"), *ignored;
     memset(out, 0, sizeof *out);
     SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
     SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
-    if (json_object_size(groups) != 1) return unsupported("other than one entry in \"config_groups\"", err);
+    if (json_object_size(groups) < 1 || json_object_size(groups) > MAX_GROUPS)
+        return unsupported("no entry in \"config_groups\", or more than 64", err);
     if (json_object_size(json_object_get(quantization, "kv_cache_scheme")))
         return unsupported("\"kv_cache_scheme\"", err);
     if (json_object_size(json_object_get(quantization, "transform_config")))
@@ -91,10 +133,68 @@ sac_status sac_ct_read(const json_t *quantization, sac_ct_config *out, sac_error
     const json_t *sparsity = json_object_get(quantization, "sparsity_config");
     if (json_object_size(sparsity) && !sac_quant_is(sparsity, "format", "dense"))
         return unsupported("\"sparsity_config\" other than dense", err);
-    const json_t *group = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)groups));
-    if (json_is_string(json_object_get(group, "format")) &&
-        !sac_quant_is(group, "format", json_string_value(json_object_get(quantization, "format"))))
-        return unsupported("a group whose \"format\" is another", err);
-    SAC_TRY(read_weights(json_object_get(group, "weights"), out, err));
-    return read_rounding(group, out, err);
+    const json_t *of = group_at(quantization, group, NULL);
+    SAC_TRY(read_weights(json_object_get(of, "weights"), out, err));
+    return read_rounding(of, out, err);
+}
+
+/* ---- modules ---- */
+
+enum { NO_MATCH, BY_CLASS, BY_PATTERN, BY_NAME };
+
+/* How a target has a module, as compressed-tensors ranks it (utils/match.py, match_targets). Of classes only that of all
+ * matrices can be told from a checkpoint. */
+static sac_status match_target(const char *target, const char *module, int *how, sac_error *err) {
+    bool found = false;
+    *how = NO_MATCH;
+    if (strcmp(target, "Linear") == 0) {
+        *how = BY_CLASS;
+    } else if (strncmp(target, "re:", 3) == 0) {
+        SAC_TRY(sac_module_match("targets", target + 3, false, module, &found, NULL, err));
+        if (found) *how = BY_PATTERN;
+    } else if (target[0] >= 'A' && target[0] <= 'Z' && !strchr(target, '.')) {
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "\"quantization_config\": \"targets\" of a class other than Linear, %.60s: not supported with several groups",
+                        target);
+    } else {
+        const size_t n = strlen(module), k = strlen(target);
+        if (k && k <= n && strcmp(module + n - k, target) == 0 && (k == n || module[n - k - 1] == '.')) *how = BY_NAME;
+    }
+    return SAC_OK;
+}
+
+static sac_status match_group(const json_t *group, const char *module, int *best, sac_error *err) {
+    const json_t *targets;
+    *best = NO_MATCH;
+    SAC_TRY(sac_json_get_array(group, "targets", &targets, err));
+    for (size_t i = 0; i < json_array_size(targets); i++) {
+        const char *target = json_string_value(json_array_get(targets, i));
+        int how;
+        if (!target) return sac_fail(err, SAC_BAD_FILE, "\"quantization_config\": \"targets\" must be a list of names");
+        SAC_TRY(match_target(target, module, &how, err));
+        if (how > *best) *best = how;
+    }
+    return SAC_OK;
+}
+
+sac_status sac_ct_group_of(const json_t *quantization, const sac_checkpoint_tensor *t, int n_module, int *group, sac_error *err) {
+    char module[512];
+    const char *name = "", *other = NULL;
+    int best = NO_MATCH;
+    *group = 0;
+    if (n_groups(quantization) <= 1) return SAC_OK;
+    snprintf(module, sizeof module, "%.*s", n_module, t->name);
+    for (int g = 0; g < n_groups(quantization); g++) {
+        int how;
+        const char *this_name;
+        SAC_TRY(match_group(group_at(quantization, g, &this_name), module, &how, err));
+        if (how && how == best) other = this_name;
+        if (how <= best) continue;
+        best = how, *group = g, name = this_name, other = NULL;
+    }
+    if (other)
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s is a target of two \"config_groups\", %.40s and %.40s: not supported",
+                        t->name, name, other);
+    if (best) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "tensor %.100s is quantised, and a target of none of several \"config_groups\"", t->name);
 }

@@ -4,21 +4,30 @@
  * rounded to 8 bits where the configuration asks for that (W8A8): as they come, or by `<module>.input_scale`. */
 #include "compressed_tensors.h"
 
-static sac_status read_config(const json_t *quantization, sac_ct_config *c, sac_error *err) {
-    SAC_TRY(sac_ct_read(quantization, c, err));
+static bool is_mine(const json_t *quantization, int group) {
+    return sac_ct_is(quantization, group, "int-quantized", "naive-quantized") &&
+           !(sac_ct_is(quantization, group, "naive-quantized", "naive-quantized") &&
+             sac_quant_is(sac_ct_weights(quantization, group), "type", "float")); /* FP8's reader has them */
+}
+
+static sac_status read_config(const json_t *quantization, int group, sac_ct_config *c, sac_error *err) {
+    SAC_TRY(sac_ct_read(quantization, group, c, err));
     if (!c->is_float && c->bits == 8 && !c->block_rows) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
                     "\"quantization_config\": weights of another type than int with 8 bits: not supported");
 }
 
-static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
+static sac_status check_group(const json_t *quantization, int group, sac_error *err) {
     sac_ct_config c;
-    *is_mine = sac_ct_is(quantization, "int-quantized", "naive-quantized");
-    return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
+    return read_config(quantization, group, &c, err);
+}
+
+static sac_status check(const json_t *quantization, bool *any, sac_error *err) {
+    return sac_ct_check(quantization, is_mine, check_group, any, err);
 }
 
 static bool knows(const sac_weight_source *s, const sac_checkpoint_tensor *numbers) {
-    return numbers->dtype == SAC_DTYPE_I8 && sac_ct_is(s->quantization, "int-quantized", "naive-quantized");
+    return numbers->dtype == SAC_DTYPE_I8 && sac_quant_is(s->quantization, "quant_method", "compressed-tensors");
 }
 
 /* Elements of a row that share a scale, where there are so many scales; 0: that does not go with the
@@ -34,7 +43,12 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
     const sac_checkpoint_tensor *scales,
         *zeros = sac_quant_part(s->checkpoint, numbers->name, n_module, "weight_zero_point");
     sac_ct_config c;
-    SAC_TRY(read_config(s->quantization, &c, err));
+    int of;
+    SAC_TRY(sac_ct_group_of(s->quantization, numbers, n_module, &of, err));
+    if (!is_mine(s->quantization, of))
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.100s is i8, which is not what its entry in \"config_groups\" says",
+                        numbers->name);
+    SAC_TRY(read_config(s->quantization, of, &c, err));
     SAC_TRY(sac_quant_need(s->checkpoint, numbers, n_module, "weight_scale", &scales, err));
     *out = (sac_weight){
         .tensor = sac_checkpoint_matrix(numbers), .x_rounding = c.x_rounding, .format = SAC_WEIGHT_INT8};

@@ -3,8 +3,8 @@
  * (I64 [2]: n, k) and, where zeros are not in the middle, `<module>.weight_zero_point` (I32 [n bits/32][groups]). */
 #include "compressed_tensors.h"
 
-static sac_status read_config(const json_t *quantization, sac_ct_config *c, sac_error *err) {
-    SAC_TRY(sac_ct_read(quantization, c, err));
+static sac_status read_config(const json_t *quantization, int group, sac_ct_config *c, sac_error *err) {
+    SAC_TRY(sac_ct_read(quantization, group, c, err));
     if (c->is_float || (c->bits != 4 && c->bits != 8))
         return sac_fail(
             err, SAC_UNSUPPORTED,
@@ -16,10 +16,17 @@ static sac_status read_config(const json_t *quantization, sac_ct_config *c, sac_
     return SAC_OK;
 }
 
-static sac_status check(const json_t *quantization, bool *is_mine, sac_error *err) {
+static bool is_mine(const json_t *quantization, int group) {
+    return sac_ct_is(quantization, group, "pack-quantized", "pack-quantized");
+}
+
+static sac_status check_group(const json_t *quantization, int group, sac_error *err) {
     sac_ct_config c;
-    *is_mine = sac_ct_is(quantization, "pack-quantized", "pack-quantized");
-    return *is_mine ? read_config(quantization, &c, err) : SAC_OK;
+    return read_config(quantization, group, &c, err);
+}
+
+static sac_status check(const json_t *quantization, bool *any, sac_error *err) {
+    return sac_ct_check(quantization, is_mine, check_group, any, err);
 }
 
 /* n and k, which weight_shape says; the words must hold that many. */
@@ -50,7 +57,10 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
                            sac_error *err) {
     sac_ct_config config;
     int64_t n = 0, k = 0;
-    SAC_TRY(read_config(quantization, &config, err));
+    int of;
+    SAC_TRY(sac_ct_group_of(quantization, t, n_module, &of, err));
+    if (!is_mine(quantization, of)) return SAC_OK;
+    SAC_TRY(read_config(quantization, of, &config, err));
     const int in_word = 32 / config.bits;
     const sac_checkpoint_tensor *scales, *shape,
         *zeros = sac_quant_part(c, t->name, n_module, "weight_zero_point");
@@ -94,7 +104,9 @@ static sac_status read(const sac_weight_source *s, const sac_checkpoint_tensor *
         sac_quant_part(s->checkpoint, numbers->name, n_module, "weight_zero_point");
     const int64_t k = numbers->dim[1];
     sac_ct_config c;
-    SAC_TRY(read_config(s->quantization, &c, err));
+    int of;
+    SAC_TRY(sac_ct_group_of(s->quantization, numbers, n_module, &of, err));
+    SAC_TRY(read_config(s->quantization, of, &c, err));
     *out = (sac_weight){.tensor = sac_checkpoint_matrix(numbers),
                         .scales = sac_quant_scales(scales),
                         .group = c.group && c.group < k ? c.group : k,

@@ -132,6 +132,14 @@ static sac_status check_input_zero(const sac_checkpoint *c, const sac_checkpoint
     return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has an input_zero_point beside it that is not 0: not supported", t->name);
 }
 
+sac_status sac_quant_check_pre_scales(const sac_checkpoint *c, sac_error *err) {
+    for (int i = 0; i < c->n_tensors; i++)
+        if (sac_quant_module(&c->tensors[i], "pre_quant_scale"))
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s: scales of channels ahead of a product are not supported",
+                            c->tensors[i].name);
+    return SAC_OK;
+}
+
 sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_tensor *t, int n_module,
                                  sac_x_rounding rounding, float *scale, sac_error *err) {
     const sac_checkpoint_tensor *part = sac_quant_part(c, t->name, n_module, "input_scale"),

@@ -51,6 +51,9 @@ bool sac_quant_has_shape(const sac_checkpoint_tensor *t, const char *dtype_name,
 /* BAD_FILE, with its name, for a tensor of F32, F16 or BF16 in which a value is not finite. */
 sac_status sac_quant_check_finite(const sac_checkpoint_tensor *t, sac_error *err);
 
+/* UNSUPPORTED, with its name, for a `pre_quant_scale`, by which ModelOpt's AWQ has activations multiplied. */
+sac_status sac_quant_check_pre_scales(const sac_checkpoint *c, sac_error *err);
+
 /* The one scale that a checkpoint has for activations that meet t, where their rounding is static: `input_scale` or
  * `activation_scale`. BAD_FILE when it is missing, there twice, or not one finite number above 0. UNSUPPORTED where there is one
  * and activations are rounded as they come, and beside an `input_zero_point` that is not 0. Otherwise *scale is 0. */

@@ -1,4 +1,4 @@
-#include "weight_reader.h"
+#include "quantization.h"
 
 static const sac_weight_reader *const readers[] = {
 #define X(name) &sac_weight_reader_##name,
@@ -6,20 +6,25 @@ static const sac_weight_reader *const readers[] = {
 #undef X
 };
 
-/* The reader whose configuration it is, or NULL, and what it says of it. */
-static const sac_weight_reader *reader_of(const json_t *quantization, sac_status *st, sac_error *err) {
-    *st = SAC_OK;
+/* Calls each reader whose configuration it is: compressed-tensors' groups may be of several, others have one. *any: there is one.
+ * Without a checkpoint they are asked what they say of it only. */
+static sac_status each_reader(sac_checkpoint *c, const json_t *quantization, bool *any, sac_error *err) {
+    *any = false;
     for (size_t i = 0; i < SAC_COUNT(readers); i++) {
         bool is_mine = false;
-        if (readers[i]->check) *st = readers[i]->check(quantization, &is_mine, err);
-        if (is_mine) return readers[i];
+        if (readers[i]->check) SAC_TRY(readers[i]->check(quantization, &is_mine, err));
+        if (!is_mine) continue;
+        *any = true;
+        if (c && readers[i]->name) SAC_TRY(readers[i]->name(c, quantization, err));
+        if (!sac_quant_is(quantization, "quant_method", "compressed-tensors")) return SAC_OK;
     }
-    return NULL;
+    return SAC_OK;
 }
 
 sac_status sac_weight_check_config(const json_t *quantization, sac_error *err) {
-    sac_status st = SAC_OK;
-    if (!quantization || json_is_null(quantization) || reader_of(quantization, &st, err)) return st;
+    bool any = true;
+    if (quantization && !json_is_null(quantization)) SAC_TRY(each_reader(NULL, quantization, &any, err));
+    if (any) return SAC_OK;
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
     return sac_fail(err, SAC_UNSUPPORTED,
                     "\"quantization_config\": weights quantised with %.40s are not supported; use the "
@@ -29,10 +34,8 @@ sac_status sac_weight_check_config(const json_t *quantization, sac_error *err) {
 }
 
 sac_status sac_weight_name_matrices(sac_checkpoint *c, const json_t *quantization, sac_error *err) {
-    if (!quantization || json_is_null(quantization)) return SAC_OK;
-    sac_status st;
-    const sac_weight_reader *r = reader_of(quantization, &st, err);
-    return st == SAC_OK && r && r->name ? r->name(c, quantization, err) : st;
+    bool any;
+    return quantization && !json_is_null(quantization) ? each_reader(c, quantization, &any, err) : SAC_OK;
 }
 
 sac_status sac_weight_read(const sac_weight_source *s, const sac_checkpoint_tensor *numbers, sac_weight *out,

@@ -14,8 +14,10 @@
     X(awq)                                                                                                   \
     X(gptq)                                                                                                  \
     X(packed)                                                                                                \
+    X(fp4)                                                                                                   \
     X(fp8)                                                                                                   \
     X(nf4)                                                                                                   \
+    X(hqq)                                                                                                   \
     X(llm_int8)                                                                                              \
     X(int8)                                                                                                  \
     X(plain)

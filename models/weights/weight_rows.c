@@ -14,6 +14,8 @@ static bool lies_in_rows(const sac_weight *w) {
     case SAC_WEIGHT_AWQ:
     case SAC_WEIGHT_GPTQ: return false;
     case SAC_WEIGHT_PACKED: return !w->zeros.data && !w->order.data && w->tensor.dim[1] % 8 == 0;
+    case SAC_WEIGHT_FP4:
+    case SAC_WEIGHT_HQQ:
     case SAC_WEIGHT_NF4: return w->tensor.dim[1] % 2 == 0 && w->scales.dim[0] == w->tensor.dim[0];
     default: return true;
     }

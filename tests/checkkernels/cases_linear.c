@@ -87,7 +87,7 @@ static const sac_dtype float_types[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_
 enum {
     N_FLOAT_TYPES = (int)SAC_COUNT(float_types),
     N_BLOCK_TYPES = CHECK_BLOCK_TYPES,
-    N_PACKED_TYPES = SAC_DTYPE_NF4 - SAC_DTYPE_I8
+    N_PACKED_TYPES = SAC_DTYPE_HQQ_4 - SAC_DTYPE_I8
 };
 
 /* Rows of x and y more than 2^31 bytes apart. */

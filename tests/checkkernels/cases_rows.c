@@ -293,7 +293,7 @@ static void make_convert(check_case *c, const row_case *r, int i) {
 
 static void make_embed(check_case *c, const row_case *r, int i) {
     sac_embed_args *a = &c->embed;
-    sac_dtype t = (sac_dtype)(i % (SAC_DTYPE_NF4 + 1));
+    sac_dtype t = (sac_dtype)(i % (SAC_DTYPE_HQQ_4 + 1));
     const bool is_packed = t > SAC_DTYPE_I8; /* rows of whole words */
     const int64_t vocab = 56, cols = sac_dtype_block(t) > 1 ? 256 * (1 + i % 2)
                                      : is_packed            ? (r->cols + 7) / 8 * 8

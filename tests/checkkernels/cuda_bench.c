@@ -220,7 +220,7 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_linear(&b, 577 * 32, 4096, 1024, SAC_ACT_QUICK_GELU, true, false));
         ROW(cuda_bench_linear(&b, 577 * 32, 1024, 4096, SAC_ACT_NONE, true, true));
     }
-    for (int type = SAC_DTYPE_Q8_0; WANTED(blocks) && type <= SAC_DTYPE_NF4_64;
+    for (int type = SAC_DTYPE_Q8_0; WANTED(blocks) && type <= SAC_DTYPE_E2M1_32;
          type++) { /* named here only */
         static const int64_t rows[] = {1, 8, 16, 32, 64, 2048};
         if (type == SAC_DTYPE_Q8_0 + CHECK_BLOCK_TYPES) type = SAC_DTYPE_C4_32; /* code_layout.h's */

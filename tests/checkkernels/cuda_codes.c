@@ -38,6 +38,8 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_I8, 0, 0, SAC_DTYPE_F32, false, false, false, SAC_X_INT8_STATIC},
     {SAC_DTYPE_NF4, 32, 0, SAC_DTYPE_F16, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_FP4, 16, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_FP4, 32, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; of one row, several tiles for each block of a GPU (block_stream.cuh); the last is
@@ -87,7 +89,8 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
         [SAC_DTYPE_AWQ] = SAC_WEIGHT_AWQ,         [SAC_DTYPE_GPTQ_4] = SAC_WEIGHT_GPTQ,
         [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
         [SAC_DTYPE_PACKED_8] = SAC_WEIGHT_PACKED, [SAC_DTYPE_I8] = SAC_WEIGHT_INT8,
-        [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8,         [SAC_DTYPE_NF4] = SAC_WEIGHT_NF4};
+        [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8,         [SAC_DTYPE_NF4] = SAC_WEIGHT_NF4,
+        [SAC_DTYPE_FP4] = SAC_WEIGHT_FP4};
     const sac_dtype t = kind->type;
     sac_weight w = {.format = formats[t], .group = kind->group, .group_rows = (int)kind->group_rows};
     if (!w.group || w.group > k || (t == SAC_DTYPE_AWQ && k % w.group)) w.group = k;

@@ -75,10 +75,19 @@ static sac_weight fp8(check_case *c, int64_t n, int64_t k) {
     return w;
 }
 
-static sac_weight nf4(check_case *c, int64_t n, int64_t k) {
-    sac_weight w = {.format = SAC_WEIGHT_NF4, .group = group_of(c, k, 8)};
-    w.tensor = numbers(c, SAC_DTYPE_NF4, n, k);
+/* NF4 and FP4: levels with scales. */
+static sac_weight levels(check_case *c, sac_dtype t, int64_t n, int64_t k) {
+    sac_weight w = {.format = t == SAC_DTYPE_NF4 ? SAC_WEIGHT_NF4 : SAC_WEIGHT_FP4, .group = group_of(c, k, 8)};
+    w.tensor = numbers(c, t, n, k);
     w.scales = floats(c, n, k / w.group);
+    return w;
+}
+
+static sac_weight hqq(check_case *c, int64_t n, int64_t k) {
+    sac_weight w = {.format = SAC_WEIGHT_HQQ, .group = group_of(c, k, 8)};
+    w.tensor = numbers(c, SAC_DTYPE_HQQ_4, n, k);
+    w.scales = floats(c, n, k / w.group);
+    w.zeros = floats(c, n, k / w.group);
     return w;
 }
 
@@ -90,6 +99,7 @@ sac_weight check_packed_weights(check_case *c, sac_dtype t, int64_t n, int64_t k
     case SAC_DTYPE_PACKED_4:
     case SAC_DTYPE_PACKED_8: return packed(c, t, n, k);
     case SAC_DTYPE_FP8: return fp8(c, n, k);
-    default: return nf4(c, n, k);
+    case SAC_DTYPE_HQQ_4: return hqq(c, n, k);
+    default: return levels(c, t, n, k);
     }
 }

@@ -54,7 +54,9 @@ class Quantised(Case):
 
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
-                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096)):
+                                    ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096),
+                                    ("ct_nvfp4", "fp4", 2048), ("ct_mxfp4", "fp4", 2048), ("modelopt_nvfp4", "fp4", 2048),
+                                    ("hqq", "hqq_4", 2048)):
             with self.subTest(base=base):
                 run = saccade("inspect", os.path.join(MODELS, "packed_" + base), "--tensors", "--json")
                 tensors = {t["name"]: t for t in json.loads(run.stdout)["tensors"]}
@@ -79,9 +81,20 @@ class Quantised(Case):
             (69, '"scale_fmt" other than float', "fp8_block", {"scale_fmt": "ue8m0"}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
-            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "NVFP4"}),
+            (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "W4A8_AWQ"}),
             (69, '"kv_cache_scheme"', "modelopt_fp8", {"kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}),
             (65, "is quantised, and", "modelopt_fp8", {"ignore": ["q_proj"]}),
+            (69, '"quant_algo" other than FP8', "modelopt_nvfp4", {"quant_algo": "NVFP4_AWQ"}),
+            (69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "modelopt_nvfp4", {"dequantize": False}),
+            (69, '"group_size" other than 16', "modelopt_nvfp4", {"group_size": 32}),
+            (65, '"group_size" is 1099511627776', "modelopt_nvfp4", {"group_size": 1 << 40}),
+            (69, '"kv_cache_scheme"', "modelopt_nvfp4", {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}),
+            (65, "is quantised, and", "modelopt_nvfp4", {"ignore": ["q_proj"]}),
+            (69, '"dequantize" is not known', "ct_w4", {"dequantize": True}),
+            (69, '"dequantize" is not known', "ct_fp8", {"dequantize": True}),
+            (69, '"dequantize" is not known', "modelopt_fp8", {"dequantize": True}),
+            (69, '"dequantize" is not known', "awq", {"dequantize": True}),
+            (65, '"dequantize" ', "ct_nvfp4", {"dequantize": 1}),
             (69, '"bnb_4bit_quant_type" other than nf4', "nf4", {"bnb_4bit_quant_type": "fp4"}),
             (69, 'needs either "load_in_4bit" or "load_in_8bit"', "nf4", {"load_in_8bit": True}),
             (65, "is quantised, and", "llm_int8", {"llm_int8_skip_modules": ["q_proj"]}),
@@ -99,7 +112,7 @@ class Quantised(Case):
         for code, needle, more in [(0, "", {}),
                                    (69, 'model: "quantization" of hf_quant_config.json: "kv_cache_quant_algo"',
                                     {"kv_cache_quant_algo": "FP8"}),
-                                   (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "NVFP4", "group_size": 16}),
+                                   (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "W4A8_AWQ", "group_size": 128}),
                                    (65, 'is quantised, and "quantization" of hf_quant', {"exclude_modules": ["q_proj"]}),
                                    (69, 'hf_quant_config.json: "frobnicate" is not known', {"frobnicate": 1}),
                                    (69, "f8_e4m3", {"quant_algo": None})]:
@@ -124,7 +137,7 @@ class Quantised(Case):
         folder = self.path("model")
         shutil.copytree(os.path.join(MODELS, "llama_f32"), folder)
         with open(os.path.join(folder, "hf_quant_config.json"), "w", encoding="utf-8") as f:
-            json.dump({"quantization": {"quant_algo": "NVFP4", "group_size": 16}}, f)
+            json.dump({"quantization": {"quant_algo": "W4A8_AWQ", "group_size": 128}}, f)
         run = saccade("inspect", folder)
         self.assertEqual(run.returncode, 0, run.stderr)
 
@@ -137,6 +150,25 @@ class Quantised(Case):
         said = {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]}
         answers = []
         for config in (content["quantization_config"], said, {**said, "activation_scheme": "dynamic"}):
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({**content, "quantization_config": config}, f)
+            answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
+        self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
+        self.assertTrue(answers[0].stdout.strip())
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
+        self.assert_refused(answers[2], 69, "input_scale beside it, and activations are dynamic")
+
+    def test_dynamic_fp8_without_blocks(self):
+        """vLLM's folders of an "activation_scheme" dynamic: the same numbers as compressed-tensors' with a scale a token."""
+        folder = self.model("ct_fp8_tensor")
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        content["quantization_config"]["config_groups"]["group_0"]["input_activations"] = {
+            "num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
+        said = {"quant_method": "fp8", "activation_scheme": "dynamic", "ignored_layers": ["lm_head"]}
+        answers = []
+        for config in (content["quantization_config"], said, {**said, "weight_block_size": [128, 128]}):
             with open(path, "w", encoding="utf-8") as f:
                 json.dump({**content, "quantization_config": config}, f)
             answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
@@ -170,13 +202,103 @@ class Quantised(Case):
     def test_groups_of_compressed_tensors(self):
         four = {"num_bits": 4, "type": "int", "group_size": 32}
         for needle, change in [
-            ("other than one entry", {"group_1": {}}),
+            ("a group without \"weights\"", {"group_1": {}}),
             ('"input_activations"', {"group_0": {"weights": four, "input_activations": {"num_bits": 8, "dynamic": False}}}),
             ('"actorder"', {"group_0": {"weights": {**four, "actorder": "group"}}}),
             ("packed weights of another type", {"group_0": {"weights": {**four, "num_bits": 3}}}),
         ]:
             base = {"group_0": {"weights": four}}
             self.refused(69, needle, "ct_w4", config_groups={**base, **change})
+
+    def test_several_groups(self):
+        """A group a module by its targets, with a format and sizes of its own."""
+        first, folders = "model.layers.0.", {}
+        for base in ("ct_w4", "ct_w8", "ct_fp8", "ct_w8a8", "ct_nvfp4"):
+            with open(os.path.join(MODELS, "packed_" + base, "config.json"), encoding="utf-8") as f:
+                quantization = json.load(f)["quantization_config"]
+            folders[base] = (quantization["config_groups"]["group_0"], quantization["format"],
+                             read_tensors(os.path.join(MODELS, "packed_" + base, "model.safetensors")))
+
+        def mixed(one, other, targets=(["re:model\\.layers\\.0\\..*"], ["Linear"]), **config):
+            """Layer 0 of one folder, the rest of another, with the groups of both."""
+            def change(t):
+                for name in [n for n in t if n.startswith(first)]:
+                    t.pop(name)
+                t.update({n: v for n, v in folders[one][2].items() if n.startswith(first)})
+            groups = {name: {**folders[base][0], "format": folders[base][1], "targets": target}
+                      for name, base, target in zip(("b", "a"), (one, other), targets)}
+            return self.model(other, change, **{"format": "mixed-precision", "config_groups": groups, **config})
+
+        def types(folder):
+            run = saccade("inspect", folder, "--tensors", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            tensors = {t["name"]: t["dtype"] for t in json.loads(run.stdout)["tensors"]}
+            return tensors[Q + "weight"], tensors[DOWN + "weight"]
+
+        for one, other, want in (("ct_w4", "ct_w8", ("packed_4", "packed_8")), ("ct_fp8", "ct_w4", ("fp8", "packed_4")),
+                                 ("ct_nvfp4", "ct_fp8", ("fp4", "fp8")), ("ct_w8a8", "ct_nvfp4", ("i8", "fp4")),
+                                 ("ct_w8", "ct_w8a8", ("packed_8", "i8"))):
+            with self.subTest(one=one, other=other):
+                self.assertEqual(types(mixed(one, other)), want)
+                run = saccade("ask", "-m", self.path("model"), "--max-tokens", "4", "--temperature", "0", "hello")
+                self.assertEqual(run.returncode, 0, run.stderr)
+        for base in ("ct_w4", "ct_w8a8", "ct_nvfp4"):
+            with self.subTest(base=base):
+                answers = [saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello")
+                           for folder in (os.path.join(MODELS, "packed_" + base), mixed(base, base))]
+                self.assertEqual(answers[0].stdout, answers[1].stdout)
+                self.assertEqual(answers[1].returncode, 0, answers[1].stderr)
+        names = [first + n for n in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                                     "mlp.up_proj", "mlp.down_proj")]
+        self.assertEqual(types(mixed("ct_w4", "ct_w8", (names, ["re:.*proj"]))), ("packed_4", "packed_8"))
+        for code, needle, targets in [
+            (69, 'down_proj.weight_packed is a target of two "config_groups", b and a', (["re:.*"], ["re:.*proj"])),
+            (69, 'down_proj.weight_packed is a target of two "config_groups", b and a', (["Linear"], ["Linear"])),
+            (65, 'a target of none of several "config_groups"', (["re:.*layers.0.*q_proj"], ["re:.*layers.1.*"])),
+            (69, "a class other than Linear, Qwen2MLP", (["re:.*layers.0.*"], ["Qwen2MLP"])),
+            (65, '"targets": pattern "(": ', (["re:("], ["Linear"])),
+            (65, '"targets" must be a list of names', ([3], ["Linear"])),
+            (65, "does not hold the [64, 96]", (["Linear"], ["re:.*layers.0.*"])),
+        ]:
+            with self.subTest(targets=targets):
+                self.assert_refused(saccade("inspect", mixed("ct_w4", "ct_w8", targets)), code, needle)
+
+    def test_groups_of_fp4(self):
+        for code, base, needle, more in [
+            (69, "ct_nvfp4", "symmetric floats of 4 bits in groups of 16: not supported with NVFP4", {"group_size": 32}),
+            (69, "ct_mxfp4", "symmetric floats of 4 bits in groups of 32: not supported with MXFP4", {"group_size": 16}),
+            (69, "ct_mxfp4", "symmetric floats of 4 bits", {"num_bits": 8}),
+            (69, "ct_nvfp4", "symmetric floats of 4 bits", {"type": "int"}),
+            (69, "ct_nvfp4", "symmetric floats of 4 bits", {"symmetric": False}),
+            (65, "ct_nvfp4", '"group_size" is 1099511627776', {"group_size": 1 << 40}),
+            (65, "ct_nvfp4", '"group_size" is -7', {"group_size": -7}),
+        ]:
+            weights = {"num_bits": 4, "type": "float", "symmetric": True, "group_size": 32 if base == "ct_mxfp4" else 16, **more}
+            self.refused(code, needle, base, config_groups={"group_0": {"weights": weights}})
+        four = {"num_bits": 4, "type": "float", "group_size": 16}
+        groups = {"group_0": {"weights": four, "input_activations": {**four, "dynamic": "local"}}}
+        self.refused(69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "ct_nvfp4", config_groups=groups)
+        run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True))
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_kinds_of_hqq(self):
+        weights = {"nbits": 4, "group_size": 32, "axis": 1, "view_as_float": False}
+        for code, needle, config in [
+            (69, '"nbits" other than 4', {"weight_quant_params": {**weights, "nbits": 3}}),
+            (69, '"axis" other than 1', {"weight_quant_params": {**weights, "axis": 0}}),
+            (69, '"view_as_float"', {"weight_quant_params": {**weights, "view_as_float": True}}),
+            (69, '"channel_wise" false', {"weight_quant_params": {**weights, "channel_wise": False}}),
+            (69, "scales and zeros that are quantised", {"weight_quant_params": weights, "zero_quant_params": {"nbits": 8}}),
+            (69, '"offload_meta"', {"weight_quant_params": weights, "offload_meta": True}),
+            (69, '"frobnicate" is not known', {"weight_quant_params": weights, "frobnicate": 1}),
+            (69, '"nbits" other than 4', {"self_attn.q_proj": {"weight_quant_params": {**weights, "nbits": 8}}}),
+            (69, '"quant_config" without', {"self_attn.q_proj": {}}),
+            (69, 'no "quant_config"', None),
+        ]:
+            self.refused(code, needle, "hqq", quant_config=config)
+        self.refused(65, "is quantised, and", "hqq", skip_modules=["q_proj"])
+        by_name = {"self_attn.q_proj": {"weight_quant_params": weights}, "mlp.up_proj": None}
+        self.assertEqual(saccade("inspect", self.model("hqq", quant_config=by_name)).returncode, 0)
 
     def test_modules_that_are_left_alone(self):
         """Both spellings of a module's name; a listed one that is quantised all the same is a contradiction."""
@@ -238,6 +360,43 @@ class Quantised(Case):
             (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_fp8", add(Q + "pre_quant_scale", "F32", [64], one * 64)),
             (65, Q + "weight has no input_scale beside it", "modelopt_fp8", without(Q + "input_scale")),
             (65, Q + "weight_scale has a scale that is not finite", "modelopt_fp8", put(Q + "weight_scale", 0, nan32)),
+            (65, Q + "weight_packed has no weight_scale beside it", "ct_nvfp4", without(Q + "weight_scale")),
+            (65, Q + "weight_packed has no weight_global_scale beside it", "ct_nvfp4", without(Q + "weight_global_scale")),
+            (65, Q + "weight has no weight_scale_2 beside it", "modelopt_nvfp4", without(Q + "weight_scale_2")),
+            (65, Q + "weight_scale is f8_e4m3 [32, 8]", "ct_nvfp4", shape(Q + "weight_scale", 32, 8)),
+            (65, Q + "weight_scale is u8 [128, 1]", "ct_mxfp4", shape(Q + "weight_scale", 128, 1)),
+            (65, Q + "weight_scale is u8 [64, 4]", "ct_nvfp4", lambda t: t[Q + "weight_scale"].__setitem__(0, "U8")),
+            (65, "two dimensions of u8 with whole groups of 16", "ct_nvfp4", shape(Q + "weight_packed", 512, 4)),
+            (65, "two dimensions of u8 with whole groups of 32", "ct_mxfp4", shape(Q + "weight_packed", 256, 8)),
+            (65, Q + "weight_packed is i8, not two dimensions of u8", "ct_nvfp4",
+             lambda t: t[Q + "weight_packed"].__setitem__(0, "I8")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_nvfp4", put(Q + "weight_scale", 5, b"\xff")),
+            (65, Q + "weight_scale has a scale that is negative", "modelopt_nvfp4", put(Q + "weight_scale", 5, b"\x81")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_mxfp4", put(Q + "weight_scale", 5, b"\xff")),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_nvfp4",
+             put(Q + "weight_global_scale", 0, struct.pack("<f", 1e-37))),
+            (65, Q + "weight_global_scale is nan, no scale", "ct_nvfp4", put(Q + "weight_global_scale", 0, nan32)),
+            (65, Q + "weight_global_scale is 0, no scale", "ct_nvfp4", put(Q + "weight_global_scale", 0, bytes(4))),
+            (65, Q + "weight_scale_2 is -1, no scale", "modelopt_nvfp4",
+             put(Q + "weight_scale_2", 0, struct.pack("<f", -1))),
+            (69, Q + "pre_quant_scale: scales of channels ahead", "modelopt_nvfp4",
+             add(Q + "pre_quant_scale", "F32", [64], one * 64)),
+            (65, Q + "W_q has no scale beside it", "hqq", without(Q + "scale")),
+            (65, Q + "W_q has no zero beside it", "hqq", without(Q + "zero")),
+            (65, Q + "W_q has no shape beside it", "hqq", without(Q + "shape")),
+            (65, Q + "scale is f16 [64, 2]", "hqq", shape(Q + "scale", 64, 2)),
+            (65, Q + "zero is f16 [1, 128]", "hqq", shape(Q + "zero", 1, 128)),
+            (65, Q + "scale has a scale that is not finite", "hqq", put(Q + "scale", 6, nan16)),
+            (65, Q + "zero has a scale that is not finite", "hqq", put(Q + "zero", 6, nan16)),
+            (65, "does not hold the [64, 65] that its shape says", "hqq", put(Q + "shape", 8, struct.pack("<q", 65))),
+            (65, "does not hold the [-1, 64]", "hqq", put(Q + "shape", 0, struct.pack("<q", -1))),
+            (65, "does not hold the [4611686018427387904, 64]", "hqq", put(Q + "shape", 0, struct.pack("<q", 1 << 62))),
+            (69, "rows of 32 elements in groups of 64", "hqq", lambda t: [
+                t[Q + "W_q"].__setitem__(1, [32, 64]), t[Q + "shape"].__setitem__(2, struct.pack("<qq", 128, 32))]),
+            (65, "groups of 32, and a group_size of 1099 beside it", "hqq", put(Q + "group_size", 0, struct.pack("<i", 1099))),
+            (69, "W_q: axis is 0 beside it; only 1 is", "hqq", put(Q + "axis", 0, bytes(4))),
+            (69, "W_q: nbits is 8 beside it; only 4 is", "hqq", put(Q + "nbits", 0, b"\x08")),
+            (69, "another packing than 4bit_u8", "hqq", put(Q + "packing", 0, b"8")),
             (65, "its state says", "nf4", lambda t: t.__setitem__(
                 Q + "weight", ["U8", [1024, 1], t[Q + "weight"][2][:1024]])),
             (65, "quant_state.bitsandbytes__nf4", "nf4", put(Q + "weight.quant_state.bitsandbytes__nf4", 0, b"[")),
@@ -252,6 +411,19 @@ class Quantised(Case):
             (65, Q + "weight has no weight.nested_absmax", "nf4_nested", without(Q + "weight.nested_absmax")),
         ]:
             self.refused(code, needle, base, change)
+
+    def test_scales_of_a_cache(self):
+        """They are of keys and values in 8 bits; no cache format reads them, and a line says so."""
+        one = ["F32", [1], struct.pack("<f", 1)]
+        for base, names in (("modelopt_fp8", ("k_proj.k_scale", "v_proj.v_scale")), ("ct_w8a8", ("k_scale", "v_scale"))):
+            with self.subTest(base=base):
+                folder = self.model(base, lambda t: [t.__setitem__("model.layers.0.self_attn." + n, one) for n in names])
+                run = saccade("ask", "-m", folder, "--max-tokens", "1", "hello")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn('safetensors: "*.k_scale (1)", "*.v_scale (1)": not known here, without effect', run.stderr)
+                keys = json.loads(saccade("inspect", folder, "--json").stdout)["unknown_keys"]
+                self.assertEqual([k["key"] for k in keys], ["*.k_scale (1)", "*.v_scale (1)"])
+        self.assertNotIn("k_scale", saccade("ask", "-m", self.model("ct_w8a8"), "--max-tokens", "1", "hello").stderr)
 
     def test_zero_points_of_zero(self):
         """compressed-tensors writes them for symmetric activations too."""

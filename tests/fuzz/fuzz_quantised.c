@@ -24,7 +24,7 @@ static void compute(const sac_weight *w) {
 
 /* As a model's binder has it, which copies what is not. */
 static bool is_aligned(const sac_weight *w) {
-    return (uintptr_t)w->scales.data % 4 == 0 && (uintptr_t)w->order.data % 4 == 0;
+    return (uintptr_t)w->scales.data % 4 == 0 && (uintptr_t)w->zeros.data % 4 == 0 && (uintptr_t)w->order.data % 4 == 0;
 }
 
 static sac_status look(const sac_weight_source *s, sac_error *err) {

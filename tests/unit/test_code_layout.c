@@ -3,6 +3,7 @@
 #include "closed_device.h"
 #include "cuda/weights/code_layout.h"
 #include "place_weight.h"
+#include "ref/weights/fp4_levels.h"
 #include "ref/weights/nf4_levels.h"
 #include "ref/weights/ref_weights.h"
 #include "test.h"
@@ -46,8 +47,10 @@ static float e4m3(uint8_t b) {
     if ((b & 0x7f) == 0x7f) return NAN;
     return (b & 0x80 ? -1.0f : 1.0f) * (e ? ldexpf((float)(8 + m), e - 10) : ldexpf((float)m, -9));
 }
-static bool is_nf4(sac_dtype t) {
-    return t == SAC_DTYPE_NF4_32 || t == SAC_DTYPE_NF4_64;
+/* Levels of codes of four bits that have no zero; NULL: it is no such type. */
+static const float *levels_of(sac_dtype t) {
+    if (t == SAC_DTYPE_NF4_32 || t == SAC_DTYPE_NF4_64) return sac_nf4_levels;
+    return t == SAC_DTYPE_E2M1_16 || t == SAC_DTYPE_E2M1_32 ? sac_fp4_levels : NULL;
 }
 /* What the header says of element i of a row. */
 static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
@@ -59,13 +62,13 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
     uint32_t bits;
     float scale;
     memcpy(&bits, word, 4);
-    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || is_nf4(t) ? bits : bits & 0xffffff00u;
+    const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || levels_of(t) ? bits : bits & 0xffffff00u;
     memcpy(&scale, &of_scale, 4);
     if (t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_C8_32 && t != SAC_DTYPE_C8_128) {
         const uint8_t two =
             codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
         const int four = two >> (step % 2 * 4) & 15;
-        return is_nf4(t) ? scale * sac_nf4_levels[four] : scale * (float)(four - (int)(bits & 255));
+        return levels_of(t) ? scale * levels_of(t)[four] : scale * (float)(four - (int)(bits & 255));
     }
     const uint8_t code = codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
     if (t == SAC_DTYPE_E4M3_128) return scale * e4m3(code);
@@ -99,7 +102,7 @@ static void check(const sac_weight *w, sac_dtype want_type) {
             }
             const float is = want[input[i]];
             seen[input[i]] = true;
-            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !is_nf4(t))
+            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !levels_of(t))
                 assert_true(fabsf(got - is) <= 0x1p-16f * fabsf(is));
             else
                 assert_true(got == is || (isnan(got) && isnan(is)));
@@ -197,6 +200,25 @@ static void test_rows(void **state) {
     }
 }
 
+static void test_fp4(void **state) {
+    static const struct {
+        int64_t group, k;
+        sac_dtype type;
+    } all[] = {{16, 528, SAC_DTYPE_E2M1_16}, {48, 288, SAC_DTYPE_E2M1_16}, {32, 96, SAC_DTYPE_E2M1_32},
+               {64, 576, SAC_DTYPE_E2M1_32}, {40, 40, SAC_DTYPE_E2M1_32},  {24, 48, SAC_N_DTYPES}};
+    (void)state;
+    for (int i = 0; i < 3 * (int)SAC_COUNT(all); i++) {
+        const int64_t n = i % 2 ? 19 : 32, k = all[i / 3].k, group = all[i / 3].group;
+        sac_weight w = {.format = SAC_WEIGHT_FP4, .group = group, .tensor = tensor(SAC_DTYPE_FP4, n, k)};
+        w.scales = scales((sac_dtype)(SAC_DTYPE_F32 + i % 3), n, k / group);
+        if (all[i / 3].type == SAC_N_DTYPES)
+            assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+        else
+            check(&w, all[i / 3].type);
+        release(&w);
+    }
+}
+
 static void test_nan(void **state) {
     (void)state;
     sac_weight w = {.format = SAC_WEIGHT_FP8, .group = 256, .tensor = tensor(SAC_DTYPE_FP8, 2, 256)};
@@ -253,7 +275,7 @@ static void test_placed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_awq), cmocka_unit_test(test_gptq),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_fp4), cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -490,31 +490,36 @@ static void test_blocks(void **state) {
     }
 }
 
-/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none. */
+/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none, HQQ neither. */
 static void test_folders(void **state) {
     fixture *f = *state;
     static const struct {
         const char *folder;
         sac_dtype type;
+        const char *refused;
     } all[] = {
-        {"packed_awq", SAC_DTYPE_C4_32},
-        {"packed_gptq_4", SAC_DTYPE_C4_32},
-        {"packed_gptq_4_v2", SAC_DTYPE_C4_32},
-        {"packed_gptq_4_order", SAC_DTYPE_C4_32},
-        {"packed_gptq_8", SAC_DTYPE_C8_32},
-        {"packed_ct_w4", SAC_DTYPE_C4_32},
-        {"packed_ct_w4_zeros", SAC_DTYPE_C4_32},
-        {"packed_ct_w8", SAC_DTYPE_C8_128},
-        {"packed_ct_w8a8", SAC_DTYPE_C8_128},
-        {"packed_ct_w8a8_static", SAC_DTYPE_C8_128},
-        {"packed_fp8_static", SAC_DTYPE_E4M3_128},
-        {"packed_modelopt_fp8", SAC_DTYPE_E4M3_128},
-        {"packed_ct_fp8", SAC_DTYPE_E4M3_128},
-        {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128},
-        {"packed_nf4", SAC_DTYPE_NF4_32},
-        {"packed_nf4_nested", SAC_DTYPE_NF4_32},
-        {"packed_llm_int8", SAC_DTYPE_C8_128},
-        {"packed_fp8_block", SAC_N_DTYPES},
+        {"packed_awq", SAC_DTYPE_C4_32, NULL},
+        {"packed_gptq_4", SAC_DTYPE_C4_32, NULL},
+        {"packed_gptq_4_v2", SAC_DTYPE_C4_32, NULL},
+        {"packed_gptq_4_order", SAC_DTYPE_C4_32, NULL},
+        {"packed_gptq_8", SAC_DTYPE_C8_32, NULL},
+        {"packed_ct_w4", SAC_DTYPE_C4_32, NULL},
+        {"packed_ct_w4_zeros", SAC_DTYPE_C4_32, NULL},
+        {"packed_ct_w8", SAC_DTYPE_C8_128, NULL},
+        {"packed_ct_w8a8", SAC_DTYPE_C8_128, NULL},
+        {"packed_ct_w8a8_static", SAC_DTYPE_C8_128, NULL},
+        {"packed_fp8_static", SAC_DTYPE_E4M3_128, NULL},
+        {"packed_modelopt_fp8", SAC_DTYPE_E4M3_128, NULL},
+        {"packed_ct_fp8", SAC_DTYPE_E4M3_128, NULL},
+        {"packed_ct_fp8_tensor", SAC_DTYPE_E4M3_128, NULL},
+        {"packed_nf4", SAC_DTYPE_NF4_32, NULL},
+        {"packed_nf4_nested", SAC_DTYPE_NF4_32, NULL},
+        {"packed_llm_int8", SAC_DTYPE_C8_128, NULL},
+        {"packed_fp8_block", SAC_N_DTYPES, "fp8 in groups of 40"},
+        {"packed_ct_nvfp4", SAC_DTYPE_E2M1_16, NULL},
+        {"packed_ct_mxfp4", SAC_DTYPE_E2M1_32, NULL},
+        {"packed_modelopt_nvfp4", SAC_DTYPE_E2M1_16, NULL},
+        {"packed_hqq", SAC_N_DTYPES, "hqq in groups of 32"},
     };
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
         sac_loaded_model m;
@@ -528,7 +533,7 @@ static void test_folders(void **state) {
         const sac_status st = sac_decoder_to_device(&m, activations, &f->stream, &d, NULL, NULL, &err);
         if (all[i].type == SAC_N_DTYPES) {
             assert_int_equal(st, SAC_UNSUPPORTED);
-            assert_non_null(strstr(err.text, "fp8 in groups of 40"));
+            assert_non_null(strstr(err.text, all[i].refused));
         } else {
             assert_ok(st, err);
             const sac_weight *q = &d.decoder.layers[0].q, *here = &m.decoder.layers[0].q;

@@ -39,7 +39,9 @@ extern "C" {
     X(C8_128, c8_128)                                                                                        \
     X(E4M3_128, e4m3_128)                                                                                    \
     X(NF4_32, nf4_32)                                                                                        \
-    X(NF4_64, nf4_64)
+    X(NF4_64, nf4_64)                                                                                        \
+    X(E2M1_16, e2m1_16)                                                                                      \
+    X(E2M1_32, e2m1_32)
 
 enum { SAC_BLOCK_TILE = 16, SAC_BLOCK_STRETCH = 256, SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 

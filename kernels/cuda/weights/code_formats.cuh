@@ -140,6 +140,19 @@ template <typename NUMBER, int UNIT> struct code_nf4 : code4<NUMBER, UNIT> {
     }
 };
 
+/* Floats of 4 bits: places in mxfp4's table, which has them times two. */
+template <typename NUMBER, int UNIT> struct code_e2m1 : code4<NUMBER, UNIT> {
+    typedef typename code4<NUMBER, UNIT>::share share;
+    static __device__ __forceinline__ void step(const share &s, int c, int step, uint32_t &low,
+                                                uint32_t &high) {
+        const uint32_t w = look_up<mxfp4_table>(s.codes[c], step);
+        low = signed_numbers(w, NUMBER()), high = signed_numbers(w >> 8, NUMBER());
+    }
+    static __device__ __forceinline__ void scale(const share &s, int c, int step, float &d, float &) {
+        d = 0.5f * __uint_as_float(s.words.of(c, step));
+    }
+};
+
 template <typename NUMBER> struct c4_32 : code4<NUMBER, 32> {};
 template <typename NUMBER> struct c4_64 : code4<NUMBER, 64> {};
 template <typename NUMBER> struct c4_128 : code4<NUMBER, 128> {};
@@ -148,6 +161,8 @@ template <typename NUMBER> struct c8_128 : code8<NUMBER, 128> {};
 template <typename NUMBER> struct e4m3_128 : code_e4m3<NUMBER, 128> {};
 template <typename NUMBER> struct nf4_32 : code_nf4<NUMBER, 32> {};
 template <typename NUMBER> struct nf4_64 : code_nf4<NUMBER, 64> {};
+template <typename NUMBER> struct e2m1_16 : code_e2m1<NUMBER, 16> {};
+template <typename NUMBER> struct e2m1_32 : code_e2m1<NUMBER, 32> {};
 
 } // namespace sac::weights
 

@@ -49,6 +49,8 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
         return by_128 || group % 64 == 0 ? SAC_DTYPE_NF4_64
                : group % 32 == 0         ? SAC_DTYPE_NF4_32
                                          : SAC_N_DTYPES;
+    case SAC_DTYPE_FP4:
+        return by_128 || group % 32 == 0 ? SAC_DTYPE_E2M1_32 : group % 16 == 0 ? SAC_DTYPE_E2M1_16 : SAC_N_DTYPES;
     case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
@@ -101,7 +103,7 @@ static uint32_t word_of(const sac_weight *w, int64_t j, int64_t g) {
     const float scale = scale_of(w, scale_at(w, j, g));
     uint32_t u;
     memcpy(&u, &scale, 4);
-    if (w->format == SAC_WEIGHT_FP8 || w->format == SAC_WEIGHT_NF4) return u;
+    if (w->format == SAC_WEIGHT_FP8 || w->format == SAC_WEIGHT_NF4 || w->format == SAC_WEIGHT_FP4) return u;
     u += 0x7fu + (u >> 8 & 1);
     return (u & 0xffffff00u) | (uint8_t)zero_of(w, j, g);
 }
@@ -147,7 +149,7 @@ static void take_rows(const tile *t) {
     for (int64_t r = 0; r < t->n_rows; r++) {
         const uint8_t *from = (const uint8_t *)t->w->tensor.data + (t->first + r) * k / sac_dtype_block(type);
         uint8_t *to = t->codes + r * t->stride;
-        if (type == SAC_DTYPE_PACKED_4)
+        if (type == SAC_DTYPE_PACKED_4 || type == SAC_DTYPE_FP4)
             for (int64_t c = 0; c < k / 2; c++) to[2 * c] = from[c] & 15, to[2 * c + 1] = from[c] >> 4;
         else if (type == SAC_DTYPE_NF4)
             for (int64_t c = 0; c < k / 2; c++) to[2 * c] = from[c] >> 4, to[2 * c + 1] = from[c] & 15;

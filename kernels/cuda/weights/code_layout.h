@@ -1,6 +1,6 @@
-/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8, NF4): all as codes
+/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8, NF4, FP4): all as codes
  * in block_layout.h's order, in tiles of 16 rows and stretches of 256 elements, and among the scales a word for each row and
- * 32, 64 or 128 elements, the number in the type's name. A group of a file is one or several of these: what fits into neither
+ * 16, 32, 64 or 128 elements, the number in the type's name. A group of a file is one or several of these: what fits into neither
  * (a group of 8, say) is not held.
  *
  *   c4   w = scale (code - zero), codes of four bits as q4_0's; the word: the highest 24 bits of the scale in f32, to the
@@ -8,6 +8,7 @@
  *   c8   the same with codes of a byte, signed, as q8_0's, and a signed zero: both 128 below what files have without a sign
  *   e4m3 w = scale code, bytes of e4m3 as q8_0's; the word: the scale in f32; NaN where a code is NaN
  *   nf4  w = scale level, places among the levels as c4's codes; the word: the scale in f32
+ *   e2m1 w = scale code, floats of 4 bits as c4's codes; the word: the scale in f32
  *
  * A GPU's weight has the numbers in `tensor`, of a type of SAC_CODE_FORMATS, and no other parts but `order`: elements of a row
  * are sorted by their groups then, and it says of each which input of the file's it is. */

@@ -15,7 +15,8 @@
     X(PACKED, packed)                                                                                        \
     X(FP8, fp8)                                                                                              \
     X(INT8, int8)                                                                                            \
-    X(NF4, nf4)
+    X(NF4, nf4)                                                                                              \
+    X(FP4, fp4)
 
 #define SAC_CUDA_WEIGHTS(X)                                                                                  \
     X(FLOATS, floats)                                                                                        \

@@ -1,0 +1,9 @@
+#include "fp4.h"
+
+#include "cpu_flags.h"
+#include "cpu_weights.h"
+#include "ref/ref.h"
+
+SAC_LINEAR_BY_FLAGS(sac_linear_fp4_avx2, sac_linear_fp4_avx512)
+
+const sac_cpu_weight sac_cpu_weight_fp4 = {.linear = linear};
