@@ -566,9 +566,9 @@ typedef struct sac_result {
     int64_t n_prompt_tokens; /* visual ones counted */
     int64_t n_visual_tokens;
     int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
-    /* With sac_session_config.draft: tokens run on a guess, and those of them that the answer took: so many passes of the
-     * model were saved. */
-    int64_t n_drafted_tokens, n_accepted_tokens;
+    /* With sac_session_config.draft: passes with tokens that were run on a guess, these, and those of them that the answer took: so many
+     * passes of the model were saved. */
+    int64_t n_drafts, n_drafted_tokens, n_accepted_tokens;
     bool prefill_is_short; /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
