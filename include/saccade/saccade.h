@@ -808,8 +808,9 @@ typedef struct sac_batch_item {
 SAC_API sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* How many rows of the items the batch's last step ran through the model, tokens run on a guess included, and how many those are
- * (n_guessed may be NULL). 0: every token was chosen of logits that were there (a first one, one that was guessed before), so that
- * the time which the call took says nothing of a step's. */
+ * (n_guessed may be NULL). Rows of a pass that failed, or whose guesses could not be made, are not counted. 0: every other token was
+ * chosen of logits that were there (a first one, one that was guessed before), so that the time which the call took says nothing of a
+ * step's. */
 SAC_API size_t sac_batch_ran(const sac_batch *b, size_t *n_guessed);
 
 /* ---- steps and prompts in one pass of the model: weights are read once for both. A prompt whose work is under way

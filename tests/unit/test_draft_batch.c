@@ -338,6 +338,40 @@ static void one_may_leave(void **state) {
     sac_model_free(m);
 }
 
+static sac_status failing_embed(const sac_stream *s, const sac_embed_args *a) {
+    (void)s, (void)a;
+    return SAC_NO_MEMORY;
+}
+
+/* Neither a pass that fails nor one whose guesses fail before it has run rows: what the step took is no measure of one. */
+static void what_fails_is_not_counted(void **state) {
+    (void)state;
+    static lane lanes[2];
+    static const char *const lines[] = {"sparse:most=4,adapt=0,method=streaming,start=2,recent=14", "lookup:least=1"};
+    sac_error err;
+    sac_batch *b;
+    sac_model *m = open_golden("qwen2");
+    for (int kind = 0; kind < 2; kind++) {
+        size_t n_guessed = 1;
+        assert_ok(sac_batch_create(&b, m, 12, &err), err);
+        list_lanes(lanes, 2, lines + kind, 1);
+        for (int i = 0; i < 2; i++) lanes[i].is_seen = false, begin_lane(m, &lanes[i]);
+        for (int step = 0; step < 6; step++) {
+            sac_batch_item items[2] = {{.session = lanes[0].s}, {.session = lanes[1].s}};
+            const bool fails = step == 5;
+            if (fails) b->ops.embed = failing_embed;
+            for (int i = 0; i < 2 && fails; i++) lanes[i].s->ahead.n = lanes[i].s->ahead.at = 0; /* nothing is there already */
+            assert_ok(sac_batch_step(b, items, 2, &err), err);
+            for (int i = 0; i < 2; i++) assert_int_equal(items[i].status, fails ? SAC_NO_MEMORY : SAC_OK);
+            if (fails) assert_int_equal(sac_batch_ran(b, &n_guessed) + n_guessed, 0);
+            if (step == 1) assert_true(sac_batch_ran(b, &n_guessed) == 2 + n_guessed);
+        }
+        for (int i = 0; i < 2; i++) sac_session_free(lanes[i].s);
+        sac_batch_free(b);
+    }
+    sac_model_free(m);
+}
+
 /* In a batch with others tokens that were run ahead are taken, and none are drafted beside one that cannot; the last one left drafts
  * again. */
 static void batches_take_what_was_run_ahead(void **state) {
@@ -372,6 +406,7 @@ int main(void) {
         cmocka_unit_test(drafts_by_the_clock_give_the_same),
         cmocka_unit_test(the_account_of_a_batch_knows_what_pays),
         cmocka_unit_test(one_may_leave),
+        cmocka_unit_test(what_fails_is_not_counted),
         cmocka_unit_test(batches_take_what_was_run_ahead),
     };
     return cmocka_run_group_tests_name("draft_batch", tests, NULL, NULL);
