@@ -56,6 +56,11 @@ void expect_same(const json_t *alone, const json_t *here, int n_tokens);
 void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens);
 void expect_cancelled(serve_job *j);
 
+/* Two answers go on and a step is measured; there is all the time that prompts' rows may take. They end as they do alone, and the bench. */
+void begin_beside_answers(bench *b, serve_job *answers[2]);
+void end_answers(bench *b, serve_job *answers[2]);
+void run_before_the_step(bench *b); /* a round in which no step is due */
+
 /* Of the page of metrics. */
 double metric(const bench *b, const char *name);
 

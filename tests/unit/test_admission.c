@@ -71,6 +71,62 @@ static void prompts_that_begin_alike_are_run_once(void **state) {
     close_bench(&b);
 }
 
+/* It is as long as the one that is run, and a pass has no room for both: outside others may go before it. */
+static void a_prompt_waits_where_a_pass_has_no_room(void **state) {
+    (void)state;
+    bench b;
+    serve_job *answers[2];
+    begin_beside_answers(&b, answers);
+    serve_job *first = ask(&b, "number ", 70, 4), *like = ask(&b, "red ", 80, 4);
+    while (!has_begun_to_answer(&b, first)) {
+        run_before_the_step(&b);
+        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
+    }
+    run_to_the_end(&b, like);
+    run_to_the_end(&b, first);
+    serve_job_release(like);
+    serve_job_release(first);
+    end_answers(&b, answers);
+}
+
+/* A word of the system's, the same for all, and one of the user's. */
+static serve_job *ask_behind(bench *b, const char *before, int n_before, const char *word, int n_words) {
+    json_t *q = question(word, n_words, 4), *system = question(before, n_before, 4), *m = json_array_get(json_object_get(system, "messages"), 0);
+    json_object_set_new(m, "role", json_string("system"));
+    json_array_insert(json_object_get(q, "messages"), 0, m);
+    json_decref(system);
+    return ask_json(b, q);
+}
+
+/* There would be room for both. Where the rows that they share take longer than a step the second one waits, and has none of them to run;
+ * where they take less it does not. */
+static void what_begins_alike_waits_as_long_as_it_pays(void **state) {
+    (void)state;
+    enum { ALIKE = 25, OWN = 20 };
+    for (int pays = 0; pays < 2; pays++) {
+        bench b;
+        serve_job *answers[2];
+        begin_beside_answers(&b, answers);
+        const double had = metric(&b, "vllm:prefix_cache_hits_total"), step_s = b.s->rounds->cost.bare_s;
+        b.s->rounds->cost.row_s = step_s * (pays ? 2.0 : 0.5) / ALIKE;
+        serve_job *first = ask_behind(&b, "number ", ALIKE, "red ", OWN), *like = ask_behind(&b, "number ", ALIKE, "blue ", OWN);
+        bool together = false;
+        while (!has_begun_to_answer(&b, first)) {
+            run_before_the_step(&b);
+            b.s->rounds->cost.row_s = step_s * (pays ? 2.0 : 0.5) / ALIKE;
+            const serve_slot *slot = slot_of(&b, first);
+            together = together || (slot && serve_slot_has_prompt(slot) && slot_of(&b, like));
+        }
+        assert_int_equal(together, !pays);
+        run_to_the_end(&b, like);
+        run_to_the_end(&b, first);
+        assert_int_equal(metric(&b, "vllm:prefix_cache_hits_total") - had > ALIKE / 2, pays);
+        serve_job_release(like);
+        serve_job_release(first);
+        end_answers(&b, answers);
+    }
+}
+
 /* The first one's client leaves in the middle of its prompt: the next one runs it itself, the last one waits for that. */
 static void who_waits_for_one_that_leaves_goes_on(void **state) {
     (void)state;
@@ -265,6 +321,8 @@ int main(void) {
         cmocka_unit_test(a_short_prompt_goes_between_a_long_one_waits),
         cmocka_unit_test(several_prompts_run_at_once),
         cmocka_unit_test(prompts_that_begin_alike_are_run_once),
+        cmocka_unit_test(a_prompt_waits_where_a_pass_has_no_room),
+        cmocka_unit_test(what_begins_alike_waits_as_long_as_it_pays),
         cmocka_unit_test(who_waits_for_one_that_leaves_goes_on),
         cmocka_unit_test(without_sharing_nobody_waits),
         cmocka_unit_test(a_conversation_that_is_known_goes_between),

@@ -83,33 +83,6 @@ static void prompts_go_on_beside_any_answer(void **state) {
     assert_true(count_mixed("dense", "lookup") == 0);
 }
 
-/* Two answers go on and a step is measured; there is all the time that prompts' rows may take. */
-static void begin_beside_answers(bench *b, serve_job *answers[2]) {
-    configure(b, 6);
-    b->config.target_itl_s = 60;
-    start_bench(b);
-    answers[0] = ask(b, "hello ", SHORT, 80);
-    run_until_it_answers(b, answers[0]);
-    answers[1] = ask(b, "and ", SHORT, 80);
-    run_until_it_answers(b, answers[1]);
-    while (b->s->rounds->cost.step_s <= 0) run_a_round(b);
-    b->s->rounds->cost.row_s = 1e-6;
-}
-
-static void end_answers(bench *b, serve_job *answers[2]) {
-    for (int i = 0; i < 2; i++) run_to_the_end(b, answers[i]);
-    expect_answer(answers[0], "hello ", SHORT, 80);
-    expect_answer(answers[1], "and ", SHORT, 80);
-    close_bench(b);
-}
-
-/* A round in which no step is due. */
-static void run_before_the_step(bench *b) {
-    b->s->rounds->stepped_ns = sac_now_ns();
-    b->s->rounds->due_ns = INT64_MAX / 2;
-    run_a_round(b);
-}
-
 /* That arrive together: as many as have workspaces go through the model with one step, the last one with another. */
 static void short_prompts_share_a_pass(void **state) {
     (void)state;
@@ -132,41 +105,26 @@ static void short_prompts_share_a_pass(void **state) {
     end_answers(&b, answers);
 }
 
-/* It is as long as the one that is run, and a pass has no room for both: outside others may go before it. */
-static void a_prompt_waits_where_a_pass_has_no_room(void **state) {
+/* Its text is looked up in the time that the first one's last pass leaves, although a step is due: its rows go along with that pass. */
+static void a_prompt_is_looked_up_before_the_last_pass_of_another(void **state) {
     (void)state;
     bench b;
     serve_job *answers[2];
     begin_beside_answers(&b, answers);
-    serve_job *first = ask(&b, "number ", 70, 4), *like = ask(&b, "red ", 80, 4);
-    while (!has_begun_to_answer(&b, first)) {
-        run_before_the_step(&b);
-        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
-    }
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, first);
-    serve_job_release(like);
-    serve_job_release(first);
-    end_answers(&b, answers);
-}
-
-/* There would be room for both, but the second one has no rows to run when the first one is done. */
-static void prompts_that_begin_alike_share_no_pass(void **state) {
-    (void)state;
-    bench b;
-    serve_job *answers[2];
-    begin_beside_answers(&b, answers);
-    const double had = metric(&b, "vllm:prefix_cache_hits_total");
-    serve_job *first = ask(&b, "number ", SHORT, 4), *like = ask(&b, "number ", SHORT, 4);
-    while (!has_begun_to_answer(&b, first)) {
-        run_before_the_step(&b);
-        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
-    }
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, first);
-    assert_true(metric(&b, "vllm:prefix_cache_hits_total") - had > SHORT / 2);
-    serve_job_release(like);
-    serve_job_release(first);
+    double had = metric(&b, "saccade:mixed_steps_total");
+    serve_job *first = ask(&b, "number ", SERVE_PASS_ROWS + 50, 4), *like;
+    for (; metric(&b, "saccade:mixed_steps_total") < had + 0.5; run_before_the_step(&b)) assert_false(has_begun_to_answer(&b, first));
+    const int n_left = (int)slot_of(&b, first)->turn.n_left;
+    assert_true(n_left > 30 && n_left < SERVE_PASS_ROWS - 30);
+    like = ask(&b, "red ", n_left / 2, 4); /* and some of the chat's own */
+    had = metric(&b, "saccade:mixed_steps_total");
+    while (serve_slot_has_prompt(slot_of(&b, first))) run_a_round(&b);
+    run_a_round(&b);
+    assert_true(has_begun_to_answer(&b, like) || !serve_slot_has_prompt(slot_of(&b, like)));
+    assert_true(metric(&b, "saccade:mixed_steps_total") < had + 1.5);
+    for (int i = 0; i < 2; i++) run_to_the_end(&b, i ? first : like);
+    expect_answer(like, "red ", n_left / 2, 4);
+    expect_answer(first, "number ", SERVE_PASS_ROWS + 50, 4);
     end_answers(&b, answers);
 }
 
@@ -403,8 +361,7 @@ int main(void) {
         cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
         cmocka_unit_test(prompts_go_on_beside_any_answer),
         cmocka_unit_test(short_prompts_share_a_pass),
-        cmocka_unit_test(a_prompt_waits_where_a_pass_has_no_room),
-        cmocka_unit_test(prompts_that_begin_alike_share_no_pass),
+        cmocka_unit_test(a_prompt_is_looked_up_before_the_last_pass_of_another),
         cmocka_unit_test(answers_draft_side_by_side),
         cmocka_unit_test(steps_without_the_model_are_not_measured),
         cmocka_unit_test(steps_that_guess_are_measured_apart),
