@@ -215,10 +215,14 @@ static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session_give_back(s);
 }
 
-static bool all_draft(sac_decoder_state *const *states, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!states[i]->n_ahead) return false;
-    return true;
+/* Some draft, and the others may go along. */
+static bool may_draft(sac_decoder_state *const *states, size_t n) {
+    bool some = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!sac_decoder_may_go_along(states[i])) return false;
+        some = some || states[i]->n_ahead;
+    }
+    return some;
 }
 
 /* The prompts of a step, which its first pass takes. */
@@ -293,7 +297,7 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    const bool may = !n_chunks && all_draft(b->states, n);
+    const bool may = !n_chunks && may_draft(b->states, n);
     int64_t n_guessed = 0;
     sac_status st = may ? sac_batch_guess(b, items, places, n, &n_guessed, &err) : SAC_OK;
     const int64_t start_ns = sac_now_ns();
