@@ -104,6 +104,17 @@ void run_a_round(bench *b) {
     atomic_store(&b->s->quitting, false);
 }
 
+void run_rounds(bench *b, int n) {
+    for (int i = 0; i < n; i++) run_a_round(b);
+}
+
+void run_all(bench *b) {
+    for (int i = 0; b->s->n_jobs; i++) {
+        assert_true(i < 100000);
+        run_a_round(b);
+    }
+}
+
 void run_until_it_answers(bench *b, const serve_job *j) {
     for (int i = 0; !has_begun_to_answer(b, j); i++) {
         assert_true(i < 100000);

@@ -42,6 +42,8 @@ bool has_begun_to_answer(const bench *b, const serve_job *j);
 
 /* What the scheduler does in one round, and then what its sayer's thread does. */
 void run_a_round(bench *b);
+void run_rounds(bench *b, int n);
+void run_all(bench *b); /* every job to its end */
 void run_until_it_answers(bench *b, const serve_job *j);
 void run_the_prompt(bench *b, const serve_job *j); /* to its last piece */
 void run_to_the_end(bench *b, const serve_job *j);

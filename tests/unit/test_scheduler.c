@@ -100,7 +100,7 @@ static void short_prompts_share_a_pass(void **state) {
     for (int i = 0; i < N; i++)
         while (!has_begun_to_answer(&b, jobs[i])) run_before_the_step(&b);
     assert_true(metric(&b, "saccade:mixed_steps_total") - had < 2.5);
-    for (int i = 0; i < N; i++) run_to_the_end(&b, jobs[i]);
+    run_all(&b);
     for (int i = 0; i < N; i++) expect_answer(jobs[i], words[i], WORDS, TOKENS);
     end_answers(&b, answers);
 }
@@ -122,7 +122,7 @@ static void a_prompt_is_looked_up_before_the_last_pass_of_another(void **state) 
     run_a_round(&b);
     assert_true(has_begun_to_answer(&b, like) || !serve_slot_has_prompt(slot_of(&b, like)));
     assert_true(metric(&b, "saccade:mixed_steps_total") < had + 1.5);
-    for (int i = 0; i < 2; i++) run_to_the_end(&b, i ? first : like);
+    run_all(&b);
     expect_answer(like, "red ", n_left / 2, 4);
     expect_answer(first, "number ", SERVE_PASS_ROWS + 50, 4);
     end_answers(&b, answers);
@@ -243,7 +243,7 @@ static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     serve_job *first = ask(&b, "hello ", SHORT, 100), *second, *third;
     run_until_it_answers(&b, first);
     second = ask(&b, "number ", LONG, 20);
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     serve_slot *slot = slot_of(&b, second);
     assert_true(serve_slot_has_prompt(slot));
     assert_true(slot->turn.n_left > LONG / 8);
@@ -255,8 +255,7 @@ static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     third = ask(&b, "number ", SHORT, 20);
     run_a_round(&b);
     assert_ptr_equal(slot_of(&b, third), slot);
-    run_to_the_end(&b, third);
-    run_to_the_end(&b, first);
+    run_all(&b);
     expect_answer(first, "hello ", SHORT, 100);
     expect_answer(third, "number ", SHORT, 20);
     close_bench(&b);
@@ -267,7 +266,7 @@ static void what_waits_is_cancelled_too(void **state) {
     bench b;
     open_bench(&b, 1);
     serve_job *first = ask(&b, "number ", LONG, 5), *second;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     second = ask(&b, "hello ", SHORT, 5);
     run_a_round(&b);
     assert_int_equal(b.s->ready.n, 1);
@@ -288,7 +287,7 @@ static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
     bench b;
     open_bench(&b, 2);
     serve_job *first = ask(&b, "number ", LONG, 20), *quick;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     quick = ask(&b, "hello ", SHORT, 20);
     do {
         b.s->rounds->stepped_ns = sac_now_ns();
@@ -298,8 +297,7 @@ static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
     run_a_round(&b);
     assert_true(has_begun_to_answer(&b, quick));
     assert_true(serve_slot_has_prompt(slot_of(&b, first)));
-    run_to_the_end(&b, quick);
-    run_to_the_end(&b, first);
+    run_all(&b);
     serve_job_release(quick);
     serve_job_release(first);
     close_bench(&b);
