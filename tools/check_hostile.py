@@ -7,8 +7,9 @@ At the same time: clients that ask what has a known answer (samples, and texts w
 else asked), clients that leave (at a byte of the request, at a byte of the reply, or after a while), damaged media, requests that are too
 large, bursts that fill the queue, kill -9 of decoding children and of their helper, little room for media, bodies and beginnings, and
 times in which the server's address space may not grow. Prints one JSON object; exit 1 when an answer was wrong, a reply none of those that
-are documented, a request or /health took longer than its bound, the server died, or memory, descriptors or processes are more than after
-a first minute of the same."""
+are documented, a request or /health took longer than its bound, the server died, or memory, descriptors, processes or threads are more at
+the end than they were at rest after half of the time (in the first half what was reserved is used for the first time: rows of slots,
+workspaces of prompts, heaps)."""
 import argparse
 import base64
 import collections
@@ -29,8 +30,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/serve"))
 from server import Server, ask, chat_body, is_video, questions, read_events, write_png  # noqa: E402
 
-OPTIONS = ["--ctx", "2048", "--slots", "4", "--queue", "12", "--body-mib", "2", "--bodies-mib", "8", "--decoded-mib", "16", "--cache-memory", "2", "--receive-seconds", "5",
-           "--decode-seconds", "20", "--request-seconds", "100", "--connections", "200", "--picture-pixels", "2000000", "--vision-cache", "4"]
+OPTIONS = ["--ctx", "2048", "--slots", "4", "--queue", "12", "--body-mib", "2", "--bodies-mib", "8", "--decoded-mib", "16", "--vision-cache", "4",
+           "--cache-memory", "2", "--receive-seconds", "5", "--decode-seconds", "20", "--request-seconds", "100", "--connections", "200",
+           "--picture-pixels", "2000000"]
 CONTEXT, HEALTH_BOUND_S, IDLE_S, MEMORY_MIB = 2048, 10, 60, 24
 REFUSED = {413, 429, 503}  # too large for what all requests may take, queue full, no room or no memory now
 HEAD = {"Content-Type": "application/json"}
@@ -60,8 +62,11 @@ class Notes:
 
 
 class Load:
-    def __init__(self, server, options):
-        self.server, self.bound, self.notes = server, options.bound, Notes()
+    def __init__(self, server, folder, bound):
+        self.server, self.bound, self.notes = server, bound, Notes()
+        picture = os.path.join(folder, "large.png")
+        write_png(picture, 1400, 1400)
+        self.large = ask({"file": picture, "question": ""})[:1]
         self.rows = [r for r in questions() if r["n_frames"] <= 16]
         self.texts = []
         self.files = [Path(r["file"]).read_bytes() for r in self.rows if is_video(r["file"])][:8]
@@ -85,9 +90,11 @@ class Load:
                 last = now
             status, text = reply.status, b"".join(pieces).decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            if isinstance(error, TimeoutError) or self.notes.pinched == pinched == 0 or self.notes.pinched % 2 == 0 and self.notes.pinched == pinched:
+            has_memory = pinched % 2 == 0 and self.notes.pinched == pinched
+            if has_memory or isinstance(error, TimeoutError):
                 self.notes.fault(f"no reply: {error!r}")
-            self.notes.count("cut off without memory")
+            else:
+                self.notes.count("cut off without memory")
             return None
         finally:
             c.close()
@@ -109,7 +116,8 @@ class Load:
     def fill_slots(self):
         """Every row of every slot is used once: a slot's memory counts as taken then."""
         replies = []
-        bodies = [json.dumps(chat_body(word * (CONTEXT // 2 - 60), max_tokens=CONTEXT // 2, ignore_eos=True)) for word in ("red ", "blue ", "number ", "two ")]
+        words = [" ".join((word * CONTEXT).split()[:CONTEXT // 2 - 60]) for word in ("red ", "blue ", "number ", "red blue ")]
+        bodies = [json.dumps(chat_body(text, max_tokens=CONTEXT // 2, ignore_eos=True)) for text in words]
         threads = [threading.Thread(target=lambda body=body: replies.append(self.exchange(body))) for body in bodies]
         for t in threads:
             t.start()
@@ -127,6 +135,7 @@ class Load:
                 self.notes.fault(f"WRONG: {what}: {text}")
         elif status in REFUSED or (media and status == 400 and '"media_failed"' in text):  # its child was killed
             self.notes.count(f"refused: {json.loads(text)['error']['code']}")
+            self.notes.stop.wait(0.1)
         else:
             self.notes.fault(f"{status} for {what}: {text}")
 
@@ -143,23 +152,26 @@ class Load:
         if dice.random() < 0.4:
             i = dice.randrange(len(self.texts))
             body, choices = self.texts[i]
-            self.judge(self.exchange(json.dumps(body)), lambda text: same_choices(json.loads(text)["choices"], choices, self.notes), f"text {i}", False)
+            reply = self.exchange(json.dumps(body))
+            self.judge(reply, lambda text: same_choices(json.loads(text)["choices"], choices, self.notes), f"text {i}", False)
             return
         row = dice.choice(self.rows)
-        if dice.random() < 0.5:
-            body = json.dumps(chat_body(ask(row), stream=True))
-            self.judge(self.exchange(body), lambda text: self.stream_is_right(text, row["answer"]), row["question"], True)
-        else:
-            body = json.dumps(chat_body(ask(row)))
-            self.judge(self.exchange(body), lambda text: json.loads(text)["choices"][0]["message"]["content"] == row["answer"], row["question"], True)
+        content = ask(row)
+        if dice.random() < 0.3:  # a file that nobody has seen: what comes behind its end is not looked at
+            kind = content[0]["type"]
+            data = Path(row["file"]).read_bytes() + dice.randbytes(8)
+            content[0] = {"type": kind, kind: {"url": f"data:application/octet-stream;base64,{base64.b64encode(data).decode()}"}}
+        body = chat_body(content, stream=dice.random() < 0.5)
+        is_right = self.stream_is_right if body["stream"] else answer_is_right
+        self.judge(self.exchange(json.dumps(body)), lambda text: is_right(text, row["answer"]), row["question"], True)
 
     # ---- clients that leave
 
     def request_bytes(self, dice):
         row = dice.choice(self.rows)
-        content = "hello " * dice.randint(1, 900) if dice.random() < 0.5 else ask({**row, "file": row["file"]})
+        content = "hello " * dice.randint(1, 900) if dice.random() < 0.5 else ask(row)
         body = json.dumps(chat_body(content, stream=dice.random() < 0.7, ignore_eos=True, max_tokens=200)).encode()
-        return f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        return post_head(body) + body
 
     def leave(self, dice):
         data = self.request_bytes(dice)
@@ -222,7 +234,7 @@ class Load:
     def send_long(self, body):
         """The reply may come before the body is sent, and the connection be closed behind it."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=self.bound) as c:
-            c.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            c.sendall(post_head(body))
             line = c.recv(4096).decode(errors="replace")
         return (int(line.split()[1]), line) if line else None
 
@@ -233,7 +245,7 @@ class Load:
             for _ in range(20):
                 c = socket.create_connection(("127.0.0.1", self.server.port), timeout=self.bound)
                 held.append(c)
-                c.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+                c.sendall(post_head(body) + body)
         self.notes.stop.wait(dice.uniform(0.1, 1.5))
         for c in held:
             c.close()
@@ -280,11 +292,8 @@ class Load:
 
     def run(self, seconds, seed):
         """Memory in MiB, in the course of the time."""
-        picture = Path(self.server_folder) / "large.png"
-        write_png(str(picture), 1400, 1400)
-        self.large = [p for p in ask({"file": str(picture), "question": ""}) if p["type"] != "text"]
-        work = [self.ask_known] * 5 + [self.leave] * 4 + [self.send_bad_media] * 2 + [self.send_too_much, self.fill_queue, self.kill_decoders, self.pinch,
-                                                                               self.look_at_health]
+        work = [self.ask_known] * 5 + [self.leave] * 4 + [self.send_bad_media] * 2
+        work += [self.send_too_much, self.fill_queue, self.kill_decoders, self.pinch, self.look_at_health]
         self.notes.stop.clear()
 
         def go_on(what, dice):
@@ -318,10 +327,14 @@ class Load:
             self.notes.fault(f"{self.server.n_requests()} requests still run or wait after {IDLE_S} s")
         time.sleep(6)  # connections whose clients have gone are given back by --receive-seconds
         for row in self.rows[:3]:
-            self.judge(self.exchange(json.dumps(chat_body(ask(row)))), lambda text, row=row: json.loads(text)["choices"][0]["message"]["content"] == row["answer"],
-                       "a question afterwards", False)
+            reply = self.exchange(json.dumps(chat_body(ask(row))))
+            self.judge(reply, lambda text, row=row: answer_is_right(text, row["answer"]), "a question afterwards", False)
         return {"MiB": round(self.server.memory_kib() / 1024, 1), "descriptors": self.server.n_descriptors(), "processes": len(descendants(pid)),
                 "threads": status_kib(pid, "Threads")}
+
+
+def answer_is_right(text, answer):
+    return json.loads(text)["choices"][0]["message"]["content"] == answer
 
 
 def same_choices(got, known, notes):
@@ -331,6 +344,11 @@ def same_choices(got, known, notes):
         pairs = zip(got[0]["logprobs"]["content"], known[0]["logprobs"]["content"])
         notes.fault(f"log probabilities differ by {max(abs(a['logprob'] - b['logprob']) for a, b in pairs):.1e}")
     return got == known
+
+
+def post_head(body):
+    return ("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n").encode()
 
 
 def children(pid):
@@ -351,10 +369,10 @@ def status_kib(pid, name):
 
 def check_rest(notes, first, last):
     if last["MiB"] > first["MiB"] + MEMORY_MIB:
-        notes.fault(f"{last['MiB']} MiB, and {first['MiB']} after the first minute")
+        notes.fault(f"{last['MiB']} MiB, and {first['MiB']} after half of the time")
     for what in "descriptors", "processes", "threads":
         if last[what] > first[what] + (2 if what == "descriptors" else 0):
-            notes.fault(f"{last[what]} {what}, and {first[what]} after the first minute")
+            notes.fault(f"{last[what]} {what}, and {first[what]} after half of the time")
 
 
 def main():
@@ -365,24 +383,24 @@ def main():
     parser.add_argument("more", nargs="*", help="options of saccade serve")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Server(*OPTIONS, *options.more, check=False) as server:
-        load = Load(server, options)
-        load.server_folder = folder
+        load = Load(server, folder, options.bound)
         load.note_texts()
         load.fill_slots()
-        before = load.rest()
-        load.run(min(60, options.minutes * 15), f"{options.seed} first")
-        first = load.rest()
-        memory = load.run(options.minutes * 60, options.seed)
-        last = load.rest()
+        rests, memory = [load.rest()], []
+        for half in range(2):
+            memory += load.run(options.minutes * 30, f"{options.seed} {half}")
+            rests.append(load.rest())
         notes = load.notes
-        check_rest(notes, first, last)
+        check_rest(notes, *rests[1:])
         code, errors = server.stop()
         if code:
             notes.fault(f"the server ended with {code}: {errors[-1000:]}")
     step = max(1, len(memory) // 12)
-    print(json.dumps({"minutes": options.minutes, "faults": len(notes.faults), "counts": dict(sorted(notes.counts.items())), "points left at": len(notes.points),
+    print(json.dumps({"minutes": options.minutes, "faults": len(notes.faults), "counts": dict(sorted(notes.counts.items())),
+                      "points left at": len(notes.points),
                       "longest s": {"request": round(notes.waited[0], 2), "pause": round(notes.between[0], 2), "/health": round(notes.health[0], 2)},
-                      "before": before, "after a minute": first, "at the end": last, "MiB": [round(m) for m in memory[::step]]}, indent=1))
+                      "before": rests[0], "after half of it": rests[1], "at the end": rests[2],
+                      "MiB": [round(m) for m in memory[::step]]}, indent=1))
     for text in notes.faults[:20]:
         print(text, file=sys.stderr)
     return 1 if notes.faults or not notes.counts["answers"] else 0
