@@ -217,6 +217,8 @@ bool sac_decoder_same_rows(const sac_decoder_state *a, const sac_decoder_state *
 /* Of a prompt of n tokens that was run from its first one: the leading rows that every longer prompt makes, bit for bit
  * on the CPU. */
 int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n);
+/* Whether a prompt of n tokens is run as so few rows that their bits are others than in a longer one. */
+bool sac_decoder_is_few(const sac_decoder_state *s, int64_t n);
 /* The sequence has rows [0, n) now: whoever calls this has written those that it did not have. Methods learn of them when
  * the next prompt runs. */
 void sac_decoder_add_rows(sac_decoder_state *s, int64_t n);

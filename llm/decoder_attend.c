@@ -50,7 +50,7 @@ static sac_status settle_one(const decoder_run *r, const sac_layer_attention *a)
 }
 
 /* Attention of a step whose keys and values are stored. */
-static sac_status attend_one(const decoder_run *r, const sac_layer_attention *a) {
+sac_status sac_decoder_step_attend_one(const decoder_run *r, const sac_layer_attention *a) {
     sac_decoder_state *s = r->s;
     const sac_kv_packing *packing = s->cache.choice.format->packing;
     int64_t left = a->kv.n_rows;
@@ -110,7 +110,7 @@ static sac_status begin_one(const decoder_run *r, const sac_layer_attention *a, 
     if (chooses_rows(r, a)) return choose_one(r, a, x);
     if (!r->ops->fuses || !packing || !packing->step ||
         !packing->step(c->packing, a, &x->packed[x->n_packed]))
-        return attend_one(r, a);
+        return sac_decoder_step_attend_one(r, a);
     x->n_packed++;
     x->of[x->n++] = a;
     c->layer_rows[a->layer] = a->kv.n_rows; /* the op leaves the rows that it found */
@@ -147,23 +147,24 @@ static sac_status attend_together(const group *g) {
     return SAC_OK;
 }
 
+sac_layer_attention sac_decoder_step_open(const decoder_steps *t, int layer, int64_t i, sac_block_part *part) {
+    sac_decoder_state *s = t->states[i];
+    const decoder_run r = {t->d, s, t->rows.ops, t->rows.stream};
+    int64_t first = s->cache.n_rows, past, row = decoder_first_row(t, i), n = decoder_first_row(t, i + 1) - row;
+    sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, sac_decoder_attending(&t->d->config, layer), n, &past);
+    sac_mat q = sac_mat_rows(t->rows.q, row, n);
+    q.dtype = sac_block_query_type(q.dtype, kv.dtype);
+    *part = (sac_block_part){
+        .n = n, .rotation = decoder_rotation(&r, layer), .pos = s->device_positions + first, .kv = kv, .first = past};
+    return sac_decoder_layer_attention(&r, layer, first, q, kv, past, first + 1);
+}
+
 /* Sequences from number `at` on. */
 static void open_group(const decoder_steps *t, int layer, int64_t at, group *g) {
     g->n = (int)decoder_min(t->n - at, TOGETHER);
     for (int i = 0; i < g->n; i++) {
-        sac_decoder_state *s = t->states[at + i];
-        int64_t first = s->cache.n_rows, past, row = decoder_first_row(t, at + i),
-                n = decoder_first_row(t, at + i + 1) - row;
-        sac_kv_view kv = sac_kv_cache_begin_step(&s->cache, sac_decoder_attending(&t->d->config, layer), n, &past);
-        g->r[i] = (decoder_run){t->d, s, t->rows.ops, t->rows.stream};
-        sac_mat q = sac_mat_rows(t->rows.q, row, n);
-        q.dtype = sac_block_query_type(q.dtype, kv.dtype);
-        g->a[i] = sac_decoder_layer_attention(&g->r[i], layer, first, q, kv, past, first + 1);
-        g->part[i] = (sac_block_part){.n = n,
-                                      .rotation = decoder_rotation(&g->r[i], layer),
-                                      .pos = s->device_positions + first,
-                                      .kv = kv,
-                                      .first = past};
+        g->r[i] = (decoder_run){t->d, t->states[at + i], t->rows.ops, t->rows.stream};
+        g->a[i] = sac_decoder_step_open(t, layer, at + i, &g->part[i]);
     }
 }
 
@@ -200,7 +201,7 @@ static sac_status attend_groups(const decoder_steps *t, int layer, const sac_dec
         open_group(t, layer, at, &g);
         SAC_TRY(at || !w ? sac_block_store(&t->rows, decoder_first_row(t, at), g.part, g.n)
                          : sac_block_in(&t->rows, w, g.part, g.n));
-        SAC_TRY(t->n > 1 ? attend_together(&g) : attend_one(&g.r[0], &g.a[0]));
+        SAC_TRY(t->n > 1 ? attend_together(&g) : sac_decoder_step_attend_one(&g.r[0], &g.a[0]));
         SAC_TRY(take_back(t, &g));
     }
     return SAC_OK;

@@ -56,7 +56,11 @@ sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, co
                                   const sac_stream *stream, sac_decoder_state *const *states,
                                   const int32_t *ids, int64_t n, sac_error *err);
 
-/* The same of n sequences that may draft (n_ahead > 0), with drafted tokens behind their own, as sac_decoder_step_ahead has them:
+/* Whether a sequence may be in such a pass with drafted rows as the next: it drafts (n_ahead > 0), or its step computes no tokens again,
+ * and it is on the CPU and keeps no states of linear attention. */
+bool sac_decoder_may_go_along(const sac_decoder_state *s);
+
+/* The same of n sequences that may go along, with drafted tokens behind those of them that draft, as sac_decoder_step_ahead has them:
  * ids[first[i]] is the token of sequence i, those up to first[i + 1] are drafted, first[n] <= b->capacity. */
 sac_status sac_decoder_batch_step_ahead(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops, const sac_stream *stream,
                                         sac_decoder_state *const *states, const int64_t *first, const int32_t *ids, int64_t n,

@@ -125,6 +125,14 @@ static inline int64_t decoder_first_row(const decoder_steps *t, int64_t i) {
     return t->first ? t->first[i] : t->n_before + i;
 }
 
+/* Whether there is a row for one more token, turned as those before it. */
+sac_status sac_decoder_check_room(const sac_decoder_state *s, sac_error *err);
+
+/* Where keys and values of sequence i go in a layer, and what attention of its queries is told; then, when they are stored, that
+ * attention, of a sequence by itself. a->q, in the type of queries, has what it makes. */
+sac_layer_attention sac_decoder_step_open(const decoder_steps *t, int layer, int64_t i, sac_block_part *part);
+sac_status sac_decoder_step_attend_one(const decoder_run *r, const sac_layer_attention *a);
+
 /* One layer of a step. Attention is each sequence's own; on a device in one go, as far as ops and methods
  * go. */
 sac_status sac_decoder_step_layer(const decoder_steps *t, int layer);

@@ -351,6 +351,10 @@ bool sac_decoder_same_rows(const sac_decoder_state *a, const sac_decoder_state *
            (a->device || a->chunk == b->chunk) && a->fast == b->fast;
 }
 
+bool sac_decoder_is_few(const sac_decoder_state *s, int64_t n) {
+    return !s->device && s->chunk > SAC_LINEAR_FEW_ROWS && n <= SAC_LINEAR_FEW_ROWS;
+}
+
 int64_t sac_decoder_rows_to_share(const sac_decoder_state *s, int64_t n) {
     const int64_t few = SAC_LINEAR_FEW_ROWS;
     if (!sac_decoder_shares(s) || outgrown(&s->rope, n)) return 0;

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-static sac_status check_room(const sac_decoder_state *s, sac_error *err) {
+sac_status sac_decoder_check_room(const sac_decoder_state *s, sac_error *err) {
     if (s->cache.n_rows >= s->n_ctx)
         return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
     if (!sac_decoder_turns_anew(s, s->cache.n_rows + 1)) return SAC_OK;
@@ -55,7 +55,7 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err) {
     decoder_run r = {d, s, ops, stream};
     assert(past == s->cache.n_rows && s->hidden);
-    SAC_TRY(check_room(s, err));
+    SAC_TRY(sac_decoder_check_room(s, err));
     sac_status st = step(&r, past, id);
     if (st == SAC_OK) return st;
     sac_decoder_cut_back(s, past);
@@ -74,7 +74,7 @@ static sac_status plan(const decoder_run *r, sac_mat x, int64_t *n, sac_error *e
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past = s->cache.n_rows;
     *n = 0;
-    SAC_TRY(check_room(s, err));
+    SAC_TRY(sac_decoder_check_room(s, err));
     SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
     SAC_TRY(sac_linear_states_begin(&s->states, past, s->device, r->stream));
     if (decode->rebuild)

@@ -566,9 +566,9 @@ typedef struct sac_result {
     int64_t n_prompt_tokens; /* visual ones counted */
     int64_t n_visual_tokens;
     int64_t n_reused_tokens; /* of the prompt, already in the cache from the call before */
-    /* With sac_session_config.draft: tokens run on a guess, and those of them that the answer took: so many passes of the
-     * model were saved. */
-    int64_t n_drafted_tokens, n_accepted_tokens;
+    /* With sac_session_config.draft: passes with tokens that were run on a guess, these, and those of them that the answer took: so many
+     * passes of the model were saved. */
+    int64_t n_drafts, n_drafted_tokens, n_accepted_tokens;
     bool prefill_is_short; /* the prompt was read densely: below the prefill method's break-even length */
     const sac_media_report *media;
     size_t n_media;
@@ -808,8 +808,9 @@ typedef struct sac_batch_item {
 SAC_API sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* How many rows of the items the batch's last step ran through the model, tokens run on a guess included, and how many those are
- * (n_guessed may be NULL). 0: every token was chosen of logits that were there (a first one, one that was guessed before), so that
- * the time which the call took says nothing of a step's. */
+ * (n_guessed may be NULL). Rows of a pass that failed, or whose guesses could not be made, are not counted. 0: every other token was
+ * chosen of logits that were there (a first one, one that was guessed before), so that the time which the call took says nothing of a
+ * step's. */
 SAC_API size_t sac_batch_ran(const sac_batch *b, size_t *n_guessed);
 
 /* ---- steps and prompts in one pass of the model: weights are read once for both. A prompt whose work is under way

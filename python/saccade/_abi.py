@@ -95,8 +95,8 @@ class Result(c.Structure):
         _fields_ = [(name, c_double) for name in ("media", "vision", "prefill", "decode", "first_token", "total")]
     _fields_ = [("text", c_void_p), ("n_text_bytes", c_size_t), ("finish_reason", c_char_p),
                 ("tokens", POINTER(c_int32)), ("n_tokens", c_int64), ("n_prompt_tokens", c_int64),
-                ("n_visual_tokens", c_int64), ("n_reused_tokens", c_int64), ("n_drafted_tokens", c_int64),
-                ("n_accepted_tokens", c_int64), ("prefill_is_short", c_bool),
+                ("n_visual_tokens", c_int64), ("n_reused_tokens", c_int64), ("n_drafts", c_int64),
+                ("n_drafted_tokens", c_int64), ("n_accepted_tokens", c_int64), ("prefill_is_short", c_bool),
                 ("media", c_void_p), ("n_media", c_size_t), ("seconds", Seconds)]
 
 

@@ -87,6 +87,7 @@ void sac_ahead_was_run(sac_session *s, int n) {
     s->ahead.n = n;
     s->ahead.at = 0;
     s->ahead.credit++;
+    s->reply.result.n_drafts += n > 0;
     s->reply.result.n_drafted_tokens += n;
 }
 

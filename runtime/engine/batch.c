@@ -214,22 +214,26 @@ static void run_alone(sac_batch *b, sac_batch_item *item) {
     int64_t past = s->decoder.cache.n_rows;
     if (s->decoder.n_ahead || sac_renew_is_due(s)) {
         item->status = sac_step_run(s, &item->error);
-        count_rows(b, 1, (size_t)s->ahead.n);
+        if (item->status == SAC_OK) count_rows(b, 1, (size_t)s->ahead.n);
         return;
     }
-    count_rows(b, 1, 0);
     item->status = lend_rows(b, s, &item->error);
     if (item->status != SAC_OK) return;
     item->status = sac_decoder_step(sac_model_decoder(b->model), &s->decoder, &b->ops, &b->stream, past,
                                     sac_step_pending(s), &item->error);
+    if (item->status == SAC_OK) count_rows(b, 1, 0);
     sac_decoder_give_back(&s->decoder);
     sac_session_give_back(s);
 }
 
-static bool all_draft(sac_decoder_state *const *states, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!states[i]->n_ahead) return false;
-    return true;
+/* Some draft, and the others may go along. */
+static bool may_draft(sac_decoder_state *const *states, size_t n) {
+    bool some = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!sac_decoder_may_go_along(states[i])) return false;
+        some = some || states[i]->n_ahead;
+    }
+    return some;
 }
 
 /* The prompts of a step, which its first pass takes. */
@@ -304,12 +308,12 @@ static void run_together(sac_batch *b, sac_batch_item *items, const size_t *plac
         b->states[i] = &s->decoder;
         b->ids[i] = sac_step_pending(s);
     }
-    const bool may = !n_chunks && all_draft(b->states, n);
+    const bool may = !n_chunks && may_draft(b->states, n);
     int64_t n_guessed = 0;
     sac_status st = may ? sac_batch_guess(b, items, places, n, &n_guessed, &err) : SAC_OK;
-    count_rows(b, n, (size_t)n_guessed);
     const int64_t start_ns = sac_now_ns();
     if (st == SAC_OK) st = run_pass(b, n, n_guessed, chunks, n_chunks, &err);
+    if (st == SAC_OK) count_rows(b, n, (size_t)n_guessed);
     leave_prompts(chunks, of, n_chunks, st, &err);
     if (st == SAC_OK && may) sac_batch_guessed(b, items, places, n, sac_seconds_since(start_ns)); /* a pass without guesses earns too */
     for (size_t i = 0; st != SAC_OK && i < n; i++) {

@@ -1,6 +1,6 @@
-/* batch_draft.h - guesses of several sessions before a pass that they share. Each has its own draft; what makes them runs for all
- * together where it can: the model itself through sparse policies in rows of the batch, a draft model in rows of a batch of its own
- * (of those that were open when the batch was made). Others guess one after another. */
+/* batch_draft.h - guesses of several sessions before a pass that they share, with others that do not draft. Each has its own draft; what
+ * makes them runs for all together where it can: the model itself through sparse policies in rows of the batch, a draft model in rows of
+ * a batch of its own (of those that were open when the batch was made). Others guess one after another. */
 #ifndef SAC_ENGINE_BATCH_DRAFT_H
 #define SAC_ENGINE_BATCH_DRAFT_H
 

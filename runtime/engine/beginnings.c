@@ -156,6 +156,7 @@ static sac_status take_rows(sac_session *s, const sac_session *from, int64_t n, 
     SAC_TRY(copy_rows(s, from, first, n - first, err));
     sac_decoder_add_rows(&s->decoder, n);
     s->n_prompted = s->n_exact = n;
+    s->begins_few = false;
     s->beginnings->report.n_taken_rows += n - first;
     s->beginnings->report.n_taken++;
     return SAC_OK;

@@ -164,6 +164,7 @@ struct sac_session {
     int32_t *ids; /* [n_ctx] the sequence, placeholder ids for visual tokens */
     sac_identity *identity; /* [n_ctx] of the cached rows, and of the prompt that is run */
     int64_t n_prompted;     /* leading rows of the cache that prompts have made, not steps of an answer */
+    bool begins_few;        /* the first rows were made by a prompt of few rows: those of a longer prompt have other bits */
     int64_t n_exact;        /* leading rows of the cache that are those of a prompt run from its first token */
     sac_beginnings *beginnings; /* that it shares, or NULL */
     sac_session *next_sharer;   /* of these; under their lock, as is n_shared */

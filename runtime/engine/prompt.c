@@ -157,6 +157,7 @@ static void place_span(placer *p, sac_prompt_span *span) {
 
 /* What the session itself may keep: where steps of an answer have made some of the rows, the bits are others anyway. */
 static int64_t own_rows(const sac_session *s, int64_t n, int64_t n_tokens) {
+    if (n <= s->n_prompted && s->begins_few) return 0;
     if (n <= s->n_prompted) return sac_prompt_exact_rows(s, n, n_tokens);
     return sac_prompt_whole_spans(s, n < n_tokens ? n : n_tokens - 1);
 }

@@ -33,6 +33,7 @@ sac_status sac_renew(sac_session *s, int64_t n, int64_t n_out, float *all_logits
     sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
     s->n_prompted = s->n_exact = 0;
+    s->begins_few = false;
     SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
     sac_status st = run(s, n, n_out, all_logits, err);
     sac_session_give_back(s);

@@ -401,5 +401,6 @@ void sac_session_reset(sac_session *s) {
     sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
     s->n_prompted = s->n_exact = 0;
+    s->begins_few = false;
     s->has_logits = false;
 }

@@ -374,6 +374,7 @@ static sac_status add_rows(sac_store *t, sac_session *s, sac_store_walk *w, sac_
         return sac_fail(err, SAC_DEVICE, "%s: copying rows of a prompt failed", s->model->device.name);
     sac_decoder_add_rows(&s->decoder, end);
     w->n = s->n_prompted = s->n_exact = end;
+    s->begins_few = false;
     return SAC_OK;
 }
 

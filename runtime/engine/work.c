@@ -233,6 +233,7 @@ static sac_status finish(sac_work *w, sac_error *err) {
     w->result.n_visual_tokens = w->prompt.n_visual;
     w->result.n_reused_tokens = w->prompt.n_reused;
     w->result.prefill_is_short = s->decoder.prefill.is_short;
+    if (!w->prompt.n_reused) s->begins_few = sac_decoder_is_few(&s->decoder, w->prompt.n_tokens);
     if (s->n_prompted == w->prompt.n_reused) s->n_prompted = w->prompt.n_tokens;
     if (s->n_exact == w->prompt.n_reused) s->n_exact = sac_decoder_rows_to_share(&s->decoder, w->prompt.n_tokens);
     sac_beginnings_offer(s);

@@ -57,6 +57,7 @@ class Chat(Case):
         usage = reply["usage"]
         self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
         self.assertGreater(usage["prompt_tokens"], usage["visual_tokens"])
+        self.assertEqual(usage["completion_tokens_details"], {"reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0})
         self.assertEqual(usage["frames"], row["n_frames"])
         self.assertEqual(len(usage["media"][0]["timestamps"]), row["n_frames"])
 

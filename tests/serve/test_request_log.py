@@ -20,6 +20,29 @@ class RequestLog(Case):
         with open(self.path, encoding="utf-8") as f:
             return [json.loads(line) for line in f]
 
+    def test_drafts(self):
+        """What was guessed, in the usage of three APIs and by vLLM's names of metrics."""
+        text, more = "hello " * 30, {"temperature": 0, "ignore_eos": True}
+        with Server("--slots", "1", "--draft", "lookup") as server:
+            def ask_for(path, **body):
+                reply = server.post(path, {**body, **more})
+                self.assertEqual(reply.status, 200, reply.text)
+                return reply.json["usage"]
+            chat = {"messages": [{"role": "user", "content": text}], "max_tokens": 60}
+            several = ask_for("/v1/chat/completions", **chat, n=2)
+            plain = ask_for("/v1/completions", prompt=text, max_tokens=60)
+            response = ask_for("/v1/responses", input=text, max_output_tokens=60)
+            reply = server.post("/v1/chat/completions", {**chat, **more, "stream": True, "stream_options": {"include_usage": True}})
+            stream = json.loads(reply.text.strip().split("\n\n")[-2].removeprefix("data: "))["usage"]
+            drafts, guessed, taken = (server.metric(f"vllm:spec_decode_num_{name}_total") for name in ("drafts", "draft_tokens", "accepted_tokens"))
+        self.assertEqual((several["completion_tokens"], response["output_tokens"]), (120, 60))
+        said = [u["completion_tokens_details"] for u in (several, plain, stream)] + [response["output_tokens_details"]]
+        self.assertEqual(sum(d["accepted_prediction_tokens"] for d in said), taken)
+        self.assertEqual(sum(d["accepted_prediction_tokens"] + d["rejected_prediction_tokens"] for d in said), guessed)
+        self.assertTrue(all(d["accepted_prediction_tokens"] > 0 for d in said), said)
+        self.assertEqual(said[0]["accepted_prediction_tokens"], 2 * said[2]["accepted_prediction_tokens"])
+        self.assertTrue(taken / 7 <= drafts <= guessed, (drafts, guessed, taken))
+
     def test_lines(self):
         with open(self.path, "w", encoding="utf-8") as f:
             f.write('{"id": "of another run"}\n')

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "scheduler_bench.h"
 
+#include "clock.h"
 #include "metrics.h"
 #include "request.h"
 #include "say.h"
@@ -103,6 +104,17 @@ void run_a_round(bench *b) {
     atomic_store(&b->s->quitting, false);
 }
 
+void run_rounds(bench *b, int n) {
+    for (int i = 0; i < n; i++) run_a_round(b);
+}
+
+void run_all(bench *b) {
+    for (int i = 0; b->s->n_jobs; i++) {
+        assert_true(i < 100000);
+        run_a_round(b);
+    }
+}
+
 void run_until_it_answers(bench *b, const serve_job *j) {
     for (int i = 0; !has_begun_to_answer(b, j); i++) {
         assert_true(i < 100000);
@@ -174,6 +186,33 @@ void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens) {
     expect_same(alone, here, n_tokens);
     json_decref(alone);
     json_decref(here);
+}
+
+/* Two answers go on and a step is measured; there is all the time that prompts' rows may take. */
+void begin_beside_answers(bench *b, serve_job *answers[2]) {
+    configure(b, 6);
+    b->config.target_itl_s = 60;
+    start_bench(b);
+    answers[0] = ask(b, "hello ", SHORT, 80);
+    run_until_it_answers(b, answers[0]);
+    answers[1] = ask(b, "and ", SHORT, 80);
+    run_until_it_answers(b, answers[1]);
+    while (b->s->rounds->cost.step_s <= 0) run_a_round(b);
+    b->s->rounds->cost.row_s = 1e-6;
+}
+
+void end_answers(bench *b, serve_job *answers[2]) {
+    for (int i = 0; i < 2; i++) run_to_the_end(b, answers[i]);
+    expect_answer(answers[0], "hello ", SHORT, 80);
+    expect_answer(answers[1], "and ", SHORT, 80);
+    close_bench(b);
+}
+
+/* A round in which no step is due. */
+void run_before_the_step(bench *b) {
+    b->s->rounds->stepped_ns = sac_now_ns();
+    b->s->rounds->due_ns = INT64_MAX / 2;
+    run_a_round(b);
 }
 
 double metric(const bench *b, const char *name) {

@@ -42,6 +42,8 @@ bool has_begun_to_answer(const bench *b, const serve_job *j);
 
 /* What the scheduler does in one round, and then what its sayer's thread does. */
 void run_a_round(bench *b);
+void run_rounds(bench *b, int n);
+void run_all(bench *b); /* every job to its end */
 void run_until_it_answers(bench *b, const serve_job *j);
 void run_the_prompt(bench *b, const serve_job *j); /* to its last piece */
 void run_to_the_end(bench *b, const serve_job *j);
@@ -55,6 +57,11 @@ void expect_same(const json_t *alone, const json_t *here, int n_tokens);
 /* As alone, bit for bit; the job is let go of. */
 void expect_answer(serve_job *j, const char *word, int n_words, int n_tokens);
 void expect_cancelled(serve_job *j);
+
+/* Two answers go on and a step is measured; there is all the time that prompts' rows may take. They end as they do alone, and the bench. */
+void begin_beside_answers(bench *b, serve_job *answers[2]);
+void end_answers(bench *b, serve_job *answers[2]);
+void run_before_the_step(bench *b); /* a round in which no step is due */
 
 /* Of the page of metrics. */
 double metric(const bench *b, const char *name);

@@ -8,7 +8,7 @@ static void a_short_prompt_goes_between_a_long_one_waits(void **state) {
     bench b;
     open_bench(&b, 3);
     serve_job *first = ask(&b, "number ", LONG, 20), *like, *quick;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     like = ask(&b, "numbers ", LONG, 20);
     quick = ask(&b, "hello ", SHORT, 20);
     run_until_it_answers(&b, quick);
@@ -16,9 +16,7 @@ static void a_short_prompt_goes_between_a_long_one_waits(void **state) {
     assert_true(slot_of(&b, first)->turn.n_left > LONG / 2);
     run_the_prompt(&b, first);
     assert_null(slot_of(&b, like));
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, quick);
-    run_to_the_end(&b, first);
+    run_all(&b);
     expect_answer(first, "number ", LONG, 20);
     expect_answer(like, "numbers ", LONG, 20);
     expect_answer(quick, "hello ", SHORT, 20);
@@ -34,7 +32,7 @@ static void several_prompts_run_at_once(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 3; k++) run_a_round(&b);
+        run_rounds(&b, 3);
     }
     for (int i = 0; i < 3; i++) assert_true(serve_slot_has_prompt(slot_of(&b, jobs[i])));
     for (int i = 2; i >= 0; i--) {
@@ -57,7 +55,7 @@ static void prompts_that_begin_alike_are_run_once(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 3; k++) run_a_round(&b);
+        run_rounds(&b, 3);
     }
     while (serve_slot_has_prompt(slot_of(&b, jobs[0]))) {
         assert_true(!slot_of(&b, jobs[1]) && !slot_of(&b, jobs[2]));
@@ -71,6 +69,61 @@ static void prompts_that_begin_alike_are_run_once(void **state) {
     close_bench(&b);
 }
 
+/* It is as long as the one that is run, and a pass has no room for both: outside others may go before it. */
+static void a_prompt_waits_where_a_pass_has_no_room(void **state) {
+    (void)state;
+    bench b;
+    serve_job *answers[2];
+    begin_beside_answers(&b, answers);
+    serve_job *first = ask(&b, "number ", 70, 4), *like = ask(&b, "red ", 80, 4);
+    while (!has_begun_to_answer(&b, first)) {
+        run_before_the_step(&b);
+        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
+    }
+    run_all(&b);
+    serve_job_release(like);
+    serve_job_release(first);
+    end_answers(&b, answers);
+}
+
+/* A word of the system's, the same for all, and one of the user's. */
+static serve_job *ask_behind(bench *b, const char *before, int n_before, const char *word, int n_words) {
+    json_t *q = question(word, n_words, 4), *system = question(before, n_before, 4), *m = json_array_get(json_object_get(system, "messages"), 0);
+    json_object_set_new(m, "role", json_string("system"));
+    json_array_insert(json_object_get(q, "messages"), 0, m);
+    json_decref(system);
+    return ask_json(b, q);
+}
+
+/* There would be room for both. Where the rows that they share take longer than a step the second one waits, and has none of them to run;
+ * where they take less it does not. */
+static void what_begins_alike_waits_as_long_as_it_pays(void **state) {
+    (void)state;
+    enum { ALIKE = 25, OWN = 20 };
+    for (int pays = 0; pays < 2; pays++) {
+        bench b;
+        serve_job *answers[2];
+        begin_beside_answers(&b, answers);
+        const double had = metric(&b, "vllm:prefix_cache_hits_total"), step_s = b.s->rounds->cost.bare_s;
+        b.s->rounds->cost.row_s = step_s * (pays ? 2.0 : 0.5) / ALIKE;
+        serve_job *first = ask_behind(&b, "number ", ALIKE, "red ", OWN), *like = ask_behind(&b, "number ", ALIKE, "blue ", OWN);
+        bool together = false;
+        while (!has_begun_to_answer(&b, first)) {
+            run_before_the_step(&b);
+            b.s->rounds->cost.row_s = step_s * (pays ? 2.0 : 0.5) / ALIKE;
+            const serve_slot *slot = slot_of(&b, first);
+            together = together || (slot && serve_slot_has_prompt(slot) && slot_of(&b, like));
+        }
+        assert_int_equal(together, !pays);
+        run_to_the_end(&b, like);
+        run_to_the_end(&b, first);
+        assert_int_equal(metric(&b, "vllm:prefix_cache_hits_total") - had > ALIKE / 2, pays);
+        serve_job_release(like);
+        serve_job_release(first);
+        end_answers(&b, answers);
+    }
+}
+
 /* The first one's client leaves in the middle of its prompt: the next one runs it itself, the last one waits for that. */
 static void who_waits_for_one_that_leaves_goes_on(void **state) {
     (void)state;
@@ -80,7 +133,7 @@ static void who_waits_for_one_that_leaves_goes_on(void **state) {
     serve_job *jobs[3];
     for (int i = 0; i < 3; i++) {
         jobs[i] = ask(&b, "number ", n_words[i], 20);
-        for (int k = 0; k < 5; k++) run_a_round(&b);
+        run_rounds(&b, 5);
     }
     assert_true(slot_of(&b, jobs[0]) && !slot_of(&b, jobs[1]) && !slot_of(&b, jobs[2]));
     serve_job_cancel(jobs[0]);
@@ -100,7 +153,7 @@ static void without_sharing_nobody_waits(void **state) {
     bench b;
     open_bench_of(&b, 2, false);
     serve_job *first = ask(&b, "number ", LONG, 5), *second;
-    for (int k = 0; k < 5; k++) run_a_round(&b);
+    run_rounds(&b, 5);
     second = ask(&b, "number ", LONG / 4, 5);
     run_a_round(&b);
     assert_true(slot_of(&b, second) && serve_slot_has_prompt(slot_of(&b, first)));
@@ -122,7 +175,7 @@ static void a_conversation_that_is_known_goes_between(void **state) {
     serve_slot *slot = slot_of(&b, first);
     run_to_the_end(&b, first);
     other = ask(&b, "numbers ", LONG, 5);
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     assert_ptr_not_equal(slot_of(&b, other), slot);
     again = ask(&b, "number ", LONG, 5);
     run_a_round(&b);
@@ -167,14 +220,12 @@ static void the_shortest_is_first_in_line(void **state) {
     bench b;
     open_bench(&b, 2);
     serve_job *first = ask(&b, "number ", LONG, 150), *like, *quick;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     like = ask(&b, "numbers ", LONG, 5);
     quick = ask(&b, "hello ", SHORT, 5);
     run_until_it_answers(&b, quick); /* between the pieces of the first */
     assert_null(slot_of(&b, like));
-    run_to_the_end(&b, quick);
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, first);
+    run_all(&b);
     expect_answer(like, "numbers ", LONG, 5);
     expect_answer(quick, "hello ", SHORT, 5);
     expect_answer(first, "number ", LONG, 150);
@@ -222,7 +273,7 @@ static void an_earlier_priority_goes_first(void **state) {
     bench b;
     open_bench(&b, 4);
     serve_job *first = ask(&b, "number ", LONG, 5), *shorter, *urgent;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     shorter = ask_with_priority(&b, "hello ", LONG / 2, 1);
     urgent = ask_with_priority(&b, "numbers ", LONG, -1);
     run_a_round(&b);
@@ -230,9 +281,7 @@ static void an_earlier_priority_goes_first(void **state) {
     const double left = slot_of(&b, first)->turn.n_left;
     run_until_it_answers(&b, urgent);
     assert_true(slot_of(&b, first)->turn.n_left >= left);
-    run_to_the_end(&b, first);
-    run_to_the_end(&b, shorter);
-    run_to_the_end(&b, urgent);
+    run_all(&b);
     expect_answer(first, "number ", LONG, 5);
     expect_answer(shorter, "hello ", LONG / 2, 5);
     expect_answer(urgent, "numbers ", LONG, 5);
@@ -247,13 +296,12 @@ static void priorities_of_others(void **state) {
         open_bench(&b, 4);
         b.config.shared_priorities = b.s->ready.shared_priorities = shared;
         serve_job *first = ask(&b, "number ", LONG, 2), *urgent;
-        for (int i = 0; i < 5; i++) run_a_round(&b);
+        run_rounds(&b, 5);
         urgent = ask_with_priority(&b, "numbers ", LONG, -1);
         urgent->client = 7;
         run_a_round(&b);
         assert_int_equal(slot_of(&b, urgent) != NULL, shared);
-        run_to_the_end(&b, first);
-        run_to_the_end(&b, urgent);
+        run_all(&b);
         serve_job_release(first);
         serve_job_release(urgent);
         close_bench(&b);
@@ -265,6 +313,8 @@ int main(void) {
         cmocka_unit_test(a_short_prompt_goes_between_a_long_one_waits),
         cmocka_unit_test(several_prompts_run_at_once),
         cmocka_unit_test(prompts_that_begin_alike_are_run_once),
+        cmocka_unit_test(a_prompt_waits_where_a_pass_has_no_room),
+        cmocka_unit_test(what_begins_alike_waits_as_long_as_it_pays),
         cmocka_unit_test(who_waits_for_one_that_leaves_goes_on),
         cmocka_unit_test(without_sharing_nobody_waits),
         cmocka_unit_test(a_conversation_that_is_known_goes_between),

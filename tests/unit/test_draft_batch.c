@@ -8,7 +8,7 @@ enum { MOST_SESSIONS = 6 };
 
 /* One session of a batch. */
 typedef struct lane {
-    const char *draft, *kv;
+    const char *draft, *kv, *decode; /* decode NULL: dense */
     const int32_t *ids; /* NULL: repeated(period) */
     int period, n_prompt, n_tokens;
     float temperature;
@@ -52,10 +52,21 @@ static sac_sampling sampling_of(const lane *l) {
     return o;
 }
 
+static sac_session *open_lane(const sac_model *m, const lane *l, const char *draft) {
+    sac_session_config c;
+    sac_error err;
+    sac_session *s;
+    sac_session_config_default(&c);
+    c.n_ctx = 160, c.kv = l->kv, c.draft = draft;
+    if (l->decode) c.decode = l->decode;
+    assert_ok(sac_session_create(&s, m, &c, &err), err);
+    return s;
+}
+
 static void begin_lane(const sac_model *m, lane *l) {
     sac_error err;
     const sac_sampling o = sampling_of(l);
-    l->s = session_of(m, l->kv, 160, l->draft);
+    l->s = open_lane(m, l, l->draft);
     assert_ok(sac_session_begin_tokens(l->s, prompt_of(l), (size_t)l->n_prompt, &o, NULL, &err), err);
 }
 
@@ -72,7 +83,7 @@ static void drafter_knows_the_text(const lane *l) {
 static void compare_lane(const sac_model *m, lane *l) {
     static seen plain;
     const sac_sampling o = sampling_of(l);
-    sac_session *lone = session_of(m, l->kv, 160, NULL);
+    sac_session *lone = open_lane(m, l, NULL);
     answer(&plain, lone, prompt_of(l), (size_t)l->n_prompt, &o);
     sac_session_end(l->s, &l->result);
     l->seen.result = l->result;
@@ -247,6 +258,35 @@ static void each_session_has_its_own_draft(void **state) {
     }
 }
 
+/* Some draft, and beside them methods and formats that cannot go through the model as they do alone. Where one computes tokens again
+ * nobody drafts. Only the last one is ever alone. */
+static void others_go_along(void **state) {
+    (void)state;
+    static const lane all[] = {{.draft = "lookup:least=1", .kv = "f16"},
+                               {.kv = "f16", .decode = "quest:budget=16,page=4,skip=0"},
+                               {.draft = "sparse:most=4,adapt=0,method=streaming,start=2,recent=14", .kv = "f32"},
+                               {.kv = "kivi:group=16,residual=16"},
+                               {.kv = "bf16", .decode = "streaming:start=2,recent=20"},
+                               {.kv = "f16"}};
+    static const char *const names[] = {"qwen2", "llama_f32", "qwen3_moe"};
+    static lane lanes[6];
+    for (size_t i = 0; i < SAC_COUNT(names) + 1; i++) {
+        const bool again = i == SAC_COUNT(names);
+        sac_model *m = open_golden(names[again ? 0 : i]);
+        for (int k = 0; k < 6; k++) {
+            lanes[k] = all[k];
+            lanes[k].period = 3 + k, lanes[k].n_prompt = N_PROMPT - k, lanes[k].n_tokens = 30 + 6 * k, lanes[k].is_seen = k % 2;
+        }
+        if (again) lanes[5].kv = "f32", lanes[5].decode = "adore:sigma=attention,m=24,r=3";
+        lanes_give_the_same(m, lanes, 6, 20, false);
+        for (int k = 0; k < 3; k += 2) {
+            const sac_result *r = &lanes[k].result;
+            assert_true(again ? r->n_drafts == 0 : r->n_drafts > 0 && r->n_drafted_tokens >= r->n_drafts && r->n_accepted_tokens > 2);
+        }
+        sac_model_free(m);
+    }
+}
+
 /* ---------------------------------------------------------------- as many as pay */
 
 static void drafts_by_the_clock_give_the_same(void **state) {
@@ -338,7 +378,41 @@ static void one_may_leave(void **state) {
     sac_model_free(m);
 }
 
-/* In a batch with others tokens that were run ahead are taken, and none are drafted beside one that cannot; the last one left drafts
+static sac_status failing_embed(const sac_stream *s, const sac_embed_args *a) {
+    (void)s, (void)a;
+    return SAC_NO_MEMORY;
+}
+
+/* Neither a pass that fails nor one whose guesses fail before it has run rows: what the step took is no measure of one. */
+static void what_fails_is_not_counted(void **state) {
+    (void)state;
+    static lane lanes[2];
+    static const char *const lines[] = {"sparse:most=4,adapt=0,method=streaming,start=2,recent=14", "lookup:least=1"};
+    sac_error err;
+    sac_batch *b;
+    sac_model *m = open_golden("qwen2");
+    for (int kind = 0; kind < 2; kind++) {
+        size_t n_guessed = 1;
+        assert_ok(sac_batch_create(&b, m, 12, &err), err);
+        list_lanes(lanes, 2, lines + kind, 1);
+        for (int i = 0; i < 2; i++) lanes[i].is_seen = false, begin_lane(m, &lanes[i]);
+        for (int step = 0; step < 6; step++) {
+            sac_batch_item items[2] = {{.session = lanes[0].s}, {.session = lanes[1].s}};
+            const bool fails = step == 5;
+            if (fails) b->ops.embed = failing_embed;
+            for (int i = 0; i < 2 && fails; i++) lanes[i].s->ahead.n = lanes[i].s->ahead.at = 0; /* nothing is there already */
+            assert_ok(sac_batch_step(b, items, 2, &err), err);
+            for (int i = 0; i < 2; i++) assert_int_equal(items[i].status, fails ? SAC_NO_MEMORY : SAC_OK);
+            if (fails) assert_int_equal(sac_batch_ran(b, &n_guessed) + n_guessed, 0);
+            if (step == 1) assert_true(sac_batch_ran(b, &n_guessed) == 2 + n_guessed);
+        }
+        for (int i = 0; i < 2; i++) sac_session_free(lanes[i].s);
+        sac_batch_free(b);
+    }
+    sac_model_free(m);
+}
+
+/* In a batch with others tokens that were run ahead are taken, and none are drafted where no row is to spare; the last one left drafts
  * again. */
 static void batches_take_what_was_run_ahead(void **state) {
     (void)state;
@@ -369,9 +443,11 @@ int main(void) {
         cmocka_unit_test(sparse_drafts_go_together),
         cmocka_unit_test(models_draft_for_several),
         cmocka_unit_test(each_session_has_its_own_draft),
+        cmocka_unit_test(others_go_along),
         cmocka_unit_test(drafts_by_the_clock_give_the_same),
         cmocka_unit_test(the_account_of_a_batch_knows_what_pays),
         cmocka_unit_test(one_may_leave),
+        cmocka_unit_test(what_fails_is_not_counted),
         cmocka_unit_test(batches_take_what_was_run_ahead),
     };
     return cmocka_run_group_tests_name("draft_batch", tests, NULL, NULL);

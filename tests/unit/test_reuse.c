@@ -228,6 +228,50 @@ static void media_are_opened_once(void **state) {
     model = m;
 }
 
+/* Of tokens, three more, of which the first two may be heard; how many were reused. */
+static int64_t run_tokens(sac_session *s, const int32_t *ids, size_t n, int32_t *said) {
+    sac_error err;
+    sac_result r;
+    int32_t token;
+    bool done;
+    sac_sampling o = step_sampling(3);
+    o.ignore_eos = true;
+    assert_ok(sac_session_begin_tokens(s, ids, n, &o, NULL, &err), err);
+    for (done = false; !done;) assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
+    sac_session_end(s, &r);
+    if (said) memcpy(said, r.tokens, 2 * sizeof *said);
+    return r.n_reused_tokens;
+}
+
+/* A prompt of few rows has rows of other bits than a longer one: it gives that one none. Its own conversation goes on with them. */
+static void few_rows_serve_no_longer_prompt(void **state) {
+    (void)state;
+    enum { FEW = 6, LONGER = 40 };
+    int32_t few[FEW], longer[LONGER], more[LONGER];
+    sac_model_info info;
+    sac_model_get_info(model, &info);
+    for (int i = 0; i < LONGER; i++) longer[i] = more[i] = 5 + (i * 7) % 60;
+    for (int i = 0; i < FEW; i++) few[i] = i < FEW - 1 ? longer[i] : 70;
+    for (int way = 0; way < 2; way++) {
+        sac_session *s = step_session(model, NULL, NULL, NULL, 256), *fresh = step_session(model, NULL, NULL, NULL, 256);
+        const int32_t *ids[] = {few, longer};
+        const size_t n[] = {FEW, LONGER};
+        run_tokens(s, ids[way], n[way], NULL);
+        assert_int_equal(run_tokens(s, ids[!way], n[!way], NULL), 0);
+        run_tokens(fresh, ids[!way], n[!way], NULL);
+        assert_memory_equal(sac_session_logits(s), sac_session_logits(fresh), (size_t)info.vocab * sizeof(float));
+        more[LONGER - 1] = 71;
+        assert_int_equal(run_tokens(s, more, LONGER, NULL), way ? 0 : LONGER - 9); /* but for the last rows, which are not few */
+        sac_session_free(s);
+        sac_session_free(fresh);
+    }
+    sac_session *s = step_session(model, NULL, NULL, NULL, 256);
+    memcpy(more, few, sizeof few);
+    run_tokens(s, few, FEW, more + FEW);
+    assert_int_equal(run_tokens(s, more, LONGER, NULL), FEW + 2);
+    sac_session_free(s);
+}
+
 static void copy_file(const char *from, const char *to) {
     FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
     assert_true(in && out);
@@ -271,7 +315,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_question_gets_its_own_answer), cmocka_unit_test(a_conversation_goes_on),
         cmocka_unit_test(a_scheduler_can_pick_a_session),       cmocka_unit_test(media_are_opened_once),
-        cmocka_unit_test(a_changed_file_is_read_again),
+        cmocka_unit_test(a_changed_file_is_read_again),         cmocka_unit_test(few_rows_serve_no_longer_prompt),
     };
     return cmocka_run_group_tests_name("reuse", tests, open_model, close_model);
 }

@@ -83,33 +83,6 @@ static void prompts_go_on_beside_any_answer(void **state) {
     assert_true(count_mixed("dense", "lookup") == 0);
 }
 
-/* Two answers go on and a step is measured; there is all the time that prompts' rows may take. */
-static void begin_beside_answers(bench *b, serve_job *answers[2]) {
-    configure(b, 6);
-    b->config.target_itl_s = 60;
-    start_bench(b);
-    answers[0] = ask(b, "hello ", SHORT, 80);
-    run_until_it_answers(b, answers[0]);
-    answers[1] = ask(b, "and ", SHORT, 80);
-    run_until_it_answers(b, answers[1]);
-    while (b->s->rounds->cost.step_s <= 0) run_a_round(b);
-    b->s->rounds->cost.row_s = 1e-6;
-}
-
-static void end_answers(bench *b, serve_job *answers[2]) {
-    for (int i = 0; i < 2; i++) run_to_the_end(b, answers[i]);
-    expect_answer(answers[0], "hello ", SHORT, 80);
-    expect_answer(answers[1], "and ", SHORT, 80);
-    close_bench(b);
-}
-
-/* A round in which no step is due. */
-static void run_before_the_step(bench *b) {
-    b->s->rounds->stepped_ns = sac_now_ns();
-    b->s->rounds->due_ns = INT64_MAX / 2;
-    run_a_round(b);
-}
-
 /* That arrive together: as many as have workspaces go through the model with one step, the last one with another. */
 static void short_prompts_share_a_pass(void **state) {
     (void)state;
@@ -127,46 +100,31 @@ static void short_prompts_share_a_pass(void **state) {
     for (int i = 0; i < N; i++)
         while (!has_begun_to_answer(&b, jobs[i])) run_before_the_step(&b);
     assert_true(metric(&b, "saccade:mixed_steps_total") - had < 2.5);
-    for (int i = 0; i < N; i++) run_to_the_end(&b, jobs[i]);
+    run_all(&b);
     for (int i = 0; i < N; i++) expect_answer(jobs[i], words[i], WORDS, TOKENS);
     end_answers(&b, answers);
 }
 
-/* It is as long as the one that is run, and a pass has no room for both: outside others may go before it. */
-static void a_prompt_waits_where_a_pass_has_no_room(void **state) {
+/* Its text is looked up in the time that the first one's last pass leaves, although a step is due: its rows go along with that pass. */
+static void a_prompt_is_looked_up_before_the_last_pass_of_another(void **state) {
     (void)state;
     bench b;
     serve_job *answers[2];
     begin_beside_answers(&b, answers);
-    serve_job *first = ask(&b, "number ", 70, 4), *like = ask(&b, "red ", 80, 4);
-    while (!has_begun_to_answer(&b, first)) {
-        run_before_the_step(&b);
-        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
-    }
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, first);
-    serve_job_release(like);
-    serve_job_release(first);
-    end_answers(&b, answers);
-}
-
-/* There would be room for both, but the second one has no rows to run when the first one is done. */
-static void prompts_that_begin_alike_share_no_pass(void **state) {
-    (void)state;
-    bench b;
-    serve_job *answers[2];
-    begin_beside_answers(&b, answers);
-    const double had = metric(&b, "vllm:prefix_cache_hits_total");
-    serve_job *first = ask(&b, "number ", SHORT, 4), *like = ask(&b, "number ", SHORT, 4);
-    while (!has_begun_to_answer(&b, first)) {
-        run_before_the_step(&b);
-        assert_true(!slot_of(&b, first) || !serve_slot_has_prompt(slot_of(&b, first)) || !slot_of(&b, like));
-    }
-    run_to_the_end(&b, like);
-    run_to_the_end(&b, first);
-    assert_true(metric(&b, "vllm:prefix_cache_hits_total") - had > SHORT / 2);
-    serve_job_release(like);
-    serve_job_release(first);
+    double had = metric(&b, "saccade:mixed_steps_total");
+    serve_job *first = ask(&b, "number ", SERVE_PASS_ROWS + 50, 4), *like;
+    for (; metric(&b, "saccade:mixed_steps_total") < had + 0.5; run_before_the_step(&b)) assert_false(has_begun_to_answer(&b, first));
+    const int n_left = (int)slot_of(&b, first)->turn.n_left;
+    assert_true(n_left > 30 && n_left < SERVE_PASS_ROWS - 30);
+    like = ask(&b, "red ", n_left / 2, 4); /* and some of the chat's own */
+    had = metric(&b, "saccade:mixed_steps_total");
+    while (serve_slot_has_prompt(slot_of(&b, first))) run_a_round(&b);
+    run_a_round(&b);
+    assert_true(has_begun_to_answer(&b, like) || !serve_slot_has_prompt(slot_of(&b, like)));
+    assert_true(metric(&b, "saccade:mixed_steps_total") < had + 1.5);
+    run_all(&b);
+    expect_answer(like, "red ", n_left / 2, 4);
+    expect_answer(first, "number ", SERVE_PASS_ROWS + 50, 4);
     end_answers(&b, answers);
 }
 
@@ -285,7 +243,7 @@ static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     serve_job *first = ask(&b, "hello ", SHORT, 100), *second, *third;
     run_until_it_answers(&b, first);
     second = ask(&b, "number ", LONG, 20);
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     serve_slot *slot = slot_of(&b, second);
     assert_true(serve_slot_has_prompt(slot));
     assert_true(slot->turn.n_left > LONG / 8);
@@ -297,8 +255,7 @@ static void a_prompt_that_is_cancelled_frees_its_slot(void **state) {
     third = ask(&b, "number ", SHORT, 20);
     run_a_round(&b);
     assert_ptr_equal(slot_of(&b, third), slot);
-    run_to_the_end(&b, third);
-    run_to_the_end(&b, first);
+    run_all(&b);
     expect_answer(first, "hello ", SHORT, 100);
     expect_answer(third, "number ", SHORT, 20);
     close_bench(&b);
@@ -309,7 +266,7 @@ static void what_waits_is_cancelled_too(void **state) {
     bench b;
     open_bench(&b, 1);
     serve_job *first = ask(&b, "number ", LONG, 5), *second;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     second = ask(&b, "hello ", SHORT, 5);
     run_a_round(&b);
     assert_int_equal(b.s->ready.n, 1);
@@ -330,7 +287,7 @@ static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
     bench b;
     open_bench(&b, 2);
     serve_job *first = ask(&b, "number ", LONG, 20), *quick;
-    for (int i = 0; i < 5; i++) run_a_round(&b);
+    run_rounds(&b, 5);
     quick = ask(&b, "hello ", SHORT, 20);
     do {
         b.s->rounds->stepped_ns = sac_now_ns();
@@ -340,8 +297,7 @@ static void a_prompt_that_is_run_has_its_first_token_at_once(void **state) {
     run_a_round(&b);
     assert_true(has_begun_to_answer(&b, quick));
     assert_true(serve_slot_has_prompt(slot_of(&b, first)));
-    run_to_the_end(&b, quick);
-    run_to_the_end(&b, first);
+    run_all(&b);
     serve_job_release(quick);
     serve_job_release(first);
     close_bench(&b);
@@ -403,8 +359,7 @@ int main(void) {
         cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
         cmocka_unit_test(prompts_go_on_beside_any_answer),
         cmocka_unit_test(short_prompts_share_a_pass),
-        cmocka_unit_test(a_prompt_waits_where_a_pass_has_no_room),
-        cmocka_unit_test(prompts_that_begin_alike_share_no_pass),
+        cmocka_unit_test(a_prompt_is_looked_up_before_the_last_pass_of_another),
         cmocka_unit_test(answers_draft_side_by_side),
         cmocka_unit_test(steps_without_the_model_are_not_measured),
         cmocka_unit_test(steps_that_guess_are_measured_apart),

@@ -165,6 +165,19 @@ static void rows_are_measured_again(void **state) {
     assert_false(apart); /* which refuses nobody */
 }
 
+/* Behind rows of one prompt, for those of others and what comes before them; less what has gone by. */
+static void what_a_pass_leaves(void **state) {
+    (void)state;
+    const serve_pass_cost c = {.step_s = 0.04, .bare_s = 0.03, .row_s = 0.001}, fresh = {.step_s = 0.04, .bare_s = 0.03};
+    expect_near(serve_pass_left(&c, 0.1, 20, 0), 0.05);
+    expect_near(serve_pass_left(&c, 0.1, 20, 0.015), 0.035);
+    expect_near(serve_pass_left(&c, 0.1, 70, 0), 0);
+    expect_near(serve_pass_left(&c, 0.1, 50, 0.03), 0);
+    expect_near(serve_pass_left(&fresh, 0.1, 0, 0), 0);
+    expect_near(serve_pass_step_rows(&c), 30);
+    expect_near(serve_pass_step_rows(&fresh), 0);
+}
+
 /* A step that guesses takes longer than one beside rows of prompts, where nobody does; one that was guessed takes no time. */
 static void guesses_are_no_part_of_a_row(void **state) {
     (void)state;
@@ -223,6 +236,7 @@ int main(void) {
         cmocka_unit_test(prompts_have_what_the_target_leaves),
         cmocka_unit_test(a_refused_prompt_is_asked_once),
         cmocka_unit_test(rows_are_measured_again),
+        cmocka_unit_test(what_a_pass_leaves),
         cmocka_unit_test(guesses_are_no_part_of_a_row),
     };
     return cmocka_run_group_tests_name("turns", tests, NULL, NULL);

@@ -26,6 +26,7 @@ void settings_init(settings *s) {
     s->cache_memory_mib = 512;
     s->cache_disk_mib = 16384;
     s->queue = 256;
+    s->pass_rows = -1;
     s->connections = 1024;
     s->body_mib = 256;
     s->bodies_mib = 1024;

@@ -122,6 +122,7 @@ typedef struct settings {
     char *request_log, *otlp_traces_endpoint, *kv_events_config, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;
     double target_itl_ms;
+    int64_t pass_rows; /* -1: not set */
     bool shared_priorities;
     double video_seconds, decode_seconds, request_seconds, receive_seconds, heartbeat_seconds, drain_seconds;
     setting_origin origin[SETTINGS_MAX]; /* by row of the table */

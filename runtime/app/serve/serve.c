@@ -47,6 +47,7 @@ static serve_config config_of(const run *r) {
     c.n_client_slots = (int)s->client_slots;
     c.n_client_requests = (int)s->client_requests;
     c.target_itl_s = s->target_itl_ms / 1000;
+    c.pass_rows = (int)s->pass_rows;
     c.shared_priorities = s->shared_priorities;
     c.request_methods = s->request_methods;
     c.share_beginnings = !s->no_sharing;

@@ -138,7 +138,7 @@ void serve_answer_text(serve_answer *a, const char *utf8, size_t n) {
 static void count_usage(serve_answer *a, const sac_result *r, double kept_ratio) {
     const serve_request *request = a->job->request;
     if (a->usage)
-        serve_usage_add(a->usage, a->choice % request->n_choices ? 0 : r->n_prompt_tokens, r->n_tokens);
+        serve_usage_add(a->usage, a->choice % request->n_choices ? 0 : r->n_prompt_tokens, r);
     else
         a->usage = serve_usage_of(request, r, kept_ratio);
     serve_usage_set_reasoning(a->usage, a->n_reasoning);

@@ -31,11 +31,12 @@ json_t *serve_usage_of(const serve_request *request, const sac_result *r, double
         frames += r->media[i].n_frames;
     }
     json_int_t prompt = r->n_prompt_tokens, answer = r->n_tokens;
-    return json_pack("{s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I}, s:I, s:I, s:f, s:o}", "prompt_tokens", prompt,
+    return json_pack("{s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I}, s:I, s:I, s:f, s:o}", "prompt_tokens", prompt,
                      "completion_tokens", answer, "total_tokens", prompt + answer, "prompt_tokens_details",
                      "cached_tokens", (json_int_t)r->n_reused_tokens, "image_tokens",
                      (json_int_t)r->n_visual_tokens, "completion_tokens_details", "reasoning_tokens",
-                     (json_int_t)0, "visual_tokens", (json_int_t)r->n_visual_tokens, "frames",
+                     (json_int_t)0, "accepted_prediction_tokens", (json_int_t)r->n_accepted_tokens,
+                     "rejected_prediction_tokens", (json_int_t)(r->n_drafted_tokens - r->n_accepted_tokens), "visual_tokens", (json_int_t)r->n_visual_tokens, "frames",
                      (json_int_t)frames, "kept_ratio", kept_ratio, "media", media);
 }
 
@@ -44,10 +45,13 @@ static void add_to(json_t *usage, const char *key, int64_t n) {
     json_object_set_new(usage, key, json_integer(had + (json_int_t)n));
 }
 
-void serve_usage_add(json_t *usage, int64_t n_prompt, int64_t n_answer) {
+void serve_usage_add(json_t *usage, int64_t n_prompt, const sac_result *r) {
+    json_t *details = json_object_get(usage, "completion_tokens_details");
     add_to(usage, "prompt_tokens", n_prompt);
-    add_to(usage, "completion_tokens", n_answer);
-    add_to(usage, "total_tokens", n_prompt + n_answer);
+    add_to(usage, "completion_tokens", r->n_tokens);
+    add_to(usage, "total_tokens", n_prompt + r->n_tokens);
+    add_to(details, "accepted_prediction_tokens", r->n_accepted_tokens);
+    add_to(details, "rejected_prediction_tokens", r->n_drafted_tokens - r->n_accepted_tokens);
 }
 
 void serve_usage_set_reasoning(json_t *usage, int64_t n) {
@@ -71,8 +75,8 @@ int64_t serve_usage_answer(const json_t *usage) {
     return count_of(usage, "completion_tokens");
 }
 
-int64_t serve_usage_reasoning(const json_t *usage) {
-    return count_of(json_object_get(usage, "completion_tokens_details"), "reasoning_tokens");
+const json_t *serve_usage_details(const json_t *usage) {
+    return json_object_get(usage, "completion_tokens_details");
 }
 
 void serve_usage_copy_own(json_t *to, const json_t *usage) {

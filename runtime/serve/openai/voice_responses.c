@@ -127,11 +127,10 @@ static void put_default(json_t *object, const char *key, json_t *value) {
 static json_t *usage_of(const json_t *u) {
     if (!u) return json_null();
     json_t *j =
-        json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)serve_usage_prompt(u),
+        json_pack("{s:I, s:{s:I, s:i}, s:I, s:O, s:I}", "input_tokens", (json_int_t)serve_usage_prompt(u),
                   "input_tokens_details", "cached_tokens", (json_int_t)serve_usage_cached(u),
                   "cache_write_tokens", 0, "output_tokens", (json_int_t)serve_usage_answer(u),
-                  "output_tokens_details", "reasoning_tokens", (json_int_t)serve_usage_reasoning(u),
-                  "total_tokens", (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
+                  "output_tokens_details", serve_usage_details(u), "total_tokens", (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
     serve_usage_copy_own(j, u);
     return j;
 }

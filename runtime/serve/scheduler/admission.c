@@ -53,7 +53,7 @@ static serve_admitted place(const serve_server *s, serve_job *j) {
 /* What jobs are judged by. */
 typedef struct gate {
     serve_server *server;
-    size_t n_pass_rows;
+    serve_next_pass pass;
 } gate;
 
 static int n_idle(const serve_server *s) {
@@ -96,9 +96,11 @@ static bool precedes_all(const serve_server *s, const serve_job *j) {
     return true;
 }
 
-/* The slot's prompt begins as the job's does, with more than there is for it now. */
-static bool is_worth_waiting_for(const serve_server *s, const serve_slot *slot, const serve_job *j) {
-    return s->beginnings && serve_trace_shared(j->trace, slot->trace) > given(s, j);
+/* The slot's prompt begins as the job's does, with more than there is for it now: so much more that it takes longer to run than the
+ * step for which a prompt waits that goes behind another. */
+static bool is_worth_waiting_for(const gate *g, const serve_slot *slot, const serve_job *j) {
+    const serve_server *s = g->server;
+    return s->beginnings && serve_trace_shared(j->trace, slot->trace) - given(s, j) > g->pass.step_rows;
 }
 
 /* All rows of it and of the prompts that are being run have room in one pass. */
@@ -109,11 +111,11 @@ static bool shares_a_pass(const gate *g, serve_job *j) {
     for (int i = 0; i < s->config->n_slots; i++) {
         const serve_slot *slot = &s->slots[i];
         if (!serve_slot_has_prompt(slot)) continue;
-        if (slot->goes_apart || is_worth_waiting_for(s, slot, j)) return false;
+        if (slot->goes_apart || is_worth_waiting_for(g, slot, j)) return false;
         n_rows += fmax(1, slot->turn.n_left);
         n++;
     }
-    return n <= SERVE_PROMPTS_AT_ONCE && n_rows <= (double)g->n_pass_rows;
+    return n <= SERVE_PROMPTS_AT_ONCE && n_rows <= (double)g->pass.n_rows;
 }
 
 static bool may_go_between(serve_job *j, void *ctx) {
@@ -137,9 +139,9 @@ static const serve_judge *judge(gate *g, serve_judge *of) {
     return of;
 }
 
-serve_admitted serve_admit(serve_server *s, size_t n_pass_rows) {
+serve_admitted serve_admit(serve_server *s, const serve_next_pass *pass) {
     serve_judge of;
-    gate g = {s, n_pass_rows};
+    gate g = {s, *pass};
     if (!judge(&g, &of)) return (serve_admitted){0};
     serve_job *j = serve_queue_next(&s->ready, &of);
     if (!j || (!of.between && !isinf(least_left(s)) && !may_go_between(j, &g))) return (serve_admitted){0};

@@ -27,6 +27,16 @@ int64_t serve_pass_room(const serve_pass_cost *c, double target, int64_t most) {
     return c->step_s > 0 ? serve_pause_rows(target, bare(c), c->row_s, most) : 0;
 }
 
+double serve_pass_left(const serve_pass_cost *c, double target, int64_t n, double since_s) {
+    if (c->step_s <= 0 || c->row_s <= 0) return 0;
+    const double left = serve_pause_room(target, bare(c)) - (double)n * c->row_s - since_s;
+    return left > 0 ? left : 0;
+}
+
+double serve_pass_step_rows(const serve_pass_cost *c) {
+    return c->row_s > 0 ? bare(c) / c->row_s : 0;
+}
+
 int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t most) {
     if (*apart || c->step_s <= 0) return 0;
     const int64_t n = serve_pass_room(c, target, most);

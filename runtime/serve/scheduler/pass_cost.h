@@ -30,7 +30,14 @@ void serve_pass_learn(serve_pass_cost *c, const serve_pass_ran *ran);
  * also where no step was measured. */
 int64_t serve_pass_room(const serve_pass_cost *c, double target, int64_t most);
 
-/* The same for the prompt whose turn it is, of which *apart tells whether it was refused before. One that is refused goes apart to
+/* What the target leaves of the next pass behind n rows of prompts, when since_s has gone by since the last one; 0: nothing, or rows
+ * were not measured. */
+double serve_pass_left(const serve_pass_cost *c, double target, int64_t n, double since_s);
+
+/* How many rows of prompts take as long as a step without them; 0: not measured. */
+double serve_pass_step_rows(const serve_pass_cost *c);
+
+/* As serve_pass_room, for the prompt whose turn it is, of which *apart tells whether it was refused before. One that is refused goes apart to
  * its end: it is asked once. With each that is, a row counts for a fifth less, so that after some prompts it is measured again. */
 int64_t serve_pass_ask(serve_pass_cost *c, double target, bool *apart, int64_t most);
 

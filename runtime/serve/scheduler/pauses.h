@@ -16,6 +16,9 @@
  * quarter only. */
 double serve_pause_step(double step, double took);
 
+/* What the target leaves for prompts between two steps, or for their rows in one. */
+double serve_pause_room(double target, double step);
+
 /* How long after a step the next one is due. */
 double serve_pause_share(double target, double step);
 

@@ -25,8 +25,9 @@ static bool is_on_device(const sac_model *m) {
     return device_bytes > 0;
 }
 
-size_t serve_rounds_prompt_rows(const sac_model *m) {
-    return is_on_device(m) ? SERVE_DEVICE_PASS_ROWS : SERVE_PASS_ROWS;
+size_t serve_rounds_prompt_rows(const serve_config *c, const sac_model *m) {
+    if (c->pass_rows >= 0) return (size_t)c->pass_rows;
+    return is_on_device(m) ? 0 : SERVE_PASS_ROWS;
 }
 
 sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err) {
@@ -38,7 +39,7 @@ sac_status serve_rounds_open(serve_rounds **out, serve_server *s, sac_error *err
     d->slots = calloc(n, sizeof *d->slots);
     d->turns = calloc(n, sizeof *d->turns);
     if (!d->items || !d->slots || !d->turns) return sac_fail_no_memory(err);
-    d->most_prompt = serve_rounds_prompt_rows(s->model);
+    d->most_prompt = serve_rounds_prompt_rows(s->config, s->model);
     d->tile = is_on_device(s->model) ? SERVE_PASS_TILE : 1;
     d->cost.n_unlearnt = is_on_device(s->model);
     return sac_batch_create_mixed(&d->batch, s->model, serve_rounds_rows(s->config), d->most_prompt, err);
@@ -152,7 +153,8 @@ static bool is_as_refused(const serve_refusal *had, const serve_refusal *now) {
 static serve_admitted ask_admission(serve_rounds *d) {
     const serve_refusal now = look(d->server);
     if (is_as_refused(&d->refusal, &now)) return (serve_admitted){0};
-    const serve_admitted in = serve_admit(d->server, may_mix(d->server) ? pass_room(d) : 0);
+    const serve_next_pass pass = {may_mix(d->server) ? pass_room(d) : 0, serve_pass_step_rows(&d->cost)};
+    const serve_admitted in = serve_admit(d->server, &pass);
     d->refusal = in.job ? (serve_refusal){0} : now;
     return in;
 }
@@ -200,10 +202,10 @@ static double piece_seconds(const serve_rounds *d, int64_t now_ns) {
     return serve_pause_piece(target, d->cost.step_s, (double)(now_ns - d->stepped_ns) * 1e-9);
 }
 
-/* The next piece of prompt i of the n that are listed. */
-static void run_piece_of(serve_rounds *d, size_t i, size_t n) {
+/* The next piece of prompt i of the n that are listed, of about so many seconds at most. */
+static void run_piece_of(serve_rounds *d, size_t i, size_t n, double seconds) {
     int64_t start = sac_now_ns();
-    serve_slot_run_piece(d->slots[i], piece_seconds(d, start));
+    serve_slot_run_piece(d->slots[i], seconds);
     serve_turn_count(d->turns, n, i, sac_now_ns() - start);
     if (d->slots[i]->decoding) d->due_ns = 0; /* its first token takes no work of the model */
 }
@@ -211,7 +213,7 @@ static void run_piece_of(serve_rounds *d, size_t i, size_t n) {
 /* False: there is no prompt to be run. */
 static bool run_piece(serve_rounds *d) {
     const size_t n = list_prompts(d);
-    if (n > 0) run_piece_of(d, serve_turn_next(d->turns, n), n);
+    if (n > 0) run_piece_of(d, serve_turn_next(d->turns, n), n, piece_seconds(d, sac_now_ns()));
     return n > 0;
 }
 
@@ -221,7 +223,7 @@ static void run_logits(serve_rounds *d, const serve_slot *slot) {
     const size_t n = list_prompts(d);
     for (size_t i = 0; i < n; i++) {
         if (d->slots[i] != slot) continue;
-        run_piece_of(d, i, n);
+        run_piece_of(d, i, n, piece_seconds(d, sac_now_ns()));
         return;
     }
 }
@@ -260,6 +262,11 @@ static bool take_along(const serve_rounds *d, passengers *p, size_t turn, size_t
     return true;
 }
 
+/* What the target leaves of a pass behind n rows that begins now. */
+static double left_s(const serve_rounds *d, int64_t n) {
+    return serve_pass_left(&d->cost, d->server->config->target_itl_s, n, (double)(sac_now_ns() - d->stepped_ns) * 1e-9);
+}
+
 /* The prompt whose turn it is, where answers wait, its rows can join and leave the step in time; where it leaves room, those after
  * it. */
 static bool find_passengers(serve_rounds *d, passengers *p) {
@@ -273,23 +280,31 @@ static bool find_passengers(serve_rounds *d, passengers *p) {
     size_t room = (size_t)serve_pass_ask(&d->cost, d->server->config->target_itl_s, &first->goes_apart, (int64_t)d->most_prompt);
     room = serve_pass_whole(room, count_answers(d->server), d->tile);
     if (!take_along(d, p, order[0], &room)) return false;
+    if (d->cost.row_s > 0) { /* of the time that is gone, those after it have none */
+        const double left = left_s(d, (int64_t)p->prompts[0].rows) / d->cost.row_s;
+        if (left < (double)room) room = (size_t)left;
+    }
     for (size_t i = 1; i < p->n_turns && p->n < SERVE_PROMPTS_AT_ONCE && room > 0; i++) take_along(d, p, order[i], &room);
     return true;
 }
 
-/* A piece that comes before the rows of a prompt which may share the next pass, while the step is not due: then they go along. Not
- * where the prompt whose turn it is goes apart, whose time it would be. */
-static bool run_opening(serve_rounds *d) {
+/* A piece that comes before the rows of a prompt which may share the next pass, while the step is not due, or in the time that the
+ * pass leaves behind the rows of the prompt whose turn it is: then they go along. Not where that prompt goes apart, whose time it would
+ * be. */
+static bool run_opening(serve_rounds *d, bool due) {
     size_t order[SERVE_MOST_TURNS];
-    const size_t n = may_mix(d->server) && pass_room(d) ? list_prompts(d) : 0;
+    const size_t room = may_mix(d->server) ? pass_room(d) : 0, n = room ? list_prompts(d) : 0;
     if (n < 2) return false;
     serve_turn_order(d->turns, n, order);
     const serve_slot *first = d->slots[order[0]];
-    if (first->goes_apart || !serve_slot_pass_rows(first, d->most_prompt)) return false;
+    const size_t n_first = serve_slot_pass_rows(first, room);
+    if (first->goes_apart || !n_first || (due && n_first >= room)) return false;
+    const double seconds = due ? left_s(d, (int64_t)n_first) : piece_seconds(d, sac_now_ns());
+    if (!(seconds > 0)) return false;
     for (size_t i = 1; i < n; i++) {
         const serve_slot *slot = d->slots[order[i]];
         if (slot->turn.n_left > (double)d->most_prompt || !serve_slot_is_opening(slot)) continue;
-        run_piece_of(d, order[i], n);
+        run_piece_of(d, order[i], n, seconds);
         return true;
     }
     return false;
@@ -356,7 +371,7 @@ void serve_rounds_run(serve_rounds *d) {
     while (admit_one(d)) {
     }
     bool due = sac_now_ns() - d->stepped_ns >= d->due_ns;
-    if (!due && run_opening(d)) return;
+    if (run_opening(d, due)) return;
     passengers p;
     if (find_passengers(d, &p) && step(d, &p)) return;
     if (due && step(d, NULL)) return;

@@ -10,9 +10,10 @@
 #include "pass_cost.h"
 #include "slot.h"
 
-/* Rows of prompts that a step takes along at most: on the CPU, and on a device, where products of fewer would take longer a row. */
-enum { SERVE_PASS_ROWS = 128, SERVE_DEVICE_PASS_ROWS = 1152 };
-size_t serve_rounds_prompt_rows(const sac_model *m);
+/* Rows of prompts that a step takes along at most, where the configuration says nothing: on the CPU these. On a device none: a chunk
+ * alone makes better use of it (docs/speed.md). */
+enum { SERVE_PASS_ROWS = 128 };
+size_t serve_rounds_prompt_rows(const serve_config *c, const sac_model *m);
 
 /* What admission hangs on, as it was when nobody could be let in: it is asked again when something has changed, or a while later
  * (clients are forgotten). */

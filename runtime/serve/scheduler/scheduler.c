@@ -23,7 +23,7 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     serve_methods_room(s, &plan);
     s->shared_bytes =
         plan.workspace_bytes * n_workspaces(s) +
-        sac_batch_plan_mixed(s->model, serve_rounds_rows(s->config), serve_rounds_prompt_rows(s->model), NULL);
+        sac_batch_plan_mixed(s->model, serve_rounds_rows(s->config), serve_rounds_prompt_rows(s->config, s->model), NULL);
     double all = (double)s->slot_bytes * s->config->n_slots + (double)s->shared_bytes;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;

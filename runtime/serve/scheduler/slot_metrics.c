@@ -42,6 +42,9 @@ void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double
     serve_metrics_count(m, SERVE_COUNT_prefilled_tokens, (double)(r->n_prompt_tokens - r->n_reused_tokens));
     serve_metrics_observe(m, SERVE_TIME_generation_size, (double)r->n_tokens);
     serve_metrics_count(m, SERVE_COUNT_generation_tokens, (double)r->n_tokens);
+    serve_metrics_count(m, SERVE_COUNT_drafts, (double)r->n_drafts);
+    serve_metrics_count(m, SERVE_COUNT_draft_tokens, (double)r->n_drafted_tokens);
+    serve_metrics_count(m, SERVE_COUNT_accepted_tokens, (double)r->n_accepted_tokens);
     serve_metrics_success(m, r->finish_reason);
 }
 

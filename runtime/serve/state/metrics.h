@@ -15,6 +15,9 @@
     X(prefix_hits, "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache")                \
     X(prefilled_tokens, "saccade:prefilled_tokens_total", "Prompt tokens that were run")                     \
     X(prompt_cached, "vllm:prompt_tokens_cached_total", "Tokens of prompts that came from the prefix cache")     \
+    X(drafts, "vllm:spec_decode_num_drafts_total", "Passes of an answer with tokens that were guessed")                 \
+    X(draft_tokens, "vllm:spec_decode_num_draft_tokens_total", "Tokens that were guessed")                           \
+    X(accepted_tokens, "vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that answers took")             \
     X(preemptions, "vllm:num_preemptions_total", "Answers interrupted for others (never happens)")           \
     X(visual_tokens, "saccade:visual_tokens_total", "Visual tokens in prompts")                              \
     X(frames, "saccade:frames_total", "Frames and pictures looked at")                                       \

@@ -10,6 +10,7 @@ void serve_config_default(serve_config *c) {
         .model_name = "model",
         .n_slots = 4,
         .n_queue = 256,
+        .pass_rows = -1,
         .max_connections = 1024,
         .max_body_bytes = (size_t)256 << 20,
         .max_bodies_bytes = (size_t)1 << 30,

@@ -26,6 +26,7 @@ typedef struct serve_config {
     int n_queue;           /* requests that may wait */
     int n_client_slots;    /* that one client may have; 0 = all, but one less while others ask too */
     int n_client_requests; /* under way, of one client; 0 = all but an eighth */
+    int pass_rows; /* of prompts that a step takes along at most (rounds.h); -1: SERVE_PASS_ROWS on the CPU, none on a device */
     double target_itl_s;   /* time between two tokens of an answer, beside prompts; 0 = none is set (pauses.h) */
     bool shared_priorities; /* of requests are compared among all clients, not only among one's own */
     sac_session_config session;
