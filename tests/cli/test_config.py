@@ -50,7 +50,7 @@ class Config(Case):
             self.assertEqual(saccade("inspect", os.path.join(bad.MODELS, base)).stderr, "", base)
 
     def test_what_is_not_done_is_refused_by_name(self):
-        quantised = [("quantization_config", {"quant_method": m}, m) for m in ("aqlm", "hqq", "quark", "eetq")]
+        quantised = [("quantization_config", {"quant_method": m}, m) for m in ("aqlm", "quip", "quark", "eetq")]
         for base, key, value, needle in [
             *[("llama_f32", k, v, f"weights quantised with {n}") for k, v, n in quantised],
             ("llama_f32", "mlp_bias", True, '"mlp_bias" is true; only false is supported'),
