@@ -194,7 +194,7 @@ static void refuses_what_it_cannot_honour(void **state) {
     make_folders(&group16);
     const kind packed = {"pack-quantized", 16, true, false};
     write_config(&packed, "");
-    refused(SAC_UNSUPPORTED, "is i8, a type that cannot be computed with here");
+    refused(SAC_BAD_FILE, "is i8, which is not what its entry in \"config_groups\" says");
     char command[200];
     snprintf(command, sizeof command, "sed -i '1s/compressed-tensors/aqlm/' %s/config.json", folder[0]);
     shell(command);
