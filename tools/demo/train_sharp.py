@@ -58,11 +58,12 @@ def parse_arguments():
     p.add_argument("--decay-from", type=float, default=.6, help="share of the time after which the rate falls to 0")
     p.add_argument("--warmup-steps", type=int, default=200)
     p.add_argument("--batch-scale", type=float, default=.5, help="factor on the number of videos in a batch")
-    p.add_argument("--start-factor", type=float, default=.003, help="of the entropies in the loss, at first")
+    p.add_argument("--start-factor", type=float, default=.01, help="of the entropies in the loss, at first")
     p.add_argument("--most-factor", type=float, default=.2, help="where it stops to rise")
+    p.add_argument("--least-factor", type=float, default=.01, help="where it stops to fall")
     p.add_argument("--floors", type=float, nargs=2, default=(.2, .5), metavar=("ROWS", "COLUMNS"),
                    help="entropies (1: even) below which a layer's are not pressed further")
-    p.add_argument("--keep-below", type=float, default=.012, help="loss of the answers up to which the factor rises (less towards the end)")
+    p.add_argument("--keep-below", type=float, default=.06, help="loss of the answers up to which the factor rises (less towards the end)")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--workers", type=int, default=12, help="processes that make questions, for each accelerator")
     p.add_argument("--log-seconds", type=float, default=10.)
@@ -139,7 +140,7 @@ class Progress:
         loss = self.process.mean(sum(v[0].item() for v in self.last.values()) / len(self.last))
         self.loss = loss if self.loss is None else .8 * self.loss + .2 * loss
         self.factor *= 1.03 if self.loss < allowed else .95 if self.loss < 4 * allowed else .8
-        self.factor = min(self.args.most_factor, max(1e-4, self.factor))
+        self.factor = min(self.args.most_factor, max(self.args.least_factor, self.factor))
         self.trainer.factor.fill_(self.factor)
 
     def line(self):
