@@ -51,10 +51,15 @@ sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *ou
     return SAC_OK;
 }
 
-bool sac_decoder_tells_largest(const sac_decoder *d, const sac_decoder_state *s) {
+static bool tells_largest(const sac_decoder *d, const sac_decoder_state *s) {
     const bool as_they_are = !(d->config.logit_softcap > 0) && !(d->config.logit_divisor > 0);
     const int most = s->vocab < SAC_MOST_BEST ? s->vocab : SAC_MOST_BEST;
     return s->n_wanted > 0 && s->n_wanted <= most && s->device && !s->device->no_choice && as_they_are;
+}
+
+void sac_decoder_choose_left(const sac_decoder *d, sac_decoder_state *s, bool is_able) {
+    s->has_largest = is_able && tells_largest(d, s);
+    s->n_best = s->has_largest && s->n_wanted > 1 ? s->n_wanted : 0;
 }
 
 sac_status sac_decoder_find_best(const sac_ops *ops, const sac_stream *stream, float *logits, int64_t vocab, int64_t n, int64_t k,
@@ -91,8 +96,7 @@ static sac_status find_largest(const decoder_run *r, int64_t row) {
 }
 
 sac_status sac_decoder_step_logits(const decoder_run *r, int64_t row) {
-    r->s->has_largest = sac_decoder_tells_largest(r->d, r->s);
-    r->s->n_best = r->s->has_largest && r->s->n_wanted > 1 ? r->s->n_wanted : 0;
+    sac_decoder_choose_left(r->d, r->s, true);
     return r->s->has_largest ? find_largest(r, row) : sac_decoder_fetch_logits(r, row, r->s->logits);
 }
 

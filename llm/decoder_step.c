@@ -181,8 +181,7 @@ static sac_status find_largest(const decoder_steps *t, const sac_decoder_batch *
     *most = 0;
     for (int64_t i = 0; i < t->n; i++) {
         sac_decoder_state *s = t->states[i];
-        s->has_largest = b->largest && sac_decoder_tells_largest(t->d, s);
-        s->n_best = s->has_largest && s->n_wanted > 1 ? s->n_wanted : 0;
+        sac_decoder_choose_left(t->d, s, b->largest != NULL);
         is_wanted |= s->has_largest;
         if (s->n_best > *most) *most = s->n_best;
     }

@@ -808,9 +808,9 @@ typedef struct sac_batch_item {
 SAC_API sac_status sac_batch_step(sac_batch *b, sac_batch_item *items, size_t n, sac_error *err);
 
 /* How many rows of the items the batch's last step ran through the model, tokens run on a guess included, and how many those are
- * (n_guessed may be NULL). Rows of a pass that failed, or whose guesses could not be made, are not counted. 0: every other token was
- * chosen of logits that were there (a first one, one that was guessed before), so that the time which the call took says nothing of a
- * step's. */
+ * (n_guessed may be NULL). Rows of a pass that failed, or whose guesses could not be made, are not counted. 0: no pass came
+ * back; tokens, if any, were chosen of logits that were there (a first one, one that was guessed before). Then the time which the call
+ * took says nothing of a step's. */
 SAC_API size_t sac_batch_ran(const sac_batch *b, size_t *n_guessed);
 
 /* ---- steps and prompts in one pass of the model: weights are read once for both. A prompt whose work is under way
@@ -878,7 +878,7 @@ SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
  * best (128 at most) with a temperature. Not with penalties, biases, guidance, logprobs or any other setting that changes a score,
  * nor with events.logits, which see them all. The tokens are the same.
  * Nothing changes on the CPU, where the model divides or caps its logits, and in other calls than sac_session_step,
- * sac_session_generate and sac_batch_step. */
+ * sac_session_generate, sac_batch_step and sac_batch_step_with. */
 SAC_API void sac_session_leave_logits(sac_session *s, bool leave);
 
 /* From now on each prompt that is run (sac_session_generate, _begin, _prefill and their pieces) leaves the hidden state of its last token,

@@ -4,8 +4,9 @@
 
 #include <stdio.h>
 
-#define MAX_BLOCK  (1 << 20)
-#define MAX_GROUPS 64
+#define MAX_BLOCK    (1 << 20)
+#define MAX_GROUPS   64
+#define MAX_PATTERNS 256 /* of all groups: each is matched with every quantised tensor */
 
 static sac_status unsupported(const char *what, sac_error *err) {
     return sac_fail(err, SAC_UNSUPPORTED, "\"quantization_config\": %s: not supported", what);
@@ -24,18 +25,40 @@ static int n_groups(const json_t *quantization) {
 }
 
 bool sac_ct_is(const json_t *quantization, int group, const char *format, const char *or_format) {
+    if (!sac_quant_is(quantization, "quant_method", "compressed-tensors")) return false;
     const json_t *g = group_at(quantization, group, NULL);
     const json_t *of = json_is_string(json_object_get(g, "format")) ? g : quantization;
-    return sac_quant_is(quantization, "quant_method", "compressed-tensors") &&
-           (sac_quant_is(of, "format", format) || sac_quant_is(of, "format", or_format));
+    return sac_quant_is(of, "format", format) || sac_quant_is(of, "format", or_format);
 }
 
 const json_t *sac_ct_weights(const json_t *quantization, int group) {
     return json_object_get(group_at(quantization, group, NULL), "weights");
 }
 
+/* Before anything walks through groups again and again. */
+static sac_status check_counts(const json_t *quantization, sac_error *err) {
+    size_t n = 0;
+    if (n_groups(quantization) > MAX_GROUPS) return unsupported("more than 64 entries in \"config_groups\"", err);
+    for (int g = 0; g < n_groups(quantization); g++) {
+        const json_t *targets = json_object_get(group_at(quantization, g, NULL), "targets");
+        for (size_t i = 0; i < json_array_size(targets); i++) {
+            const char *target = json_string_value(json_array_get(targets, i));
+            n += target && strncmp(target, "re:", 3) == 0;
+        }
+    }
+    return n > MAX_PATTERNS ? unsupported("more than 256 patterns in \"targets\"", err) : SAC_OK;
+}
+
+static bool has_fp4(const json_t *quantization) {
+    for (int g = 0; g == 0 || g < n_groups(quantization); g++)
+        if (sac_ct_is(quantization, g, "nvfp4-pack-quantized", "mxfp4-pack-quantized")) return true;
+    return false;
+}
+
 sac_status sac_ct_check(const json_t *quantization, sac_ct_is_fn is_mine, sac_ct_check_fn check, bool *any, sac_error *err) {
     *any = false;
+    if (!sac_quant_is(quantization, "quant_method", "compressed-tensors")) return SAC_OK;
+    SAC_TRY(check_counts(quantization, err));
     for (int g = 0; g == 0 || g < n_groups(quantization); g++) {
         if (!is_mine(quantization, g)) continue;
         *any = true;
@@ -116,16 +139,14 @@ static sac_status read_weights(const json_t *weights, sac_ct_config *out, sac_er
 sac_status sac_ct_read(const json_t *quantization, int group, sac_ct_config *out, sac_error *err) {
     static const char *const of_fp4[] = {"dequantize",       "quant_method",    "format", "config_groups", "ignore", "kv_cache_scheme",
                                          "transform_config", "sparsity_config", NULL};
-    const bool is_fp4 = sac_ct_is(quantization, group, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
-    const char *const *honoured = is_fp4 ? of_fp4 : of_fp4 + 1;
+    const char *const *honoured = has_fp4(quantization) ? of_fp4 : of_fp4 + 1;
     static const char *const without_effect[] = {"quantization_status", "global_compression_ratio", "version",
                                                  NULL};
     const json_t *groups = json_object_get(quantization, "config_groups"), *ignored;
     memset(out, 0, sizeof *out);
     SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
     SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
-    if (json_object_size(groups) < 1 || json_object_size(groups) > MAX_GROUPS)
-        return unsupported("no entry in \"config_groups\", or more than 64", err);
+    if (json_object_size(groups) < 1) return unsupported("no entry in \"config_groups\"", err);
     if (json_object_size(json_object_get(quantization, "kv_cache_scheme")))
         return unsupported("\"kv_cache_scheme\"", err);
     if (json_object_size(json_object_get(quantization, "transform_config")))
@@ -158,7 +179,8 @@ static sac_status match_target(const char *target, const char *module, int *how,
                         target);
     } else {
         const size_t n = strlen(module), k = strlen(target);
-        if (k && k <= n && strcmp(module + n - k, target) == 0 && (k == n || module[n - k - 1] == '.')) *how = BY_NAME;
+        const bool is_end = k && k <= n && strcmp(module + n - k, target) == 0;
+        if (is_end && (k == n || (module[n - k - 1] == '.' && strchr(target, '.')))) *how = BY_NAME;
     }
     return SAC_OK;
 }

@@ -32,7 +32,7 @@ typedef sac_status (*sac_ct_check_fn)(const json_t *quantization, int group, sac
 sac_status sac_ct_check(const json_t *quantization, sac_ct_is_fn is_mine, sac_ct_check_fn check, bool *any, sac_error *err);
 
 /* The group of t's module, of which n_module bytes of its name count. One alone has all modules. Of several it is that whose
- * "targets" have its name, or else match it ("re:..."), or else are "Linear". BAD_FILE for none, UNSUPPORTED for two. */
+ * "targets" have its name or an end of it with a dot inside (prefixes differ), or else match it ("re:..."), or else are "Linear". BAD_FILE for none, UNSUPPORTED for two. */
 sac_status sac_ct_group_of(const json_t *quantization, const sac_checkpoint_tensor *t, int n_module, int *group, sac_error *err);
 
 #endif

@@ -111,7 +111,7 @@ static sac_status scale_of_all(const sac_checkpoint *c, const fp4_config *config
 static sac_status check_scales(const sac_checkpoint_tensor *scales, bool is_e4m3, sac_error *err) {
     bool is_nan = false, is_negative = false;
     for (size_t i = 0; i < scales->n_bytes; i++) {
-        is_nan |= is_e4m3 ? (scales->data[i] & 0x7f) == 0x7f : scales->data[i] == 0xff;
+        is_nan |= is_e4m3 ? (scales->data[i] & 0x7f) == 0x7f : scales->data[i] >= 0xfd; /* 6 2^126 is beyond f32 */
         is_negative |= is_e4m3 && scales->data[i] > 0x80;
     }
     if (!is_nan && !is_negative) return SAC_OK;
@@ -128,6 +128,9 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization, 
     SAC_TRY(read_config(quantization, t, n_module, &is_mine, &config, err));
     if (!is_mine) return SAC_OK;
     SAC_TRY(sac_quant_need(c, t, n_module, "weight_scale", &scales, err));
+    if (sac_quant_part(c, t->name, n_module, "weight_zero_point") || sac_quant_part(c, t->name, n_module, "weight_g_idx"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %.100s has zeros or an order of inputs beside it: not supported with FP4",
+                        t->name);
     const bool is_whole = strcmp(t->dtype_name, "u8") == 0 && t->n_dims == 2 && t->dim[0] > 0 && t->dim[1] > 0 &&
                           t->dim[1] % (config.group / 2) == 0;
     if (!is_whole)

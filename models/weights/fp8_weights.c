@@ -162,6 +162,9 @@ static sac_status name_one(const sac_checkpoint *c, const json_t *quantization,
     bool is_mine;
     SAC_TRY(read_config(quantization, t, n_module, &is_mine, &config, err));
     if (!is_mine) return SAC_OK;
+    if (config.or_scale && sac_quant_part(c, t->name, n_module, config.scale) &&
+        sac_quant_part(c, t->name, n_module, config.or_scale))
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.100s has a %s and a %s beside it", t->name, config.scale, config.or_scale);
     const sac_checkpoint_tensor *scales = scales_of(&config, c, t, n_module);
     if (!scales) SAC_TRY(sac_quant_need(c, t, n_module, config.scale, &scales, err));
     SAC_TRY(sac_quant_input_scale(c, t, n_module, config.x_rounding, &x_scale, err));

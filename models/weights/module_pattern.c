@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MATCH_LIMIT    1000000
+#define MATCH_LIMIT    50000 /* names have at most 400 bytes */
 #define HEAP_LIMIT_KIB 16384
 
 static sac_status match_failed(const char *key, const char *pattern, int code, sac_error *err) {
@@ -21,7 +21,8 @@ sac_status sac_module_match(const char *key, const char *pattern, bool whole, co
     PCRE2_SIZE at;
     *found = false;
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_ANCHORED | (whole ? PCRE2_ENDANCHORED : 0), &code, &at, NULL);
+                                   PCRE2_UTF | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C | (whole ? PCRE2_ENDANCHORED : 0), &code,
+                                   &at, NULL);
     if (!re) return match_failed(key, pattern, code, err);
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re, NULL);

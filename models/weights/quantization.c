@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define MAX_GROUP (1 << 20)
+#define MOST_NAME 400 /* bytes of a tensor whose parts are looked up */
 
 bool sac_quant_is(const json_t *object, const char *key, const char *text) {
     const char *value = json_string_value(json_object_get(object, key));
@@ -89,7 +90,7 @@ bool sac_quant_is_float(const sac_checkpoint_tensor *t) {
 
 int sac_quant_module(const sac_checkpoint_tensor *t, const char *suffix) {
     size_t n = strlen(t->name), k = strlen(suffix);
-    bool ends = n > k + 1 && n < 400 && strcmp(t->name + n - k, suffix) == 0 && t->name[n - k - 1] == '.';
+    bool ends = n > k + 1 && n < MOST_NAME && strcmp(t->name + n - k, suffix) == 0 && t->name[n - k - 1] == '.';
     return ends ? (int)(n - k - 1) : 0;
 }
 
@@ -171,6 +172,8 @@ sac_status sac_quant_input_scale(const sac_checkpoint *c, const sac_checkpoint_t
 sac_status sac_quant_rename(sac_checkpoint_tensor *t, int n_module, sac_dtype dtype, int64_t n, int64_t k,
                             sac_error *err) {
     size_t room = (size_t)n_module + sizeof ".weight";
+    if (room > MOST_NAME) /* which sac_quant_module would not know again */
+        return sac_fail(err, SAC_BAD_FILE, "tensor %.100s: its name is too long", t->name);
     char *name = malloc(room);
     if (!name) return sac_fail(err, SAC_NO_MEMORY, "no memory for a tensor's name");
     snprintf(name, room, "%.*s.weight", n_module, t->name);

@@ -11,7 +11,7 @@ enum { SAC_BATCH_DRAFTS = 4 }; /* draft models that have a batch of their own in
 struct sac_batch {
     const sac_model *model;
     size_t capacity; /* sessions */
-    size_t n_prompt; /* rows of prompts beside them; 0 on a device */
+    size_t n_prompt; /* rows of prompts beside them; 0 where none of the model's may go along */
     sac_arena arena;
     sac_stream stream; /* of every op of a batch step, attention of the sessions included */
     sac_ops ops;

@@ -209,6 +209,9 @@ class Quantised(Case):
         ]:
             base = {"group_0": {"weights": four}}
             self.refused(69, needle, "ct_w4", config_groups={**base, **change})
+        self.refused(69, 'more than 64 entries in "config_groups"', "ct_w4", config_groups={f"group_{i}": {"weights": four} for i in range(65)})
+        patterns = {"weights": four, "targets": ["re:.*proj"] * 257}
+        self.refused(69, 'more than 256 patterns in "targets"', "ct_w4", config_groups={"group_0": patterns})
 
     def test_several_groups(self):
         """A group a module by its targets, with a format and sizes of its own."""
@@ -257,6 +260,8 @@ class Quantised(Case):
             (65, 'a target of none of several "config_groups"', (["re:.*layers.0.*q_proj"], ["re:.*layers.1.*"])),
             (69, "a class other than Linear, Qwen2MLP", (["re:.*layers.0.*"], ["Qwen2MLP"])),
             (65, '"targets": pattern "(": ', (["re:("], ["Linear"])),
+            (65, '"targets": pattern "\\C": ', (["re:\\C"], ["Linear"])),
+            (65, 'a target of none of several "config_groups"', (["q_proj"], ["re:.*layers.1.*"])),
             (65, '"targets" must be a list of names', ([3], ["Linear"])),
             (65, "does not hold the [64, 96]", (["Linear"], ["re:.*layers.0.*"])),
         ]:
@@ -279,6 +284,10 @@ class Quantised(Case):
         groups = {"group_0": {"weights": four, "input_activations": {**four, "dynamic": "local"}}}
         self.refused(69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "ct_nvfp4", config_groups=groups)
         run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        eight = {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}, "format": "float-quantized", "targets": ["re:.*none"]}
+        groups = {"group_0": {**groups["group_0"], "targets": ["Linear"], "format": "nvfp4-pack-quantized"}, "group_1": eight}
+        run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True, format="mixed-precision"))
         self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_kinds_of_hqq(self):
@@ -341,6 +350,9 @@ class Quantised(Case):
             (65, "does not hold the [-1, 64]", "ct_w4", put(Q + "weight_shape", 0, struct.pack("<q", -1))),
             (65, Q + "weight_zero_point is i32", "ct_w4_zeros", shape(Q + "weight_zero_point", 2, 8)),
             (65, Q + "weight_scale has a scale that is not finite", "ct_fp8", put(Q + "weight_scale", 4, nan32)),
+            (65, Q + "weight_scale has a scale that is not finite", "ct_mxfp4", put(Q + "weight_scale", 5, b"\xfd")),
+            (69, Q + "weight_packed has zeros or an order of inputs beside it", "ct_nvfp4", add(Q + "weight_zero_point", "F32", [1], one)),
+            (65, Q + "weight has a weight_scale_inv and a weight_scale beside it", "fp8_block", add(Q + "weight_scale", "F32", [1], one)),
             (65, Q + "weight_scale is f32 [32, 2]", "ct_fp8", shape(Q + "weight_scale", 32, 2)),
             (65, Q + "weight_scale_inv is f32", "fp8_block", shape(Q + "weight_scale_inv", 2, 3)),
             (65, Q + "activation_scale is nan, no scale", "fp8_static", put(Q + "activation_scale", 0, nan32)),

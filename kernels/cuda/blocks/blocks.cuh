@@ -98,7 +98,7 @@ struct rounded_job {
 sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 
 /* Many rows of x with FP8 weights that want x rounded to FP8, as e4m3 on both sides. UNSUPPORTED where the card or its library
- * does not: other ways follow, so what was written by then does not matter. */
+ * does not, before anything is started. */
 sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a);
 
 /* Each format's, in a file of its name. */

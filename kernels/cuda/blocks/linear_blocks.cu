@@ -1,5 +1,5 @@
 /* linear_blocks.cu - products and rows of GGUF's blocks and of code_layout.h's types: up to 32 rows of x from the stored bytes,
- * more by unpacking some of w's rows at a time to the type of x for the products of floats. */
+ * more by unpacking some of w's rows at a time, to the type of x for the products of floats, or to e4m3 (linear_e4m3.cu). */
 #include "blocks.cuh"
 
 namespace sac::blocks {

@@ -176,14 +176,15 @@ static __global__ void bias_rows_kernel(const sac_mat y, const float *bias) {
         for (int64_t r = blockIdx.y; r < y.rows; r += gridDim.y) store_any(y.dtype, y.data, r * y.stride + c, bias[c]);
 }
 
-static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a, const linear::e4m3_scales &scales) {
-    const sac_status st = linear::linear_e4m3(s, a, scales);
+static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a, const linear::e4m3_scales &scales,
+                                bool only_asks) {
+    const sac_status st = linear::linear_e4m3(s, a, scales, only_asks);
     if (st != SAC_UNSUPPORTED || !a->bias || a->accumulate || a->act != SAC_ACT_NONE) return st;
     const dim3 grid((unsigned)min_of(ceil_div(a->y.cols, 256), 64), (unsigned)min_of(a->y.rows, 2048));
-    SAC_TRY(launch(s, {grid, 256}, bias_rows_kernel, a->y, a->bias));
+    if (!only_asks) SAC_TRY(launch(s, {grid, 256}, bias_rows_kernel, a->y, a->bias));
     sac_linear_args sum = *a;
     sum.bias = NULL, sum.accumulate = true;
-    return linear::linear_e4m3(s, &sum, scales);
+    return linear::linear_e4m3(s, &sum, scales, only_asks);
 }
 
 static bool fits(const sac_stream *s, const sac_linear_args *a, x_rounding r) {
@@ -203,6 +204,43 @@ static uint8_t *take(uint8_t *&at, size_t n_bytes) {
     uint8_t *taken = at;
     at += (n_bytes + 255) / 256 * 256;
     return taken;
+}
+
+/* How a product is cut, and where its parts lie in scratch. */
+struct e4m3_parts {
+    sac_stream rest; /* for the library */
+    x_rounding rounding;
+    int64_t rows, n_scales; /* of w at a time; scales of a row of its blocks */
+    int64_t some;           /* rows of x at a time */
+    uint8_t *panel, *codes;
+    linear::e4m3_scales scales;
+    float *w_scales, *x_scales;
+};
+
+static sac_status multiply_parts(const sac_stream *s, const sac_linear_args *a, const e4m3_parts &p, bool only_asks) {
+    const int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
+    const sac_block_layout layout = sac_block_layout_of(a->w.tensor.dtype, a->w.tensor.dim[0], k);
+    for (int64_t first = 0; first < n; first += p.rows) {
+        const int64_t n_now = min_of(p.rows, n - first);
+        if (!only_asks)
+            SAC_TRY(plain_rows(s, {a->w.tensor.data, layout, first, n_now, k, p.panel, p.w_scales, p.n_scales}));
+        for (int64_t i = 0; i < m; i += p.some) {
+            sac_linear_args part = *a;
+            part.x = {p.codes, min_of(p.some, m - i), k, k, SAC_DTYPE_FP8};
+            const e4m3_rows_job x = {sac_mat_rows(a->x, i, part.x.rows), p.codes, p.x_scales,
+                                     p.rounding.how == SAC_X_FP8_STATIC ? p.rounding.scale : 0};
+            if (!only_asks && (first == 0 || p.some < m))
+                SAC_TRY(a->x.dtype == SAC_DTYPE_F16 ? e4m3_rows<half>(s, x, p.scales.by_blocks)
+                                                    : e4m3_rows<bf16>(s, x, p.scales.by_blocks));
+            part.y = sac_mat_rows(a->y, i, part.x.rows);
+            part.y.cols = n_now;
+            part.y.data = (uint8_t *)part.y.data + first * element_bytes(a->y.dtype);
+            part.w = sac_weight_of(sac_tensor{p.panel, SAC_DTYPE_FP8, 2, {n_now, k}});
+            if (a->bias) part.bias = a->bias + first;
+            SAC_TRY(multiply_e4m3(&p.rest, &part, p.scales, only_asks));
+        }
+    }
+    return SAC_OK;
 }
 
 sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
@@ -229,28 +267,9 @@ sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
     float *w_scales = (float *)take(at, (size_t)(by_units ? 4 * n_scales * ceil_div(rows, E4M3_UNIT) : 4 * rows));
     uint8_t *codes = take(at, (size_t)(some * k));
     float *x_scales = (float *)take(at, (size_t)(4 * some * (by_units ? units : 1)));
-    const linear::e4m3_scales scales = {w_scales, x_scales, by_units};
-    for (int64_t first = 0; first < n; first += rows) {
-        const int64_t n_now = min_of(rows, n - first);
-        const sac_block_layout layout = sac_block_layout_of(a->w.tensor.dtype, a->w.tensor.dim[0], k);
-        SAC_TRY(plain_rows(s, {a->w.tensor.data, layout, first, n_now, k, panel, w_scales, n_scales}));
-        for (int64_t i = 0; i < m; i += some) {
-            sac_linear_args part = *a;
-            part.x = {codes, min_of(some, m - i), k, k, SAC_DTYPE_FP8};
-            const e4m3_rows_job x = {sac_mat_rows(a->x, i, part.x.rows), codes, x_scales,
-                                     r.how == SAC_X_FP8_STATIC ? r.scale : 0};
-            if (first == 0 || some < m)
-                SAC_TRY(a->x.dtype == SAC_DTYPE_F16 ? e4m3_rows<half>(s, x, by_units) : e4m3_rows<bf16>(s, x, by_units));
-            part.y = sac_mat_rows(a->y, i, part.x.rows);
-            part.y.cols = n_now;
-            part.y.data = (uint8_t *)part.y.data + first * element_bytes(a->y.dtype);
-            part.w = sac_weight_of(sac_tensor{panel, SAC_DTYPE_FP8, 2, {n_now, k}});
-            if (a->bias) part.bias = a->bias + first;
-            const sac_status st = multiply_e4m3(&rest, &part, scales);
-            if (st != SAC_OK) return st;
-        }
-    }
-    return SAC_OK;
+    const e4m3_parts p = {rest, r, rows, n_scales, some, panel, codes, {w_scales, x_scales, by_units}, w_scales, x_scales};
+    SAC_TRY(multiply_parts(s, a, p, true)); /* of all parts, as what adds to y cannot be begun again */
+    return multiply_parts(s, a, p, false);
 }
 
 } // namespace sac::blocks

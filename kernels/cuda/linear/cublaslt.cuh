@@ -1,6 +1,6 @@
 /* cublaslt.cuh - cuBLASLt, loaded at run time: the program starts on machines that have no CUDA libraries, and runs with
  * the library of CUDA 13 or 12. Headers are those of the build; structs and numbers that are used of them are the same
- * in both. */
+ * in both, but for the scale modes of 8-bit types: libraries before 12.9 refuse these (linear.cu, describe_e4m3). */
 #ifndef SAC_KERNELS_CUBLASLT_CUH
 #define SAC_KERNELS_CUBLASLT_CUH
 

@@ -18,8 +18,8 @@ static inline int64_t scales_of_block_row(int64_t k) {
 }
 
 /* As sac_cuda_linear_lt, where x and w.tensor are of SAC_DTYPE_FP8, a byte each, and y is a float. UNSUPPORTED where the
- * library has nothing for it, before anything is started. */
-sac_status linear_e4m3(const sac_stream *s, const sac_linear_args *a, const e4m3_scales &e);
+ * library has nothing for it, before anything is started; with only_asks nothing is. */
+sac_status linear_e4m3(const sac_stream *s, const sac_linear_args *a, const e4m3_scales &e, bool only_asks);
 
 } // namespace sac::linear
 

@@ -197,7 +197,8 @@ static matmul_plan *find_plan(const sac_stream *s, const matmul_key *key, matmul
 }
 
 /* Of checked types; `e` where both sides are e4m3. */
-static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const e4m3_scales *e) {
+/* only_asks: nothing is started. */
+static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const e4m3_scales *e, bool only_asks) {
     cuda_ops *o = ops_of(s);
     int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols;
     bool gelu = a->act == SAC_ACT_GELU_TANH && is_half(a->y.dtype);
@@ -224,6 +225,7 @@ static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const 
     if (e && !describe_e4m3(&o->lt, &l, e)) return SAC_UNSUPPORTED; /* an older library */
     matmul_plan *p = find_plan(s, &key, &l, workspace_bytes);
     if (!p->usable) return SAC_UNSUPPORTED;
+    if (only_asks) return SAC_OK;
     if (bias != a->bias)
         SAC_TRY(launch(s, early({(unsigned)ceil_div(n, 256), 256}), convert_bias_kernel, a->y.dtype,
                        scratch_bias(s), a->bias, n));
@@ -238,11 +240,11 @@ static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const 
 extern "C" sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a) {
     if (!is_float(a->x.dtype) || a->w.tensor.dtype != a->x.dtype) return SAC_UNSUPPORTED;
     if (a->y.dtype != a->x.dtype && a->y.dtype != SAC_DTYPE_F32) return SAC_UNSUPPORTED;
-    return multiply(s, a, NULL);
+    return multiply(s, a, NULL, false);
 }
 
-sac_status linear_e4m3(const sac_stream *s, const sac_linear_args *a, const e4m3_scales &e) {
-    return multiply(s, a, &e);
+sac_status linear_e4m3(const sac_stream *s, const sac_linear_args *a, const e4m3_scales &e, bool only_asks) {
+    return multiply(s, a, &e, only_asks);
 }
 
 /* ---------------------------------------------------------------- any types */

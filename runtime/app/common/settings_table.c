@@ -306,7 +306,7 @@ const setting settings_table[] = {
     {"target-itl", 0, "serve", false, SETTING_REAL, offsetof(settings, target_itl_ms), COMMAND_SERVE, 0, 60000, "MS",
      "longest time between tokens of an answer that prompts of others are cut to on the CPU (0: 50, or two steps)"},
     {"pass-rows", 0, "serve", false, SETTING_INT, offsetof(settings, pass_rows), COMMAND_SERVE, 0, 8192, "N",
-     "rows of prompts that a step of the answers takes along at most; 0: prompts go apart (128 on the CPU, 0 on a GPU)"},
+     "rows of prompts that a step of the answers takes along at most; below 16: prompts go apart (128 on the CPU, 0 on a GPU)"},
     {"shared-priorities", 0, "serve", false, SETTING_FLAG, offsetof(settings, shared_priorities), COMMAND_SERVE, 0, 0, NULL,
      "'priority' of requests counts among all clients, not only among a client's own"},
     {"connections", 0, "serve", false, SETTING_INT, offsetof(settings, connections), COMMAND_SERVE, 1,

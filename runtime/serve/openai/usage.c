@@ -36,8 +36,8 @@ json_t *serve_usage_of(const serve_request *request, const sac_result *r, double
                      "cached_tokens", (json_int_t)r->n_reused_tokens, "image_tokens",
                      (json_int_t)r->n_visual_tokens, "completion_tokens_details", "reasoning_tokens",
                      (json_int_t)0, "accepted_prediction_tokens", (json_int_t)r->n_accepted_tokens,
-                     "rejected_prediction_tokens", (json_int_t)(r->n_drafted_tokens - r->n_accepted_tokens), "visual_tokens", (json_int_t)r->n_visual_tokens, "frames",
-                     (json_int_t)frames, "kept_ratio", kept_ratio, "media", media);
+                     "rejected_prediction_tokens", (json_int_t)(r->n_drafted_tokens - r->n_accepted_tokens),
+                     "visual_tokens", (json_int_t)r->n_visual_tokens, "frames", (json_int_t)frames, "kept_ratio", kept_ratio, "media", media);
 }
 
 static void add_to(json_t *usage, const char *key, int64_t n) {

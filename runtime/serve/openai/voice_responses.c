@@ -130,7 +130,8 @@ static json_t *usage_of(const json_t *u) {
         json_pack("{s:I, s:{s:I, s:i}, s:I, s:O, s:I}", "input_tokens", (json_int_t)serve_usage_prompt(u),
                   "input_tokens_details", "cached_tokens", (json_int_t)serve_usage_cached(u),
                   "cache_write_tokens", 0, "output_tokens", (json_int_t)serve_usage_answer(u),
-                  "output_tokens_details", serve_usage_details(u), "total_tokens", (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
+                  "output_tokens_details", serve_usage_details(u), "total_tokens",
+                  (json_int_t)(serve_usage_prompt(u) + serve_usage_answer(u)));
     serve_usage_copy_own(j, u);
     return j;
 }

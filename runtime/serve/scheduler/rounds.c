@@ -26,7 +26,7 @@ static bool is_on_device(const sac_model *m) {
 }
 
 size_t serve_rounds_prompt_rows(const serve_config *c, const sac_model *m) {
-    if (c->pass_rows >= 0) return (size_t)c->pass_rows;
+    if (c->pass_rows >= 0) return c->pass_rows < SERVE_PASS_LEAST ? 0 : (size_t)c->pass_rows;
     return is_on_device(m) ? 0 : SERVE_PASS_ROWS;
 }
 
@@ -300,7 +300,8 @@ static bool run_opening(serve_rounds *d, bool due) {
     const size_t n_first = serve_slot_pass_rows(first, room);
     if (first->goes_apart || !n_first || (due && n_first >= room)) return false;
     const double seconds = due ? left_s(d, (int64_t)n_first) : piece_seconds(d, sac_now_ns());
-    if (!(seconds > 0)) return false;
+    const double least = due ? serve_pause_room(d->server->config->target_itl_s, d->cost.step_s) / 4 : 0; /* as serve_pause_piece */
+    if (!(seconds > least)) return false;
     for (size_t i = 1; i < n; i++) {
         const serve_slot *slot = d->slots[order[i]];
         if (slot->turn.n_left > (double)d->most_prompt || !serve_slot_is_opening(slot)) continue;
