@@ -352,7 +352,7 @@ class Quantised(Case):
             (65, Q + "weight_scale has a scale that is not finite", "ct_fp8", put(Q + "weight_scale", 4, nan32)),
             (65, Q + "weight_scale has a scale that is not finite", "ct_mxfp4", put(Q + "weight_scale", 5, b"\xfd")),
             (69, Q + "weight_packed has zeros or an order of inputs beside it", "ct_nvfp4", add(Q + "weight_zero_point", "F32", [1], one)),
-            (65, Q + "weight has a weight_scale_inv and a weight_scale beside it", "fp8_block", add(Q + "weight_scale", "F32", [1], one)),
+            (65, Q + "weight has a weight_scale_inv and a weight_scale beside it", "fp8_static", add(Q + "weight_scale", "F32", [1], one)),
             (65, Q + "weight_scale is f32 [32, 2]", "ct_fp8", shape(Q + "weight_scale", 32, 2)),
             (65, Q + "weight_scale_inv is f32", "fp8_block", shape(Q + "weight_scale_inv", 2, 3)),
             (65, Q + "activation_scale is nan, no scale", "fp8_static", put(Q + "activation_scale", 0, nan32)),
