@@ -168,7 +168,7 @@ for part in "${parts[@]}"; do
   esac
   echo "   $((SECONDS - start)) s"
 done
-[ "${parts[*]}" != quick ] || echo "This was the quick part; ./test.sh all runs everything, which takes about 50 minutes on two cores."
+[ "${parts[*]}" != quick ] || echo "This was the quick part; ./test.sh all runs everything, which takes about 45 minutes on two cores."
 [ $skipped -eq 0 ] || echo "$skipped skipped (see above)"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ] && [ $passed -gt 0 ]
