@@ -69,4 +69,16 @@ static inline int64_t say(const sac_model *m, sac_session *s, const sac_message 
 
 #define LONG_TEXT "the quick brown fox jumps over the lazy dog and then runs back home again to sleep "
 
+/* Up to where its next rows may go into a pass. */
+static inline size_t to_next_pass(sac_session *s, size_t most) {
+    sac_error err;
+    size_t n;
+    bool done = false;
+    while (!(n = sac_session_pass_rows(s, most))) {
+        assert_ok(sac_session_work_next(s, &done, &err), err);
+        assert_false(done);
+    }
+    return n;
+}
+
 #endif

@@ -88,17 +88,6 @@ static void expect(const answer *want, const answer *got) {
     }
 }
 
-static size_t to_pass(sac_session *s, size_t most) {
-    sac_error err;
-    size_t n;
-    bool done = false;
-    while (!(n = sac_session_pass_rows(s, most))) {
-        assert_ok(sac_session_work_next(s, &done, &err), err);
-        assert_false(done);
-    }
-    return n;
-}
-
 /* Three sessions answer while a prompt goes along: first of few rows, which methods and tiles take otherwise, then of many; what is
  * left goes on in pieces. */
 static void compare(const char *path) {
@@ -129,7 +118,7 @@ static void compare(const char *path) {
     }
     const sac_input in = {.messages = u, .n_messages = 1};
     assert_ok(sac_session_begin_work(p, &in, &o, NULL, &err), err);
-    to_pass(p, ROOM);
+    to_next_pass(p, ROOM);
     for (int k = 0; k < ANSWER; k++) {
         sac_batch_prompt one = {.session = p};
         if (k > 0 && k <= (int)(sizeof sizes / sizeof *sizes)) one.rows = sac_session_pass_rows(p, sizes[k - 1]);

@@ -66,18 +66,6 @@ static void alone(const sac_model *m, sac_session *s, const sac_message *q, answ
     sac_session_reset(s);
 }
 
-/* Up to where its next rows may go into a pass. */
-static size_t to_pass(sac_session *s, size_t most) {
-    sac_error err;
-    size_t n;
-    bool done = false;
-    while (!(n = sac_session_pass_rows(s, most))) {
-        assert_ok(sac_session_work_next(s, &done, &err), err);
-        assert_false(done);
-    }
-    return n;
-}
-
 static void finish_prompt(sac_session *s) {
     sac_error err;
     for (bool done = false; !done;) assert_ok(sac_session_work_next(s, &done, &err), err);
@@ -117,7 +105,7 @@ static void begin_all(table *t, sac_batch_item *items) {
     late_prompt = 1;
     for (int i = 0; i < PROMPTS; i++) {
         begin(t->prompts[i], t->p[i], true);
-        to_pass(t->prompts[i], ROOM);
+        to_next_pass(t->prompts[i], ROOM);
     }
 }
 
