@@ -23,7 +23,8 @@ static double row_cost(const sac_prefill_work *w) {
     return hidden * ((c->gated_attention ? 2 : 1) * q + 2 * kv);
 }
 
-/* On a device a piece is queued, and short. */
+/* On a device a piece is queued, and its time is not known: chunks stay whole there, and attention is cut to pieces of about
+ * half of a chunk's work. */
 static bool may_cut(const sac_prefill_work *w) {
     return w->most > 0 && !w->s->device;
 }
@@ -49,13 +50,15 @@ static double attend_cost(const sac_prefill_work *w, int64_t n) {
     return rows * (before + rows / 2) * (double)decoder_q_cols(&w->d->config) * 2;
 }
 
-/* Queries at a time: the larger root of attend_cost(n) = most. */
+/* Queries at a time: the larger root of attend_cost(n) = most; on a device whole steps of it. */
 static int64_t attend_rows(const sac_prefill_work *w) {
-    const int64_t left = w->n - w->at, least = SAC_PREFILL_LEAST_ROWS;
-    const double before = (double)(w->n_seen - w->n + w->at);
-    if (!w->by_rows || !may_cut(w) || w->most >= attend_cost(w, left)) return left;
-    const double pairs = w->most / ((double)decoder_q_cols(&w->d->config) * 2);
-    const int64_t n = (int64_t)(sqrt(before * before + 2 * pairs) - before);
+    const bool queued = w->s->device;
+    const int64_t left = w->n - w->at, least = queued ? SAC_PREFILL_DEVICE_ROWS : SAC_PREFILL_LEAST_ROWS;
+    const double before = (double)(w->n_seen - w->n + w->at), most = queued ? (double)w->s->chunk * row_cost(w) / 2 : w->most;
+    if (!w->by_rows || w->most <= 0 || most >= attend_cost(w, left)) return left;
+    const double pairs = most / ((double)decoder_q_cols(&w->d->config) * 2);
+    int64_t n = (int64_t)(sqrt(before * before + 2 * pairs) - before);
+    if (queued) n -= n % least;
     return decoder_min(n < least ? least : n, left);
 }
 
@@ -82,7 +85,7 @@ static sac_status begin_layer(sac_prefill_work *w, const decoder_run *r) {
     w->picks = sac_decoder_picks_queries(w);
     w->makes_no_queries = w->picks && (!decode->prompt || decode->prompt_without_queries) && !w->s->drafting.policy;
     w->some = (sac_attended){0};
-    w->by_rows = !w->picks && !w->s->device && !n_unread(w) && sac_prefill_goes_by_rows(&w->s->prefill, w->n_seen);
+    w->by_rows = !w->picks && !n_unread(w) && sac_prefill_goes_by_rows(&w->s->prefill, w->n_seen);
     return SAC_OK;
 }
 

@@ -197,13 +197,16 @@ static sac_status run_piece(sac_work *w, sac_error *err) {
 }
 
 /* What a piece is on a device is only queued. It waits for all but the last one before it, so that steps of other
- * sessions between two pieces do not stand behind a whole prompt. */
+ * sessions between two pieces do not stand behind a whole prompt; for that one too where the caller's time is short, as each kernel of
+ * a step waits for those of the pieces that are there. */
 static sac_status run_paced(sac_work *w, sac_error *err) {
     sac_workspace *space = w->s->workspace;
     const sac_device *d = space->device_stream.device;
     if (!d) return run_piece(w, err);
-    sac_event *passed = &space->passed[w->n_pieces++ % SAC_PIECES_AHEAD];
-    if (d->event_sync(passed) != SAC_OK)
+    const int ahead = w->prefill.most > 0 ? 1 : SAC_PIECES_AHEAD;
+    sac_event *before = &space->passed[(w->n_pieces + SAC_PIECES_AHEAD - ahead) % SAC_PIECES_AHEAD],
+              *passed = &space->passed[w->n_pieces++ % SAC_PIECES_AHEAD];
+    if (d->event_sync(before) != SAC_OK)
         return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
     SAC_TRY(run_piece(w, err));
     if (d->event_record(&space->device_stream, passed) == SAC_OK) return SAC_OK;

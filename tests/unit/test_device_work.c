@@ -58,6 +58,46 @@ static void pieces_do_not_pile_up(void **state) {
     close_card(&c);
 }
 
+/* Runs a prompt in pieces of at most so many seconds; how many of them were attention. */
+static int attention_pieces(sac_session *s, const int32_t *ids, size_t n, double seconds) {
+    sac_error err;
+    int n_pieces = 0;
+    sac_session_reset(s);
+    sac_input in = {.ids = ids, .n_ids = n};
+    assert_ok(sac_session_begin_work(s, &in, NULL, NULL, &err), err);
+    for (bool done = false; !done;) {
+        n_pieces += s->work->stage == SAC_WORK_PREFILL && s->work->prefill.stage == SAC_PREFILL_ATTEND;
+        assert_ok(sac_session_work_within(s, seconds, &done, &err), err);
+    }
+    return n_pieces;
+}
+
+/* Where others wait, a layer's attention is cut: the last layer's is for one row, and is not. */
+static void long_attention_is_cut(void **state) {
+    (void)state;
+    enum { LONG = 2 * SAC_PREFILL_DEVICE_ROWS + 70 };
+    static int32_t ids[LONG];
+    static float whole[4096];
+    card c;
+    sac_error err;
+    sac_session *s;
+    sac_model_info info;
+    open_card(&c);
+    sac_model_get_info(c.m, &info);
+    assert_true(info.vocab <= (int)(sizeof whole / sizeof *whole));
+    for (int i = 0; i < LONG; i++) ids[i] = 10 + i * 7 % 250;
+    const sac_session_config config = {.n_ctx = LONG + 8, .prefill_chunk = 16, .kv = "f32"};
+    assert_ok(sac_session_create(&s, c.m, &config, &err), err);
+    const int n_layers = attention_pieces(s, ids, LONG, 0);
+    memcpy(whole, sac_session_logits(s), (size_t)info.vocab * sizeof *whole);
+    assert_true(n_layers > 1);
+    assert_int_equal(attention_pieces(s, ids, LONG, 1e-3), 3 * (n_layers - 1) + 1);
+    assert_memory_equal(sac_session_logits(s), whole, (size_t)info.vocab * sizeof *whole);
+    assert_int_equal(attention_pieces(s, ids, SAC_PREFILL_DEVICE_ROWS, 1e-3), n_layers);
+    sac_session_free(s);
+    close_card(&c);
+}
+
 /* ---------------------------------------------------------------- rows taken over */
 
 static sac_session *sharer(const card *c, sac_beginnings *b) {
@@ -263,7 +303,7 @@ static void libraries_have_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(rows_are_taken_over_on_the_device), cmocka_unit_test(a_fault_in_a_batch_is_said),
+        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(long_attention_is_cut), cmocka_unit_test(rows_are_taken_over_on_the_device), cmocka_unit_test(a_fault_in_a_batch_is_said),
         cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room)};
     return cmocka_run_group_tests_name("work on a device", tests, NULL, NULL);
 }
