@@ -1,5 +1,6 @@
 #include "controls.h"
 #include "largest.h"
+#include "order.h"
 #include "sampler.h"
 #include "score_weight.h"
 #include "test.h"
@@ -285,17 +286,15 @@ static void same_seed_same_draws(void **state) {
 
 /* As the op top_k has them: the n best, equal ones by rising ids, NaN as if it were -infinity; by rising ids. */
 static void best_of(const float *logits, int n, int32_t *ids, float *values) {
+    float keys[VOCAB];
+    int32_t all[VOCAB], order[VOCAB];
+    bool is_in[VOCAB] = {false};
     int n_found = 0;
-    for (int i = 0; i < VOCAB; i++) {
-        int above = 0;
-        const float x = isnan(logits[i]) ? -INFINITY : logits[i];
-        for (int j = 0; j < VOCAB && above < n; j++) {
-            const float y = isnan(logits[j]) ? -INFINITY : logits[j];
-            above += y > x || (y == x && j < i);
-        }
-        if (above < n) ids[n_found] = i, values[n_found++] = logits[i];
-    }
-    assert_int_equal(n_found, n);
+    for (int i = 0; i < VOCAB; i++) all[i] = i, keys[i] = isnan(logits[i]) ? -INFINITY : logits[i];
+    sac_order_falling(keys, all, order, VOCAB);
+    for (int i = 0; i < n; i++) is_in[order[i]] = true;
+    for (int i = 0; i < VOCAB; i++)
+        if (is_in[i]) ids[n_found] = i, values[n_found++] = logits[i];
 }
 
 /* What a device tells of logits, as its ops have it, of `extra` more of the best than are wanted. `logits` are edited. */
