@@ -295,9 +295,21 @@ static void some_models_and_limits_bring_all_down(void **state) {
         if (k == 1) c->logit_divisor = 3;
         if (k == 2) a.c.m->device.no_choice = true;
         for (int together = 0; together < 2; together++) {
+            answers want;
+            watch w[2] = {{.n = 0}};
+            const sac_sampling changed = sampling_of(&told_cases[12], NULL);
+            sac_events e = {.ctx = &w[0], .token = see_token, .mask = mask_some};
             answer(&a, together, &o, NULL, &got);
             assert_int_equal(got.n_fetched, ROWS * a.row_bytes);
             assert_true(got.has_logits[0]);
+            answer(&a, together, &changed, &e, &got);
+            assert_int_equal(got.n_fetched, ROWS * a.row_bytes);
+            e.ctx = &w[1];
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &changed, &e, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            assert_memory_equal(&w[0], &w[1], sizeof w[0]);
         }
         close_asked(&a);
     }
