@@ -21,7 +21,9 @@ __device__ __forceinline__ void write_mask(const sac_edit_scores_args &a, float 
     }
 }
 
+/* What is no number stays as it is, with its bits. */
 __device__ __forceinline__ float edited(float x, const sac_score_edit &e) {
+    if (isnan(x)) return x;
     x = __fadd_rn(x, e.bias);
     x = x < 0 ? __fmul_rn(x, e.repetition) : __fdiv_rn(x, e.repetition);
     return __fsub_rn(x, e.less);

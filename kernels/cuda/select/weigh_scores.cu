@@ -1,7 +1,7 @@
 /* weigh_scores.cu - what all scores of a row weigh, and a token drawn by its weight, in the very operations of score_weight.h and in
- * their order. Sixteen lanes share a stretch, whose sums they add one after the other; the block that comes last adds those of the
- * stretches up, by one thread: an order is an order, and a vocabulary has some hundreds. That thread then goes along them to where the
- * token is, and the block weighs that stretch again. */
+ * their order. Sixteen lanes share a stretch, whose sums they add one after the other. The block that comes last adds those of the
+ * stretches up: an order is an order, so one thread does it, and it makes the running sums of the draw beside the total, for two
+ * chains take as long as one. All threads then look where the target is passed, and so again within that stretch. */
 #include "context.cuh"
 #include "numbers.cuh"
 #include "reduce.cuh"
@@ -68,62 +68,110 @@ __device__ __forceinline__ double mass_of(float2 w, const float *x, int few) {
     return __dadd_rn(sum, (double)rest);
 }
 
+enum { AHEAD = 8 }; /* numbers that are read before they are added */
+
 typedef struct weigh_shared {
-    double masses[AT_HAND], total, target;
+    double masses[AT_HAND + 2 * AHEAD], sums[AT_HAND + 2 * AHEAD], total, target, sum;
     float2 w;
     float weights[STRETCH];
-    int at;       /* stretch that the walk has come to */
-    int64_t id;   /* the token, or -1 */
+    int first; /* place that was looked for */
+    int64_t id; /* the token, or -1 */
     bool is_last;
 } weigh_shared;
 
+/* Masses [first, ..) that fit, as they are and as the draw adds them; zeros behind. How far they go. */
 __device__ __forceinline__ int bring_masses(weigh_shared &m, const double *masses, int first, int n) {
     const int end = min(first + AT_HAND, n);
     __syncthreads();
-    for (int i = first + threadIdx.x; i < end; i += WEIGH_THREADS) m.masses[i - first] = __ldcg(&masses[i]);
+    for (int i = first + threadIdx.x; i < end + 2 * AHEAD; i += WEIGH_THREADS) {
+        const double mass = i < end ? __ldcg(&masses[i]) : 0;
+        m.masses[i - first] = mass;
+        m.sums[i - first] = (double)__double2float_rn(mass);
+    }
     __syncthreads();
     return end;
 }
 
-__device__ __forceinline__ void add_up(weigh_shared &m, const double *masses, int n) {
-    double sum = 0;
-    for (int first = 0; first < n; first += AT_HAND) {
-        const int end = bring_masses(m, masses, first, n);
-        for (int i = first; i < end && threadIdx.x == 0; i++) sum = __dadd_rn(sum, m.masses[i - first]);
+/* By one thread: sums[i] becomes the sum of it and those before, from `sum` on; to *total what masses[0 .. n) are. */
+__device__ __forceinline__ void run_up(double *sums, const double *masses, int n, double sum, double *total) {
+    double a[AHEAD], b[AHEAD], next_a[AHEAD], next_b[AHEAD], all = *total;
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) next_a[k] = masses[k], next_b[k] = sums[k];
+    for (int i = 0; i < n; i += AHEAD) {
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            a[k] = next_a[k], b[k] = next_b[k];
+            next_a[k] = masses[i + AHEAD + k], next_b[k] = sums[i + AHEAD + k];
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            all = __dadd_rn(all, a[k]);
+            b[k] = sum = __dadd_rn(sum, b[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) sums[i + k] = b[k];
     }
-    if (threadIdx.x == 0) m.total = sum;
+    *total = all;
 }
 
-/* To m.id: n where rounding leaves none. */
-__device__ __forceinline__ void draw(weigh_shared &m, const double *masses, int n_stretches, const float *x, int64_t n) {
-    double sum = 0; /* the first thread's */
-    if (threadIdx.x == 0) m.id = -1;
-    for (int first = 0; first < n_stretches; first += AT_HAND) {
-        const int end = bring_masses(m, masses, first, n_stretches);
-        for (int j = first; j < end; j++) {
-            if (threadIdx.x == 0) {
-                for (; j < end; j++) {
-                    const double with = __dadd_rn(sum, (double)__double2float_rn(m.masses[j - first]));
-                    if (!(with <= m.target)) break;
-                    sum = with;
-                }
-                m.at = j;
-            }
-            __syncthreads();
-            j = m.at;
-            if (j == end) break;
-            const int few = (int)min((int64_t)STRETCH, n - (int64_t)j * STRETCH);
-            if (threadIdx.x < few) m.weights[threadIdx.x] = weight_of(m.w, x[(int64_t)j * STRETCH + threadIdx.x]);
-            __syncthreads();
-            for (int i = 0; i < few && threadIdx.x == 0 && m.id < 0; i++) {
-                sum = __dadd_rn(sum, (double)m.weights[i]);
-                if (sum > m.target) m.id = (int64_t)j * STRETCH + i;
-            }
-            __syncthreads();
-            if (m.id >= 0) return;
+/* By all: the first of n rising sums that is above the target, or n. */
+__device__ __forceinline__ int first_above(weigh_shared &m, int n) {
+    if (threadIdx.x == 0) m.first = n;
+    __syncthreads();
+    int mine = n;
+    for (int i = threadIdx.x; i < n && mine == n; i += WEIGH_THREADS)
+        if (!(m.sums[i] <= m.target)) mine = i;
+    if (mine < n) atomicMin(&m.first, mine);
+    __syncthreads();
+    return m.first;
+}
+
+/* From stretch j on, behind which the sum is m.sum, to m.id: one by one, where rounding had a stretch not pass what its mass does, or
+ * there are more than fit. */
+__device__ __noinline__ void draw_slowly(weigh_shared &m, const double *masses, int j, int n_stretches, const float *x, int64_t n) {
+    for (; j < n_stretches; j++) {
+        __syncthreads();
+        const double with = __dadd_rn(m.sum, (double)__double2float_rn(__ldcg(&masses[j])));
+        __syncthreads();
+        if (with <= m.target) {
+            if (threadIdx.x == 0) m.sum = with;
+            continue;
         }
+        const int few = (int)min((int64_t)STRETCH, n - (int64_t)j * STRETCH);
+        if (threadIdx.x < few) m.weights[threadIdx.x] = weight_of(m.w, x[(int64_t)j * STRETCH + threadIdx.x]);
+        __syncthreads();
+        for (int i = 0; i < few && threadIdx.x == 0 && m.id < 0; i++) {
+            m.sum = __dadd_rn(m.sum, (double)m.weights[i]);
+            if (m.sum > m.target) m.id = (int64_t)j * STRETCH + i;
+        }
+        __syncthreads();
+        if (m.id >= 0) return;
     }
     if (threadIdx.x == 0) m.id = n;
+}
+
+/* The running sums of all stretches are in m.sums. To m.id: n where rounding leaves none. */
+__device__ __forceinline__ void draw(weigh_shared &m, const double *masses, int n_stretches, const float *x, int64_t n) {
+    const int j = first_above(m, n_stretches);
+    if (threadIdx.x == 0) m.id = j < n_stretches ? -1 : n;
+    if (j == n_stretches) return;
+    const int few = (int)min((int64_t)STRETCH, n - (int64_t)j * STRETCH);
+    const double before = j > 0 ? m.sums[j - 1] : 0;
+    __syncthreads(); /* all have it */
+    for (int i = threadIdx.x; i < STRETCH + 2 * AHEAD; i += WEIGH_THREADS)
+        m.masses[i] = m.sums[i] = i < few ? (double)weight_of(m.w, x[(int64_t)j * STRETCH + i]) : 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double unused = 0;
+        run_up(m.sums, m.masses, few, before, &unused);
+        m.sum = m.sums[few - 1];
+    }
+    __syncthreads();
+    const int i = first_above(m, few);
+    if (i == few)
+        draw_slowly(m, masses, j + 1, n_stretches, x, n);
+    else if (threadIdx.x == 0)
+        m.id = (int64_t)j * STRETCH + i;
 }
 
 static __global__ void __launch_bounds__(WEIGH_THREADS) weigh_scores_kernel(const __grid_constant__ weigh_job job) {
@@ -147,18 +195,25 @@ static __global__ void __launch_bounds__(WEIGH_THREADS) weigh_scores_kernel(cons
     if (tid == 0) m.is_last = count_in(&job.counters[row], gridDim.x) == gridDim.x - 1;
     __syncthreads();
     if (!m.is_last) return;
-    add_up(m, masses, job.n_stretches);
+    for (int first = 0; first < job.n_stretches; first += AT_HAND) {
+        const int end = bring_masses(m, masses, first, job.n_stretches);
+        if (tid > 0) continue;
+        if (first == 0) m.total = 0;
+        run_up(m.sums, m.masses, end - first, 0, &m.total);
+    }
     if (tid == 0) {
-        const double u = a.u[row];
-        m.target = __dmul_rn(u, m.total);
-        m.at = u >= 0;
+        m.sum = 0, m.id = -1;
+        m.target = __dmul_rn(a.u[row], m.total);
     }
     __syncthreads();
-    const bool is_drawn = m.at;
-    __syncthreads(); /* m.at is the walk's now */
-    if (is_drawn) draw(m, masses, job.n_stretches, x, a.n);
+    if (m.target >= 0) { /* and is a number */
+        if (job.n_stretches <= AT_HAND)
+            draw(m, masses, job.n_stretches, x, a.n);
+        else
+            draw_slowly(m, masses, 0, job.n_stretches, x, a.n);
+    }
     if (tid > 0) return;
-    const int64_t id = is_drawn ? m.id : -1;
+    const int64_t id = m.id;
     a.total[row] = m.total;
     a.at[row] = (int32_t)id;
     a.value[row] = id >= 0 && id < a.n ? x[id] : 0.0f;
