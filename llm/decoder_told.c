@@ -47,6 +47,11 @@ void sac_told_room_take(sac_told_room *r, int64_t n, sac_arena *device) {
 
 /* ---------------------------------------------------------------- what is asked */
 
+/* The same of all; NULL: the CPU. */
+static const sac_device *device_of(const decoder_told_rows *r) {
+    return r->states[0]->device;
+}
+
 /* Rounding on the host can make two logits equal that are not, where it divides or caps them. */
 bool sac_decoder_may_tell(const sac_decoder *d, const sac_decoder_state *s) {
     const bool as_they_are = !(d->config.logit_softcap > 0) && !(d->config.logit_divisor > 0);
@@ -112,11 +117,13 @@ static sac_status find_best(const decoder_told_rows *r, int64_t k) {
                                                        .n_rows = (int)r->n,
                                                        .k = k,
                                                        .indices = room->device_best_at}));
-    for (int64_t i = 0; i < r->n; i++)
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!r->states[i]->told.is_told || r->states[i]->wanted.n_best <= 1) continue;
         SAC_TRY(r->ops->gather_rows(r->stream, &(sac_gather_rows_args){.y = sac_mat_f32(room->device_best + i * k, k, 1),
                                                                        .x = sac_mat_f32(r->logits + i * vocab, vocab, 1),
                                                                        .source = room->device_best_at + i * k}));
-    const sac_device *device = r->stream->device;
+    }
+    const sac_device *device = device_of(r);
     SAC_TRY(device->download(r->stream, room->best_at, room->device_best_at, n * sizeof *room->best_at));
     return device->download(r->stream, room->best, room->device_best, n * sizeof *room->best);
 }
@@ -161,14 +168,15 @@ static sac_token_told told_of(const decoder_told_rows *r, int64_t i, int most_be
 static sac_status fetch_row(const decoder_told_rows *r, int64_t i) {
     const size_t vocab = (size_t)r->d->config.vocab, n_bytes = vocab * sizeof(float);
     const float *row = r->logits + (size_t)i * vocab;
-    const sac_device *device = r->stream->device;
+    const sac_device *device = device_of(r);
     if (device) return device->download(r->stream, r->states[i]->logits, row, n_bytes);
     memcpy(r->states[i]->logits, row, n_bytes);
     return SAC_OK;
 }
 
 static sac_status wait_for(const decoder_told_rows *r, sac_error *err) {
-    return r->stream->device ? r->stream->device->stream_sync(r->stream, err) : SAC_OK;
+    const sac_device *device = device_of(r);
+    return device ? device->stream_sync(r->stream, err) : SAC_OK;
 }
 
 /* Rows of which what was told is not enough come as well, as they have been changed. */
