@@ -315,6 +315,48 @@ static void some_models_and_limits_bring_all_down(void **state) {
     }
 }
 
+/* A step of session 1 that changes, sums and lists, alone or beside another, of which the work or copy number `at` fails; how many
+ * there are. */
+static int step_that_fails(bool together, int at, sac_status *st) {
+    const sac_sampling o = greedy(), changed = sampling_of(&told_cases[12], NULL);
+    watch w = {.n = 0};
+    const sac_events e = {.ctx = &w, .token = see_token, .mask = mask_some};
+    sac_batch_item items[2] = {{0}};
+    sac_error err;
+    asked a;
+    open_asked(&a, true);
+    for (int i = 0; i < 2; i++) {
+        begin(&a, i, i ? &changed : &o);
+        items[i].session = a.s[i], items[i].events = i ? &e : NULL;
+        assert_ok(sac_session_step(a.s[i], items[i].events, &items[i].token, &items[i].done, &err), err);
+    }
+    late_fail_at = at;
+    if (together)
+        assert_ok(sac_batch_step(a.batch, items, 2, &err), err);
+    else
+        items[1].status = sac_session_step(a.s[1], &e, &items[1].token, &items[1].done, &err);
+    *st = items[1].status;
+    const int n = at - late_fail_at;
+    if (!late_failed) late_fail_at = 0;
+    close_asked(&a);
+    return n;
+}
+
+static void a_card_that_fails_is_said(void **state) {
+    (void)state;
+    enum { NONE = 1000000, LAST = 7 };
+    for (int together = 0; together < 2; together++) {
+        sac_status st;
+        const int n = step_that_fails(together, NONE, &st);
+        assert_int_equal(st, SAC_OK);
+        assert_true(n > LAST);
+        for (int at = n - LAST; at <= n; at++) {
+            step_that_fails(together, at, &st);
+            assert_int_equal(st, SAC_DEVICE);
+        }
+    }
+}
+
 /* As the host says it. */
 static void no_numbers_are_said(void **state) {
     (void)state;
@@ -343,6 +385,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_answers_bring_no_logits_down), cmocka_unit_test(what_needs_logits_gets_them),
         cmocka_unit_test(the_best_alone_come_down), cmocka_unit_test(what_changes_scores_is_done_there),
-        cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(no_numbers_are_said)};
+        cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(a_card_that_fails_is_said),
+        cmocka_unit_test(no_numbers_are_said)};
     return cmocka_run_group_tests_name("choice on a device", tests, NULL, NULL);
 }
