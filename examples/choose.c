@@ -1,12 +1,10 @@
 /* choose.c - an answer that is one of those given: choose MODEL PICTURE QUESTION CHOICE...
  *
- * A sampler of one's own: before each token is chosen, the logits of all that would lead away from every choice are set
- * to -INFINITY. What is left is the model's: it takes the likeliest token, so the choice need not be the likeliest as a whole. */
+ * A sampler of one's own: before each token is chosen, all that would lead away from every choice are masked. What is left is
+ * the model's: it takes the likeliest token, so the choice need not be the likeliest as a whole. */
 #include <saccade/saccade.h>
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CHOICES = 32, MAX_TOKENS = 32 };
@@ -18,25 +16,25 @@ typedef struct choices {
     int32_t chosen[MAX_TOKENS];
     const int32_t *stops; /* tokens that end an answer */
     size_t n_stops;
-    float *kept; /* [n_vocab] */
 } choices;
 
 static bool goes_on(const choices *c, size_t i) {
     return c->n_ids[i] >= c->n_chosen && !memcmp(c->ids[i], c->chosen, c->n_chosen * sizeof *c->chosen);
 }
 
-static void rule_out(void *ctx, float *logits, int n_vocab) {
-    choices *c = ctx;
-    memcpy(c->kept, logits, (size_t)n_vocab * sizeof *logits);
-    for (int id = 0; id < n_vocab; id++) logits[id] = -INFINITY;
+static void allow(uint32_t *allowed, int32_t id) {
+    allowed[id / 32] |= 1u << (id % 32);
+}
+
+static void rule_out(void *ctx, uint32_t *allowed, int n_vocab) {
+    const choices *c = ctx;
+    memset(allowed, 0, (size_t)(n_vocab + 31) / 32 * sizeof *allowed);
     for (size_t i = 0; i < c->n; i++) {
         if (!goes_on(c, i)) continue;
-        if (c->n_ids[i] > c->n_chosen) {
-            int32_t id = c->ids[i][c->n_chosen];
-            logits[id] = c->kept[id];
-        } else { /* whole: the answer may end */
-            for (size_t k = 0; k < c->n_stops; k++) logits[c->stops[k]] = c->kept[c->stops[k]];
-        }
+        if (c->n_ids[i] > c->n_chosen)
+            allow(allowed, c->ids[i][c->n_chosen]);
+        else /* whole: the answer may end */
+            for (size_t k = 0; k < c->n_stops; k++) allow(allowed, c->stops[k]);
     }
 }
 
@@ -46,13 +44,9 @@ static void count(void *ctx, const sac_token_event *token) {
 }
 
 static sac_status read_choices(choices *c, const sac_model *model, char **texts, size_t n, sac_error *err) {
-    sac_model_info info;
-    sac_model_get_info(model, &info);
     c->n = n;
     c->n_stops = sac_model_stop_ids(model, &c->stops);
-    c->kept = malloc((size_t)info.vocab * sizeof *c->kept);
-    sac_status st = c->kept ? SAC_OK : SAC_NO_MEMORY;
-    if (st != SAC_OK) snprintf(err->text, sizeof err->text, "out of memory");
+    sac_status st = SAC_OK;
     for (size_t i = 0; st == SAC_OK && i < n; i++) {
         st = sac_tokenize_text(model, texts[i], strlen(texts[i]), false, false, c->ids[i], MAX_TOKENS,
                                &c->n_ids[i], err);
@@ -68,7 +62,7 @@ static sac_status read_choices(choices *c, const sac_model *model, char **texts,
 static sac_status choose(sac_model *model, char **args, size_t n_choices, sac_error *err) {
     choices c = {0};
     sac_session *session = NULL;
-    sac_events events = {.ctx = &c, .logits = rule_out, .token = count};
+    sac_events events = {.ctx = &c, .mask = rule_out, .token = count};
     sac_part parts[] = {{.kind = SAC_PART_IMAGE, .path = args[0]}, {.kind = SAC_PART_TEXT, .text = args[1]}};
     sac_message question = {.role = "user", .parts = parts, .n_parts = 2};
     sac_result result;
@@ -77,7 +71,6 @@ static sac_status choose(sac_model *model, char **args, size_t n_choices, sac_er
     if (st == SAC_OK) st = sac_session_generate(session, &question, 1, NULL, &events, &result, err);
     if (st == SAC_OK) puts(result.text);
     sac_session_free(session);
-    free(c.kept);
     return st;
 }
 

@@ -32,6 +32,7 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->packed_scores = sac_packed_scores_find(cpu_flags);
     t->embed = sac_cpu_embed;
     t->largest = sac_cpu_largest;
+    t->weigh_scores = sac_cpu_weigh_scores;
     t->patchify = sac_cpu_patchify;
     t->gather_rows = sac_cpu_gather_rows;
     t->scatter_rows = sac_cpu_scatter_rows;

@@ -1,5 +1,6 @@
 /* decoder.c - embeddings in, logits out. */
 #include "decoder_run.h"
+#include "decoder_told.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,53 +52,20 @@ sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *ou
     return SAC_OK;
 }
 
-static bool tells_largest(const sac_decoder *d, const sac_decoder_state *s) {
-    const bool as_they_are = !(d->config.logit_softcap > 0) && !(d->config.logit_divisor > 0);
-    const int most = s->vocab < SAC_MOST_BEST ? s->vocab : SAC_MOST_BEST;
-    return s->n_wanted > 0 && s->n_wanted <= most && s->device && !s->device->no_choice && as_they_are;
-}
-
-void sac_decoder_choose_left(const sac_decoder *d, sac_decoder_state *s, bool is_able) {
-    s->has_largest = is_able && tells_largest(d, s);
-    s->n_best = s->has_largest && s->n_wanted > 1 ? s->n_wanted : 0;
-}
-
-sac_status sac_decoder_find_best(const sac_ops *ops, const sac_stream *stream, float *logits, int64_t vocab, int64_t n, int64_t k,
-                                 int32_t *ids, float *values) {
-    SAC_TRY(ops->top_k(stream, &(sac_top_k_args){
-                                   .scores = logits, .stride = vocab, .n = vocab, .n_rows = (int)n, .k = k, .indices = ids}));
-    for (int64_t i = 0; i < n; i++)
-        SAC_TRY(ops->gather_rows(stream, &(sac_gather_rows_args){.y = sac_mat_f32(values + i * k, k, 1),
-                                                                 .x = sac_mat_f32(logits + i * vocab, vocab, 1),
-                                                                 .source = ids + i * k}));
-    return SAC_OK;
-}
-
-static sac_status fetch_best(const decoder_run *r) {
+sac_status sac_decoder_step_logits(const decoder_run *r, int64_t row) {
     sac_decoder_state *s = r->s;
-    const size_t k = (size_t)s->n_best;
-    SAC_TRY(sac_decoder_find_best(r->ops, r->stream, s->device_logits, s->vocab, 1, s->n_best, s->device_best_at, s->device_best));
-    SAC_TRY(s->device->download(r->stream, s->best_at, s->device_best_at, k * sizeof *s->best_at));
-    return s->device->download(r->stream, s->best, s->device_best, k * sizeof *s->best);
-}
-
-static sac_status find_largest(const decoder_run *r, int64_t row) {
-    sac_decoder_state *s = r->s;
+    s->told = (sac_token_told){0};
+    if (!sac_decoder_may_tell(r->d, s)) return sac_decoder_fetch_logits(r, row, s->logits);
     SAC_TRY(sac_stream_use(r->stream)); /* a callback may have been in between */
     SAC_TRY(project_logits(r, row, 1, s->device_logits));
-    SAC_TRY(r->ops->largest(r->stream, &(sac_largest_args){.x = s->device_logits,
-                                                           .stride = s->vocab,
-                                                           .n = s->vocab,
-                                                           .n_rows = 1,
-                                                           .at = s->largest_at,
-                                                           .value = s->largest}));
-    if (s->n_best) SAC_TRY(fetch_best(r));
-    return s->device->stream_sync(r->stream, NULL);
-}
-
-sac_status sac_decoder_step_logits(const decoder_run *r, int64_t row) {
-    sac_decoder_choose_left(r->d, r->s, true);
-    return r->s->has_largest ? find_largest(r, row) : sac_decoder_fetch_logits(r, row, r->s->logits);
+    return sac_decoder_hand_out(&(decoder_told_rows){.d = r->d,
+                                                     .ops = r->ops,
+                                                     .stream = r->stream,
+                                                     .states = &r->s,
+                                                     .n = 1,
+                                                     .logits = s->device_logits,
+                                                     .room = &s->told_room},
+                                NULL);
 }
 
 sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
@@ -114,7 +82,7 @@ sac_status sac_decoder_logits(const sac_decoder *d, sac_decoder_state *s, const 
 sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                    const sac_stream *stream) {
     decoder_run r = {d, s, ops, stream};
-    s->has_largest = false;
+    s->told = (sac_token_told){0};
     return sac_decoder_fetch_logits(&r, s->last_row, s->logits);
 }
 

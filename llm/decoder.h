@@ -19,11 +19,10 @@
 #include "ops.h"
 #include "policy.h"
 #include "rope.h"
+#include "token_told.h"
 #include "window_sums.h"
 
 enum { SAC_DECODER_MAX_LAYERS = 1024 };
-/* Logits of a token that a device may be asked for one by one; where more are wanted it gives all. */
-enum { SAC_MOST_BEST = 128 };
 
 /* Some of a decoder's layers. */
 typedef struct sac_layer_set {
@@ -99,6 +98,23 @@ typedef struct sac_decoder_options {
 /* What runs of a sequence: a prompt, from its first piece to its logits, or the token of a step. */
 typedef enum sac_decoder_use { SAC_FOR_PROMPT, SAC_FOR_STEP } sac_decoder_use;
 
+/* What a device is told and tells of the logits of so many rows. Pinned memory of the host, which ops read and write: */
+typedef struct sac_told_room {
+    int64_t n_rows;
+    sac_score_edit *edits;          /* [n_rows][SAC_MOST_EDITS] */
+    uint32_t *masks;                /* [n_rows][(vocab + 31) / 32] */
+    double *u, *total;              /* [n_rows], as all that follow */
+    float *scale, *largest, *drawn;
+    int32_t *n_edits, *is_masked, *largest_at, *drawn_at;
+    int32_t *best_at;               /* [n_rows][SAC_MOST_BEST], and copies go there */
+    float *best;                    /* likewise */
+    int32_t *device_best_at;        /* the same on the device */
+    float *device_best;
+} sac_told_room;
+size_t sac_told_room_bytes(int64_t n_rows, int64_t vocab); /* pinned */
+void sac_told_room_lay(sac_told_room *r, void *pinned, int64_t n_rows, int64_t vocab);
+void sac_told_room_take(sac_told_room *r, int64_t n_rows, sac_arena *device);
+
 /* One session's buffers, out of its arena, and its attention; and what is lent to it while something runs. Not to
  * be moved once open. */
 typedef struct sac_decoder_state {
@@ -120,23 +136,16 @@ typedef struct sac_decoder_state {
     bool is_long;             /* with the factors of long sequences (sac_rope_is_long), and so are the keys in the cache */
     sac_row_numbers numbers;  /* what they are made of */
     int32_t *positions;       /* [n_ctx + n_spare] of the hidden rows at hand */
-    float *logits;            /* [vocab] of the last token that was run; not of it where has_largest */
-    int n_wanted;             /* the caller's: of the logits of a step nobody reads more than so many of the largest, so that
-                                 on a device the others may stay there; 0: all may be read */
-    bool has_largest;         /* they have stayed there: the largest is *largest, the first such one *largest_at, as the
-                                 op `largest` has them; */
-    int n_best;               /* where more are wanted, as many at least: best[i] of id best_at[i], by rising ids, as the op
-                                 top_k chooses; 0 where they are not */
+    float *logits;            /* [vocab] of the last token that was run; not of it where told.is_told */
+    sac_token_wanted wanted;  /* the caller's: what is read of the logits of a step, so that on a device the rest may stay there */
+    sac_token_told told;      /* what came of it */
     float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), or NULL */
     float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
-    int32_t *step_id;    /* on a device: pinned, so that its ops read the step's token where it lies, */
-    int32_t *largest_at; /* and write these; */
-    float *largest;
-    int32_t *best_at;    /* [SAC_MOST_BEST], and copies go there */
-    float *best;         /* [SAC_MOST_BEST] */
+    int32_t *step_id;        /* on a device: pinned, so that its ops read the step's token where it lies */
+    sac_told_room told_room; /* on a device; its part of the device's memory is lent */
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     sac_mass mass;                 /* when it is measured */
     int64_t last_row;              /* hidden row of the last token run */
@@ -162,8 +171,6 @@ typedef struct sac_decoder_state {
     sac_linear_rows linear;
     void *low;                 /* [most_rank] each */
     float *device_logits;      /* [vocab]; NULL on the CPU */
-    int32_t *device_best_at;   /* [SAC_MOST_BEST]; likewise */
-    float *device_best;        /* [SAC_MOST_BEST] */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
     int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */
     int64_t first_row;
@@ -326,7 +333,7 @@ sac_status sac_decoder_last_logits(const sac_decoder *d, sac_decoder_state *s, c
 /* What the head made them of, right after that call: the token's hidden state behind the final norm, into out [hidden]. */
 sac_status sac_decoder_last_hidden(const sac_decoder *d, sac_decoder_state *s, const sac_stream *stream, float *out);
 
-/* One token after `past` cached ones; leaves its logits in s->logits, or of these as many as are wanted (n_wanted). */
+/* One token after `past` cached ones; leaves its logits in s->logits, or what is wanted of them. */
 sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err);
 

@@ -71,7 +71,7 @@ static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, in
 void sac_decoder_go_ahead(sac_decoder_state *s, int64_t i) {
     size_t vocab = (size_t)s->vocab;
     memcpy(s->logits, s->ahead_logits + (size_t)i * vocab, vocab * sizeof(float));
-    s->has_largest = false;
+    s->told = (sac_token_told){0};
     s->last_row = s->cache.n_rows++;
 }
 

@@ -29,8 +29,7 @@ void sac_decoder_batch_take(sac_decoder_batch *b, const sac_decoder *d, int64_t 
     b->logits = sac_arena_take(arena, (size_t)capacity * (size_t)c->vocab * sizeof(float));
     if (!device) return;
     b->ids = sac_arena_take(arena, (size_t)capacity * sizeof *b->ids);
-    b->device_best_at = sac_arena_take(arena, (size_t)capacity * SAC_MOST_BEST * sizeof *b->device_best_at);
-    b->device_best = sac_arena_take(arena, (size_t)capacity * SAC_MOST_BEST * sizeof *b->device_best);
+    sac_told_room_take(&b->told_room, capacity, arena);
 }
 
 /* Columns [first, first + n) of rows of `stride` elements. */
@@ -73,7 +72,7 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
     s->linear = b->linear;
     s->low = one.low.data;
     s->device_logits = b->device ? b->logits : NULL;
-    s->device_best_at = b->device_best_at, s->device_best = b->device_best;
+    s->told_room.device_best_at = b->told_room.device_best_at, s->told_room.device_best = b->told_room.device_best;
     s->first_row = s->cache.n_rows;
 }
 

@@ -22,14 +22,8 @@ typedef struct sac_decoder_batch {
     int *adapters; /* [capacity] room on the host, the caller's to give where the decoder has adapters */
     float *logits; /* [capacity][vocab] */
     int32_t *ids;  /* [capacity] on a device, else NULL */
-    /* Pinned room of a device, the caller's to give: [capacity] each, for what `largest` finds (n_wanted in
-     * decoder.h), and [capacity][SAC_MOST_BEST] each of the best. NULL: all logits come to the host. */
-    int32_t *largest_at;
-    float *largest;
-    int32_t *best_at;
-    float *best;
-    int32_t *device_best_at; /* [capacity][SAC_MOST_BEST] on a device, else NULL */
-    float *device_best;      /* likewise */
+    sac_told_room told_room; /* of a device; what is pinned is the caller's to give (sac_told_room_lay). n_rows 0: all logits come to
+                                the host */
     /* Room on the host, the caller's to give where methods compute tokens again: */
     int64_t *first; /* [capacity + 1] where the rows of each sequence begin */
     int32_t *own;   /* [capacity] its last one */
@@ -49,8 +43,8 @@ void sac_decoder_batch_lend(const sac_decoder_batch *b, const sac_decoder *d, sa
 /* Rows of a batch that a sequence's step may take: its token's, and those that its method computes again. */
 int64_t sac_decoder_step_rows(const sac_decoder_state *s);
 
-/* One token, ids[i], for each of n sequences whose rows fit; logits go to each state, or the largest of
- * them. On failure every sequence is cut back
+/* One token, ids[i], for each of n sequences whose rows fit; logits go to each state, or what is
+ * wanted of them. On failure every sequence is cut back
  * to where it was (or to nothing, as after a failed step). */
 sac_status sac_decoder_batch_step(const sac_decoder *d, sac_decoder_batch *b, const sac_ops *ops,
                                   const sac_stream *stream, sac_decoder_state *const *states,

@@ -33,8 +33,7 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
     if (s->device) {
         s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
-        s->device_best_at = sac_arena_take(a, SAC_MOST_BEST * sizeof *s->device_best_at);
-        s->device_best = sac_arena_take(a, SAC_MOST_BEST * sizeof *s->device_best);
+        sac_told_room_take(&s->told_room, 1, a);
     }
     if (use == SAC_FOR_STEP) return;
     if (s->device) s->device_ids = sac_arena_take(a, (size_t)rows * sizeof *s->device_ids);
@@ -95,6 +94,6 @@ void sac_decoder_give_back(sac_decoder_state *s) {
     s->experts = (sac_expert_rows){0};
     s->linear = (sac_linear_rows){0};
     s->device_logits = NULL;
-    s->device_best_at = NULL, s->device_best = NULL;
+    s->told_room.device_best_at = NULL, s->told_room.device_best = NULL;
     s->device_ids = s->picked_positions = NULL;
 }

@@ -154,13 +154,8 @@ sac_status sac_decoder_prepare_step_positions(const decoder_run *r, int64_t past
 
 /* Logits of one hidden row, on the host. */
 sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *out);
-/* Likewise to s->logits, or the largest of them where no more are wanted and the device can tell. */
+/* Likewise to s->logits, or what is wanted of them where the device can tell it (decoder_told.h). */
 sac_status sac_decoder_step_logits(const decoder_run *r, int64_t row);
-/* Of each of n rows of logits [n][vocab] the k largest, to ids and values [n][k]; all on the device. */
-sac_status sac_decoder_find_best(const sac_ops *ops, const sac_stream *stream, float *logits, int64_t vocab, int64_t n, int64_t k,
-                                 int32_t *ids, float *values);
-/* Sets has_largest and n_best of a step: of the device, where it may choose (is_able), or 0, and all logits come to the host. */
-void sac_decoder_choose_left(const sac_decoder *d, sac_decoder_state *s, bool is_able);
 
 /* What a failed call leaves: layers that have met the new tokens and layers that have not. */
 void sac_decoder_cut_back(sac_decoder_state *s, int64_t past);

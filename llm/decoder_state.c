@@ -307,13 +307,10 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
     if (s->device) { /* pinned: logits come down after every step */
         size_t n_bytes = decoder_floats(1, d->config.vocab);
-        const size_t n_words = sizeof *s->step_id + (1 + SAC_MOST_BEST) * (sizeof *s->best_at + sizeof *s->best);
-        SAC_TRY(s->device->host_alloc(s->device, n_bytes + n_words, (void **)&s->logits, err));
+        const size_t at_room = sac_arena_block_bytes(n_bytes + sizeof *s->step_id);
+        SAC_TRY(s->device->host_alloc(s->device, at_room + sac_told_room_bytes(1, d->config.vocab), (void **)&s->logits, err));
         s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
-        s->largest_at = s->step_id + 1;
-        s->best_at = s->largest_at + 1;
-        s->largest = (float *)(void *)(s->best_at + SAC_MOST_BEST);
-        s->best = s->largest + 1;
+        sac_told_room_lay(&s->told_room, (uint8_t *)s->logits + at_room, 1, d->config.vocab);
     }
     sac_decoder_rewind(s, 0);
     return SAC_OK;

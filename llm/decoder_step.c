@@ -1,6 +1,7 @@
 /* decoder_step.c - one more token: of one sequence, or one each of several together. */
 #include "decoder_pass.h"
 #include "decoder_run.h"
+#include "decoder_told.h"
 
 #include <assert.h>
 #include <string.h>
@@ -165,67 +166,15 @@ static sac_status run_together(decoder_steps *t, const sac_decoder_batch *b, con
     return find_logits(t, b);
 }
 
-/* As many of each row as of the one of which most are wanted. */
-static sac_status fetch_best(const decoder_steps *t, const sac_decoder_batch *b, int64_t most) {
-    const size_t n = (size_t)(t->n * most);
-    SAC_TRY(sac_decoder_find_best(t->rows.ops, t->rows.stream, b->logits, t->d->config.vocab, t->n, most, b->device_best_at,
-                                  b->device_best));
-    SAC_TRY(b->device->download(t->rows.stream, b->best_at, b->device_best_at, n * sizeof *b->best_at));
-    return b->device->download(t->rows.stream, b->best, b->device_best, n * sizeof *b->best);
-}
-
-/* Of each row, if anybody reads no more of theirs. *most: how many at most of one, where more than the largest. */
-static sac_status find_largest(const decoder_steps *t, const sac_decoder_batch *b, int64_t *most) {
-    const int64_t vocab = t->d->config.vocab;
-    bool is_wanted = false;
-    *most = 0;
-    for (int64_t i = 0; i < t->n; i++) {
-        sac_decoder_state *s = t->states[i];
-        sac_decoder_choose_left(t->d, s, b->largest != NULL);
-        is_wanted |= s->has_largest;
-        if (s->n_best > *most) *most = s->n_best;
-    }
-    if (!is_wanted) return SAC_OK;
-    SAC_TRY(t->rows.ops->largest(t->rows.stream, &(sac_largest_args){.x = b->logits,
-                                                                     .stride = vocab,
-                                                                     .n = vocab,
-                                                                     .n_rows = (int)t->n,
-                                                                     .at = b->largest_at,
-                                                                     .value = b->largest}));
-    return *most ? fetch_best(t, b, *most) : SAC_OK;
-}
-
-/* What was found of row i to its sequence: of the best, where it wants any, as many as of every row. */
-static void hand_out_largest(const sac_decoder_batch *b, sac_decoder_state *s, int64_t i, int64_t most) {
-    *s->largest_at = b->largest_at[i], *s->largest = b->largest[i];
-    if (!s->n_best) return;
-    memcpy(s->best_at, b->best_at + i * most, (size_t)most * sizeof *s->best_at);
-    memcpy(s->best, b->best + i * most, (size_t)most * sizeof *s->best);
-    s->n_best = (int)most;
-}
-
-static sac_status fetch(const decoder_steps *t, const sac_decoder_batch *b, size_t i) {
-    const size_t vocab = (size_t)t->d->config.vocab, n_bytes = vocab * sizeof(float);
-    sac_decoder_state *s = t->states[i];
-    if (s->has_largest) return SAC_OK;
-    if (b->device) return b->device->download(t->rows.stream, s->logits, b->logits + i * vocab, n_bytes);
-    memcpy(s->logits, b->logits + i * vocab, n_bytes);
-    return SAC_OK;
-}
-
 static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batch *b, sac_error *err) {
-    int64_t most;
-    SAC_TRY(find_largest(t, b, &most));
-    for (int64_t i = 0; i < t->n; i++) SAC_TRY(fetch(t, b, (size_t)i));
-    if (b->device) SAC_TRY(b->device->stream_sync(t->rows.stream, err));
-    for (int64_t i = 0; i < t->n; i++) {
-        sac_decoder_state *s = t->states[i];
-        if (s->has_largest)
-            hand_out_largest(b, s, i, most);
-        else
-            sac_decoder_end_logits(t->d, s->logits, t->d->config.vocab);
-    }
-    return SAC_OK;
+    return sac_decoder_hand_out(&(decoder_told_rows){.d = t->d,
+                                                     .ops = t->rows.ops,
+                                                     .stream = t->rows.stream,
+                                                     .states = t->states,
+                                                     .n = t->n,
+                                                     .logits = b->logits,
+                                                     .room = b->told_room.n_rows ? &b->told_room : NULL},
+                                err);
 }
 
 static sac_status fail_all(const decoder_steps *t, const sac_decoder_batch *b, sac_status st, sac_error *err) {

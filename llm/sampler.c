@@ -1,7 +1,6 @@
-#include "sampler.h"
+#include "sampler_draw.h"
 
 #include "largest.h"
-
 #include "order.h"
 #include "score_processor.h"
 
@@ -15,11 +14,17 @@ static int n_stretches(int vocab) {
     return (vocab + STRETCH - 1) / STRETCH;
 }
 
+static int n_mask_words(int vocab) {
+    return (vocab + 31) / 32;
+}
+
 size_t sac_sampler_bytes(int vocab) {
     size_t n = (size_t)vocab;
     return sac_arena_block_bytes(n) + sac_arena_block_bytes(n * sizeof(uint16_t)) +
            2 * sac_arena_block_bytes(n * sizeof(int32_t)) + 3 * sac_arena_block_bytes(n * sizeof(float)) +
-           sac_arena_block_bytes((size_t)n_stretches(vocab) * sizeof(float));
+           sac_arena_block_bytes((size_t)n_stretches(vocab) * sizeof(float)) +
+           sac_arena_block_bytes((size_t)n_mask_words(vocab) * sizeof(uint32_t)) +
+           sac_arena_block_bytes(SAC_MOST_EDITS * sizeof(int32_t)) + sac_arena_block_bytes(SAC_MOST_EDITS * sizeof(float));
 }
 
 sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_error *err) {
@@ -32,7 +37,10 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
     s->taken = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
     s->spare = sac_arena_take(arena, (size_t)vocab * sizeof(int32_t));
     s->keys = sac_arena_take(arena, (size_t)vocab * sizeof(float));
-    if (!s->keys || !s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken || !s->spare)
+    s->mask = sac_arena_take(arena, (size_t)n_mask_words(vocab) * sizeof *s->mask);
+    s->listed = sac_arena_take(arena, SAC_MOST_EDITS * sizeof *s->listed);
+    s->listed_bias = sac_arena_take(arena, SAC_MOST_EDITS * sizeof *s->listed_bias);
+    if (!s->mask || !s->listed || !s->listed_bias || !s->keys || !s->seen || !s->counts || !s->scores || !s->left || !s->tops || !s->taken || !s->spare)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the sampler");
     return SAC_OK;
 }
@@ -40,6 +48,32 @@ sac_status sac_sampler_init(sac_sampler *s, int vocab, sac_arena *arena, sac_err
 static sac_status check_answer_penalty(const char *name, double value, sac_error *err) {
     if (value >= -2 && value <= 2) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT, "%s %g: give -2 to 2 (0 = off)", name, value);
+}
+
+/* Where one has two biases or there are more than have room, not all are listed. */
+static void list(sac_sampler *s, int32_t id, float bias) {
+    const bool is_listed = s->seen[id] & 2;
+    if (is_listed && bias == 0) return;
+    if (is_listed || s->n_listed == SAC_MOST_EDITS) {
+        s->lists_all = false;
+        return;
+    }
+    s->seen[id] |= 2;
+    s->listed_bias[s->n_listed] = bias;
+    s->listed[s->n_listed++] = id;
+}
+
+static void list_biased(sac_sampler *s) {
+    const sac_sampler_config *c = &s->config;
+    s->n_listed = 0;
+    s->lists_all = true;
+    for (int32_t i = 0; c->controls && i < c->controls->logit_bias.n; i += 3) { /* {1, bits of the bias, id} */
+        const int32_t *one = c->controls->pool + c->controls->logit_bias.at + i;
+        float bias;
+        memcpy(&bias, &one[1], sizeof bias);
+        list(s, one[2], bias);
+    }
+    for (size_t i = 0; i < c->n_bias; i++) list(s, c->bias[i].id, c->bias[i].bias);
 }
 
 sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_error *err) {
@@ -72,11 +106,14 @@ sac_status sac_sampler_start(sac_sampler *s, const sac_sampler_config *c, sac_er
     s->mu = 2 * (c->controls && c->controls->mirostat_tau > 0 ? c->controls->mirostat_tau : 5);
     memset(s->seen, 0, (size_t)s->vocab);
     memset(s->counts, 0, (size_t)s->vocab * sizeof *s->counts);
+    list_biased(s);
     return SAC_OK;
 }
 
 void sac_sampler_see(sac_sampler *s, int32_t id) {
-    if (id >= 0 && id < s->vocab) s->seen[id] = 1;
+    if (id < 0 || id >= s->vocab) return;
+    if (s->config.repetition_penalty != 1) list(s, id, 0);
+    s->seen[id] |= 1;
 }
 
 void sac_sampler_history(sac_sampler *s, const int32_t *ids, int64_t n_prompt, int64_t n_most) {
@@ -88,7 +125,9 @@ void sac_sampler_history(sac_sampler *s, const int32_t *ids, int64_t n_prompt, i
 void sac_sampler_count(sac_sampler *s, int32_t id) {
     sac_sampler_see(s, id);
     s->n_answer++;
-    if (id >= 0 && id < s->vocab && s->counts[id] < UINT16_MAX) s->counts[id]++;
+    if (id < 0 || id >= s->vocab) return;
+    if (s->config.presence_penalty != 0 || s->config.frequency_penalty != 0) list(s, id, 0);
+    if (s->counts[id] < UINT16_MAX) s->counts[id]++;
 }
 
 void sac_sampler_load(sac_sampler *s, const float *logits) {
@@ -111,7 +150,7 @@ static void penalise(const sac_sampler *s) {
     for (size_t i = 0; i < c->n_bias; i++) s->scores[c->bias[i].id] += c->bias[i].bias;
     if (repetition != 1)
         for (int i = 0; i < s->vocab; i++)
-            if (s->seen[i])
+            if (s->seen[i] & 1)
                 s->scores[i] = s->scores[i] < 0 ? s->scores[i] * repetition : s->scores[i] / repetition;
     if (c->presence_penalty == 0 && c->frequency_penalty == 0) return;
     for (int i = 0; i < s->vocab; i++)
@@ -172,7 +211,7 @@ static bool take_next(sac_sampler *s) {
 
 /* splitmix64's finaliser over seed and step: a counter-based generator, so draws do not depend on what was
  * drawn before. Above 0 and below 1. */
-static double uniform(uint64_t seed, uint64_t step) {
+double sac_sampler_uniform(uint64_t seed, uint64_t step) {
     uint64_t z = seed * 0xd1342543de82ef95u + (step + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -180,117 +219,36 @@ static double uniform(uint64_t seed, uint64_t step) {
     return ((double)(z >> 12) + 0.5) * 0x1p-52;
 }
 
-/* exp(x) of -87 <= x <= 0 within a unit of a float's last place, in operations that a compiler makes of
- * several elements at a time. */
-static inline float exp_negative(float x) {
-    const float shift = 0x1.8p23f, ln2 = 0x1.62e4p-1f, ln2_rest = 0x1.7f7d1cp-20f; /* n * ln2 is exact */
-    float k = x * 0x1.715476p0f + shift, n = k - shift;
-    float r = (x - n * ln2) - n * ln2_rest, y = 1.0f / 5040;
-    y = y * r + 1.0f / 720;
-    y = y * r + 1.0f / 120;
-    y = y * r + 1.0f / 24;
-    y = y * r + 1.0f / 6;
-    y = y * r + 1.0f / 2;
-    y = y * r + 1;
-    y = y * r + 1;
-    uint32_t bits, exponent;
-    memcpy(&bits, &y, sizeof bits);
-    memcpy(&exponent, &k, sizeof exponent);
-    bits += exponent << 23;
-    memcpy(&y, &bits, sizeof y);
-    return y;
-}
-
-/* What a score weighs beside the best one, whose weight is 1: from the difference, so that no temperature
- * overflows. The least, which -infinity and NaN have too, is exp(-87): a vocabulary of them is nothing. */
-typedef struct weighing {
-    float best, scale;
-} weighing;
-
-static weighing weigh(float best, double temperature) {
-    return (weighing){best, (float)fmin(1 / temperature, 1e30)};
-}
-
-static inline float exponent_of(weighing w, float score) {
-    float x = (score - w.best) * w.scale;
-    return x > -87 ? x : -87;
-}
-
-static float weight(weighing w, float score) {
-    return exp_negative(exponent_of(w, score));
-}
-
-static double weight_of_stretch(weighing w, const float *scores, int n) {
-    enum { LANES = 16 };
-    float lanes[LANES] = {0}, x[LANES], rest = 0;
-    double sum = 0;
-    int i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int j = 0; j < LANES; j++) x[j] = exponent_of(w, scores[i + j]);
-        for (int j = 0; j < LANES; j++) lanes[j] += exp_negative(x[j]);
-    }
-    for (; i < n; i++) rest += weight(w, scores[i]);
-    for (int j = 0; j < LANES; j++) sum += lanes[j];
-    return sum + rest;
-}
-
-/* masses, unless NULL: of each stretch. */
-static double weight_of_all(const sac_sampler *s, weighing w, float *masses) {
-    double sum = 0;
-    for (int j = 0; j < n_stretches(s->vocab); j++) {
-        double mass = weight_of_stretch(w, s->scores + j * STRETCH, stretch_at(s, j));
-        if (masses) masses[j] = (float)mass;
-        sum += mass;
-    }
-    return sum;
-}
-
 /* Of all tokens, in the order of ids: the one in which u of the weight is passed. */
-static int32_t draw_any(sac_sampler *s, weighing w, double u, int32_t otherwise) {
-    double target = u * weight_of_all(s, w, s->tops), sum = 0;
-    for (int j = 0; j < n_stretches(s->vocab); j++) {
-        if (sum + (double)s->tops[j] <= target) {
-            sum += (double)s->tops[j];
-            continue;
-        }
-        for (int i = j * STRETCH; i < j * STRETCH + stretch_at(s, j); i++) {
-            sum += weight(w, s->scores[i]);
-            if (sum > target) return i;
-        }
-    }
-    return otherwise; /* rounding left the target just above the sum */
+static int32_t draw_any(sac_sampler *s, sac_weighing w, double u, int32_t otherwise) {
+    const double target = u * sac_score_of_all(w, s->scores, s->vocab, s->tops);
+    const int64_t at = sac_score_draw(w, s->scores, s->vocab, s->tops, target);
+    return at < s->vocab ? (int32_t)at : otherwise; /* rounding left the target just above the sum */
 }
 
-static bool limits_k(const sac_sampler *s) {
-    return s->config.top_k > 0 && s->config.top_k < s->vocab;
-}
-
-/* Likewise of those that top-k, top-p and min-p leave, the best first. With top-k they are taken already. total: what top-p is
- * a share of. */
-static int32_t draw_taken(sac_sampler *s, weighing w, double u, double total, int32_t otherwise) {
+int32_t sac_sampler_draw_taken(sac_sampler *s, sac_weighing w, double u, double total, bool all, int32_t otherwise) {
     const sac_sampler_config *c = &s->config;
-    bool has_k = limits_k(s);
-    int k = has_k ? c->top_k : s->vocab, n_kept = 0;
+    int k = sac_sampler_limits_k(s) ? c->top_k : s->vocab, n_kept = 0;
     double kept = 0, sum = 0;
-    for (; n_kept < k && (n_kept < s->n_taken || (!has_k && take_next(s))); n_kept++) {
-        float p = weight(w, s->scores[s->taken[n_kept]]);
+    for (; n_kept < k && (n_kept < s->n_taken || (!all && take_next(s))); n_kept++) {
+        float p = sac_score_weight(w, s->scores[s->taken[n_kept]]);
         if (n_kept > 0 && (p < c->min_p || kept >= c->top_p * total)) break;
         kept += p;
     }
     for (int i = 0; i < n_kept; i++) {
-        sum += weight(w, s->scores[s->taken[i]]);
+        sum += sac_score_weight(w, s->scores[s->taken[i]]);
         if (sum > u * kept) return s->taken[i];
     }
     return otherwise;
 }
 
-static int32_t draw_filtered(sac_sampler *s, weighing w, double u, int32_t otherwise) {
+static int32_t draw_filtered(sac_sampler *s, sac_weighing w, double u, int32_t otherwise) {
     double total = 0;
     begin_taking(s);
-    if (!limits_k(s)) total = weight_of_all(s, w, NULL);
-    while (limits_k(s) && s->n_taken < s->config.top_k && take_next(s))
-        total += weight(w, s->scores[s->taken[s->n_taken - 1]]);
-    return draw_taken(s, w, u, total, otherwise);
+    if (!sac_sampler_limits_k(s)) total = sac_score_of_all(w, s->scores, s->vocab, NULL);
+    while (sac_sampler_limits_k(s) && s->n_taken < s->config.top_k && take_next(s))
+        total += sac_score_weight(w, s->scores[s->taken[s->n_taken - 1]]);
+    return sac_sampler_draw_taken(s, w, u, total, sac_sampler_limits_k(s), otherwise);
 }
 
 /* ---------------------------------------------------------------- with processors */
@@ -313,7 +271,7 @@ static sac_scoring scoring(sac_sampler *s, uint64_t step) {
                          .top_k = c->top_k,
                          .top_p = c->top_p,
                          .min_p = c->min_p,
-                         .chance = uniform(c->seed ^ 0x787463, step), /* not the number that draws */
+                         .chance = sac_sampler_uniform(c->seed ^ 0x787463, step), /* not the number that draws */
                          .mu = s->mu};
 }
 
@@ -330,7 +288,7 @@ static int32_t draw_processed(sac_sampler *s, uint64_t step, int32_t otherwise) 
     float best = sac_largest(s->left, s->vocab);
     for (int i = 0; i < s->vocab; i++)
         if (s->left[i] > -INFINITY) sum += exp((double)s->left[i] - (double)best);
-    double target = uniform(s->config.seed, step) * sum;
+    double target = sac_sampler_uniform(s->config.seed, step) * sum;
     for (int i = 0; i < s->vocab; i++) {
         if (!(s->left[i] > -INFINITY)) continue;
         double w = exp((double)s->left[i] - (double)best);
@@ -356,40 +314,28 @@ static int32_t choose_processed(sac_sampler *s, uint64_t step) {
     return draw_processed(s, step, first);
 }
 
-int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
+int32_t sac_sampler_choose_edited(sac_sampler *s, uint64_t step) {
     const sac_sampler_config *c = &s->config;
-    if (s->processed) return choose_processed(s, step);
-    penalise(s);
     int32_t first = sac_largest_at(s->scores, s->vocab);
     if (!(s->scores[first] > -INFINITY)) return -1;
     if (c->temperature == 0 || s->scores[first] == INFINITY) return first;
-    weighing w = weigh(s->scores[first], c->temperature);
-    double u = uniform(c->seed, step);
-    if (!limits_k(s) && c->top_p >= 1 && c->min_p <= 0) return draw_any(s, w, u, first);
+    sac_weighing w = sac_sampler_weigh(s->scores[first], c->temperature);
+    double u = sac_sampler_uniform(c->seed, step);
+    if (!sac_sampler_limits_k(s) && c->top_p >= 1 && c->min_p <= 0) return draw_any(s, w, u, first);
     return draw_filtered(s, w, u, first);
 }
 
-int sac_sampler_n_best(const sac_sampler *s) {
-    const sac_sampler_config *c = &s->config;
-    const bool has_bias = c->n_bias || (c->controls && c->controls->logit_bias.n);
-    const bool penalises = c->repetition_penalty != 1 || c->presence_penalty != 0 || c->frequency_penalty != 0;
-    if (s->processed || has_bias || penalises) return 0;
-    return c->temperature == 0 ? 1 : limits_k(s) ? c->top_k : 0;
+int32_t sac_sampler_choose(sac_sampler *s, uint64_t step) {
+    if (s->processed) return choose_processed(s, step);
+    penalise(s);
+    return sac_sampler_choose_edited(s, step);
 }
 
-int32_t sac_sampler_choose_best(sac_sampler *s, const int32_t *ids, const float *values, int n, uint64_t step) {
-    int n_left = 0;
-    for (int i = 0; i < n; i++) {
-        s->scores[ids[i]] = values[i];
-        if (values[i] > -INFINITY) s->spare[n_left++] = ids[i];
-    }
-    sac_order_falling(s->scores, s->spare, s->taken, n_left);
-    if (!n_left || s->scores[s->taken[0]] == INFINITY) return n_left ? s->taken[0] : -1;
-    s->n_taken = n_left < s->config.top_k ? n_left : s->config.top_k;
-    const weighing w = weigh(s->scores[s->taken[0]], s->config.temperature);
-    double total = 0;
-    for (int i = 0; i < s->n_taken; i++) total += weight(w, s->scores[s->taken[i]]);
-    return draw_taken(s, w, uniform(s->config.seed, step), total, s->taken[0]);
+void sac_sampler_mask(sac_sampler *s, void (*mask)(void *ctx, uint32_t *bits, int n), void *ctx) {
+    memset(s->mask, 0xff, (size_t)(s->vocab + 31) / 32 * sizeof *s->mask);
+    mask(ctx, s->mask, s->vocab);
+    for (int i = 0; i < s->vocab; i++)
+        if (!(s->mask[i / 32] >> (i % 32) & 1)) s->scores[i] = -INFINITY;
 }
 
 int32_t sac_sampler_next(sac_sampler *s, const float *logits, uint64_t step) {
@@ -404,7 +350,7 @@ static int find_top(const sac_sampler *s, sac_logprob *top, int n_top) {
     int n = 0;
     for (int32_t id = 0; id < s->vocab; id++) {
         float score = s->scores[id];
-        if (n == n_top && (n == 0 || !(score > top[n - 1].logprob))) continue;
+        if (isnan(score) || (n == n_top && (n == 0 || !(score > top[n - 1].logprob)))) continue;
         int at = n < n_top ? n++ : n - 1;
         for (; at > 0 && score > top[at - 1].logprob; at--) top[at] = top[at - 1];
         top[at] = (sac_logprob){id, score};
@@ -412,17 +358,12 @@ static int find_top(const sac_sampler *s, sac_logprob *top, int n_top) {
     return n;
 }
 
-/* Of the best one 0, be it infinite. */
-static double below(float score, float best) {
-    return score == best ? 0 : (double)score - (double)best;
-}
-
 int sac_sampler_logprobs(const sac_sampler *s, int32_t id, float *logprob, sac_logprob *top, int n_top) {
     double temperature = s->config.temperature > 0 ? s->config.temperature : 1;
     float best = s->scores[sac_largest_at(s->scores, s->vocab)];
-    double log_sum = best == INFINITY ? 0 : log(weight_of_all(s, weigh(best, temperature), NULL));
-    *logprob = (float)(below(s->scores[id], best) / temperature - log_sum);
+    double log_sum = sac_sampler_log_of(best, sac_score_of_all(sac_sampler_weigh(best, temperature), s->scores, s->vocab, NULL));
+    *logprob = sac_sampler_logprob_of(s->scores[id], best, temperature, log_sum);
     int n = find_top(s, top, n_top);
-    for (int i = 0; i < n; i++) top[i].logprob = (float)(below(top[i].logprob, best) / temperature - log_sum);
+    for (int i = 0; i < n; i++) top[i].logprob = sac_sampler_logprob_of(top[i].logprob, best, temperature, log_sum);
     return n;
 }

@@ -3,6 +3,7 @@
 #define SAC_LLM_SAMPLER_H
 
 #include "arena.h"
+#include "token_told.h"
 #include "saccade/saccade.h" /* sac_logit_bias, sac_logprob */
 
 #include <math.h>
@@ -27,7 +28,7 @@ typedef struct sac_sampler_config {
 typedef struct sac_sampler {
     sac_sampler_config config;
     int vocab;
-    uint8_t *seen;    /* [vocab] tokens of prompt and answer */
+    uint8_t *seen;    /* [vocab] 1: tokens of prompt and answer; 2: listed */
     uint16_t *counts; /* [vocab] of the answer */
     float *scores;    /* [vocab] logits after bias and penalties */
     float *left;      /* [vocab] of a choice: scores of what is not taken yet, */
@@ -40,6 +41,13 @@ typedef struct sac_sampler {
     const int32_t *ids; /* see sac_sampler_history */
     int64_t n_prompt, n_answer, n_most;
     double mu; /* mirostat's */
+    /* Tokens whose scores bias or penalties change, each once: those with a bias first. */
+    int32_t *listed;    /* [SAC_MOST_EDITS] */
+    float *listed_bias; /* likewise */
+    int n_listed;
+    bool lists_all;
+    int n_told;     /* of a choice from what a device told: s->taken has so many, falling */
+    uint32_t *mask; /* [(vocab + 31) / 32] room for one */
 } sac_sampler;
 
 size_t sac_sampler_bytes(int vocab);
@@ -63,15 +71,24 @@ void sac_sampler_load(sac_sampler *s, const float *logits);
  * (seed, step) alone. */
 int32_t sac_sampler_choose(sac_sampler *s, uint64_t step);
 
-/* How many of the largest logits decide, the first ones among equals, where nothing changes a score before: 1 where it is done
- * greedily, top_k with a temperature; 0: any may. */
-int sac_sampler_n_best(const sac_sampler *s);
-/* What sac_sampler_choose says then, from what the op `largest` says of the logits: of 1; */
-static inline int32_t sac_sampler_choose_largest(int32_t at, float value) {
-    return value > -INFINITY ? at : -1;
-}
-/* and of as many or more, `values` of n `ids`, which rise. Where the op `largest` finds one. The same bits. */
-int32_t sac_sampler_choose_best(sac_sampler *s, const int32_t *ids, const float *values, int n, uint64_t step);
+/* Bits of a mask, (vocab + 31) / 32 words of ones, to `mask`, which clears those of tokens that may not come; their scores become
+ * -infinity. Between load and choice. */
+void sac_sampler_mask(sac_sampler *s, void (*mask)(void *ctx, uint32_t *bits, int n), void *ctx);
+
+/* The same choice of scores that bias and penalties have changed already. */
+int32_t sac_sampler_choose_edited(sac_sampler *s, uint64_t step);
+
+/* What the choice of `step` needs of the logits, and the log probabilities of n_top tokens behind it (-1: none). */
+sac_token_wanted sac_sampler_wants(const sac_sampler *s, uint64_t step, int n_top);
+/* The changes that bias and penalties make, where they are wanted: at most SAC_MOST_EDITS, no id twice. Returns how many. */
+int sac_sampler_edits(const sac_sampler *s, sac_score_edit *edits);
+/* Whether what a device told is enough to choose. Not where the tokens that top_p and min_p leave may be more than the best ones
+ * that came: then all logits have to come. */
+bool sac_sampler_is_told(const sac_sampler *s, const sac_token_wanted *w, const sac_token_told *t);
+/* What sac_sampler_choose says, to the bit, from what is told and enough. */
+int32_t sac_sampler_choose_told(sac_sampler *s, const sac_token_told *t, uint64_t step);
+/* And then sac_sampler_logprobs. */
+int sac_sampler_logprobs_told(const sac_sampler *s, const sac_token_told *t, int32_t id, float *logprob, sac_logprob *top, int n_top);
 
 /* After a choice: the logarithm of softmax(scores / temperature) at id, and its n_top largest values, falling
  * (equal ones by rising id). Temperature 0 counts as 1. Returns how many were written: less than n_top in a

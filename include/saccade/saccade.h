@@ -537,6 +537,10 @@ typedef struct sac_events {
      * -INFINITY. With none left the call fails with BAD_ARGUMENT. Bias, penalties and temperature come after.
      * What sac_session_logits shows stays as it is. */
     void (*logits)(void *ctx, float *logits, int n_vocab);
+    /* Before a token is chosen, when those before it are: clears the bits of tokens that may not come; bit id % 32 of
+     * allowed[id / 32], (n_vocab + 31) / 32 words, all ones. As `logits` that sets them to -INFINITY, but a GPU's logits need not come
+     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model. */
+    void (*mask)(void *ctx, uint32_t *allowed, int n_vocab);
 } sac_events;
 
 /* What was seen of one picture or video. */
@@ -874,9 +878,12 @@ SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
 /* From now on (with `leave`; false, as at first: no longer) nobody asks sac_session_logits after a step of an answer. Then a step on
- * a GPU leaves its logits there and brings down what its choice needs: 8 bytes where it is greedy, and 8 for each of the top_k
- * best (128 at most) with a temperature. Not with penalties, biases, guidance, logprobs or any other setting that changes a score,
- * nor with events.logits, which see them all. The tokens are the same.
+ * a GPU leaves its logits there and brings down what its choice needs. Biases, penalties and events.mask are applied there. Then come
+ * some numbers of the token where the choice is greedy or draws from all, and 8 bytes for each of the top_k best (1,024 at most), of
+ * 1,024 with top_p or min_p alone, or of the top_logprobs. Where top_p and min_p leave more tokens than that, all logits come behind
+ * them, and then in 15 steps at once. They come where events.logits or guidance want them, where another setting of sac_controls
+ * changes scores, where one token has two biases, and where biases and penalties are of more than 2,048 tokens. The tokens and log
+ * probabilities are the same.
  * Nothing changes on the CPU, where the model divides or caps its logits, and in other calls than sac_session_step,
  * sac_session_generate, sac_batch_step and sac_batch_step_with. */
 SAC_API void sac_session_leave_logits(sac_session *s, bool leave);

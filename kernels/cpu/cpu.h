@@ -49,6 +49,7 @@ sac_status sac_cpu_mix_rows(const sac_stream *s, const sac_mix_rows_args *a);
 sac_status sac_cpu_pick_channels(const sac_stream *s, const sac_pick_channels_args *a);
 sac_status sac_cpu_join_attention(const sac_stream *s, const sac_join_attention_args *a);
 sac_status sac_cpu_largest(const sac_stream *s, const sac_largest_args *a);
+sac_status sac_cpu_weigh_scores(const sac_stream *s, const sac_weigh_scores_args *a);
 
 /* Starting the pool costs some microseconds, so a row op wakes it only for more than a few of these. A task
  * is about as many bytes of memory traffic (or as much arithmetic as moving them costs). */

@@ -30,6 +30,7 @@
 #include "op_convert_rows.h"
 #include "op_cover_blocks.h"
 #include "op_delta_rule.h"
+#include "op_edit_scores.h"
 #include "op_embed.h"
 #include "op_evict_row.h"
 #include "op_expert_linear.h"
@@ -74,6 +75,7 @@
 #include "op_top_k.h"
 #include "op_top_p.h"
 #include "op_unpack_rows.h"
+#include "op_weigh_scores.h"
 #include "skip.h"
 
 /* Name of every op: the table, its names and the checker come from this list. */
@@ -135,7 +137,9 @@
     X(unpack_rows)                                                                                           \
     X(causal_conv)                                                                                           \
     X(delta_rule)                                                                                            \
-    X(largest)
+    X(largest)                                                                                               \
+    X(edit_scores)                                                                                           \
+    X(weigh_scores)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

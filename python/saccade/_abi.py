@@ -14,6 +14,7 @@ StoppedFn = c.CFUNCTYPE(c_bool, c_void_p)
 TileFn = c.CFUNCTYPE(None, c_void_p, c_size_t, c_int64, c_int, c_int, c_void_p)
 TokenFn = c.CFUNCTYPE(None, c_void_p, c_void_p)
 LogitsFn = c.CFUNCTYPE(None, c_void_p, POINTER(c_float), c_int)
+MaskFn = c.CFUNCTYPE(None, c_void_p, POINTER(c.c_uint32), c_int)
 
 
 class Error(c.Structure):
@@ -87,7 +88,7 @@ class Sampling(c.Structure):
 
 class Events(c.Structure):
     _fields_ = [("ctx", c_void_p), ("text", TextFn), ("progress", ProgressFn), ("stopped", StoppedFn), ("tile", TileFn),
-                ("token", TokenFn), ("logits", LogitsFn)]
+                ("token", TokenFn), ("logits", LogitsFn), ("mask", MaskFn)]
 
 
 class Result(c.Structure):

@@ -59,9 +59,9 @@ static size_t device_rows_bytes(const sac_model *m, size_t capacity, size_t n_pr
     return arena.used_bytes;
 }
 
-/* Pinned, where the model is on a device: what is found of each row's logits. */
-static size_t largest_bytes(const sac_model *m, size_t capacity) {
-    return sac_model_on_device(m) ? capacity * (1 + SAC_MOST_BEST) * (sizeof(int32_t) + sizeof(float)) : 0;
+/* Pinned, where the model is on a device: what is told of each row's logits. */
+static size_t told_bytes(const sac_model *m, size_t capacity) {
+    return sac_model_on_device(m) ? sac_told_room_bytes((int64_t)capacity, sac_model_decoder(m)->config.vocab) : 0;
 }
 
 /* On a device: a stream, a block of memory, and pinned memory of the host. */
@@ -77,11 +77,8 @@ static sac_status take_device(sac_batch *b, sac_error *err) {
     sac_decoder_batch_take(&b->rows, sac_model_decoder(b->model), (int64_t)b->capacity, (int64_t)b->n_prompt, d,
                            b->model->activations, &arena);
     lend_room(b);
-    SAC_TRY(d->host_alloc(d, largest_bytes(b->model, b->capacity), &b->pinned, err));
-    b->rows.largest_at = b->pinned;
-    b->rows.best_at = b->rows.largest_at + b->capacity;
-    b->rows.largest = (float *)(void *)(b->rows.best_at + b->capacity * SAC_MOST_BEST);
-    b->rows.best = b->rows.largest + b->capacity;
+    SAC_TRY(d->host_alloc(d, told_bytes(b->model, b->capacity), &b->pinned, err));
+    sac_told_room_lay(&b->rows.told_room, b->pinned, (int64_t)b->capacity, sac_model_decoder(b->model)->config.vocab);
     return SAC_OK;
 }
 
@@ -98,7 +95,7 @@ size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prom
     if (device_bytes && sac_model_on_device(m))
         *device_bytes = sac_ops_scratch_bytes(&m->device) + device_rows_bytes(m, max_sessions, b.n_prompt);
     if (take(&b, &host, NULL) != SAC_OK) return 0;
-    host.used_bytes += largest_bytes(m, max_sessions);
+    host.used_bytes += told_bytes(m, max_sessions);
     const sac_model *drafts[SAC_BATCH_DRAFTS];
     const size_t n = sac_draft_models_list(m->draft_models, drafts, SAC_BATCH_DRAFTS);
     for (size_t i = 0; i < n; i++) host.used_bytes += sac_batch_plan_mixed(drafts[i], max_sessions, 0, NULL);
@@ -167,7 +164,7 @@ void sac_batch_free(sac_batch *b) {
 }
 
 size_t sac_batch_bytes(const sac_batch *b) {
-    size_t n_bytes = b->arena.capacity_bytes + b->device_bytes + (b->pinned ? largest_bytes(b->model, b->capacity) : 0);
+    size_t n_bytes = b->arena.capacity_bytes + b->device_bytes + (b->pinned ? told_bytes(b->model, b->capacity) : 0);
     for (size_t i = 0; i < b->n_drafts; i++) n_bytes += sac_batch_bytes(b->drafts[i]);
     return n_bytes;
 }
@@ -358,10 +355,13 @@ static void choose_one(void *ctx, int64_t i, int thread) {
     if (item->status == SAC_OK) sac_step_choose_ahead(item->session);
 }
 
-/* Sessions whose choice has to look for it: not those whose device has told the largest. */
-static size_t look_at_logits(const sac_batch_item *items, size_t n) {
+/* Sessions whose choice takes a while: one that looks at all logits, or sorts the best. */
+static size_t n_looking(const sac_batch_item *items, size_t n) {
     size_t looking = 0;
-    for (size_t i = 0; i < n; i++) looking += items[i].status == SAC_OK && !items[i].session->decoder.has_largest;
+    for (size_t i = 0; i < n; i++) {
+        const sac_token_told *t = &items[i].session->decoder.told;
+        looking += items[i].status == SAC_OK && (!t->is_told || t->n_best > 128);
+    }
     return looking;
 }
 
@@ -428,8 +428,7 @@ sac_status sac_batch_step_with(sac_batch *b, sac_batch_item *items, size_t n, sa
     run_pending(b, items, n, &p);
     if (!p.taken) hold_prompts(of, n_prompts, false);
     for (size_t i = 0; i < n_prompts && !p.taken; i++) take_none(&of[i], SAC_OK);
-    if (look_at_logits(items, n) > 1)
-        sac_pool_run(b->model->pool, (int64_t)n, choose_one, items); /* a look at every logit of each */
+    if (n_looking(items, n) > 1) sac_pool_run(b->model->pool, (int64_t)n, choose_one, items);
     for (size_t i = 0; i < n; i++) {
         sac_batch_item *item = &items[i];
         if (item->status == SAC_OK)

@@ -12,6 +12,7 @@ typedef struct sac_reply {
     bool pending; /* the last token has not been run yet */
     bool chosen;  /* the next one is known: `choice`, or -1 for none */
     int32_t choice;
+    int n_whole;  /* steps that bring all logits, whatever the choice needs of them */
     int64_t limit; /* tokens */
     bool ignore_eos, logprobs;
     int n_top;

@@ -81,7 +81,8 @@ void sac_session_keep_hidden(sac_session *s, float *out) {
 }
 
 const float *sac_session_logits(const sac_session *s) {
-    return s->has_logits && !s->decoder.has_largest ? s->decoder.logits : NULL;
+    const sac_token_told *t = &s->decoder.told;
+    return s->has_logits && !t->is_told && !t->is_edited ? s->decoder.logits : NULL;
 }
 
 void sac_session_leave_logits(sac_session *s, bool leave) {

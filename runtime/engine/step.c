@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* That bring all logits, behind one that told too few. */
+enum { WHOLE_STEPS = 15 };
+
 void sac_sampling_default(sac_sampling *s) {
     *s = (sac_sampling){.max_tokens = 512, .top_p = 1, .repetition_penalty = 1};
 }
@@ -215,7 +218,7 @@ sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *e
 void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns) {
     s->events = NULL;
     s->reply.busy = false;
-    s->decoder.n_wanted = 0;
+    s->decoder.wanted = (sac_token_wanted){0};
     s->reply.result.seconds.decode += sac_seconds_since(start_ns);
     if (st != SAC_OK) s->reply.done = true;
 }
@@ -238,44 +241,54 @@ static bool is_late(const sac_reply *r) {
     return r->controls.max_time > 0 && sac_seconds_since(r->start_ns) > r->controls.max_time;
 }
 
-/* How many of the largest logits of the token that is run next are read, nobody reads others; 0: all may be. */
-static int n_wanted(const sac_session *s) {
-    const sac_reply *r = &s->reply;
-    const bool are_read = !s->leaves_logits || r->logprobs || (s->events && s->events->logits) || sac_controls_guide(&r->controls);
-    return are_read ? 0 : sac_sampler_n_best(&s->sampler);
-}
-
-static int32_t choose_told(sac_session *s) {
-    const sac_decoder_state *d = &s->decoder;
-    const int32_t first = sac_sampler_choose_largest(*d->largest_at, *d->largest);
-    if (first < 0 || !d->n_best) return first;
-    return sac_sampler_choose_best(&s->sampler, d->best_at, d->best, d->n_best, (uint64_t)s->reply.result.n_tokens);
+/* What is read of the logits of the token that is run next. Where the best were not enough, as with a flat distribution, they are
+ * not asked for again at once. */
+static sac_token_wanted wanted(sac_session *s) {
+    sac_reply *r = &s->reply;
+    const sac_events *e = s->events;
+    if (r->n_whole > 0 && r->n_whole--) return (sac_token_wanted){0};
+    if (!s->leaves_logits || (e && e->logits) || sac_controls_guide(&r->controls)) return (sac_token_wanted){0};
+    sac_token_wanted w = sac_sampler_wants(&s->sampler, (uint64_t)r->result.n_tokens, r->logprobs ? r->n_top : -1);
+    if (e && e->mask) w.mask = e->mask, w.mask_ctx = e->ctx;
+    return w;
 }
 
 void sac_step_choose_ahead(sac_session *s) {
     sac_reply *r = &s->reply;
-    if (s->decoder.has_largest) return; /* little is left to do */
-    if ((s->events && s->events->logits) || sac_controls_guide(&r->controls)) return;
-    sac_sampler_load(&s->sampler, s->decoder.logits);
-    r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
+    const sac_events *e = s->events;
+    const sac_token_told *t = &s->decoder.told;
+    const uint64_t at = (uint64_t)r->result.n_tokens;
+    if (t->is_told) {
+        r->choice = sac_sampler_choose_told(&s->sampler, t, at);
+    } else {
+        if (!t->is_edited && ((e && (e->logits || e->mask)) || sac_controls_guide(&r->controls))) return;
+        sac_sampler_load(&s->sampler, s->decoder.logits);
+        r->choice = t->is_edited ? sac_sampler_choose_edited(&s->sampler, at) : sac_sampler_choose(&s->sampler, at);
+        if (t->is_edited) r->n_whole = WHOLE_STEPS;
+    }
     r->chosen = true;
+}
+
+/* Of logits that the callbacks have to see. */
+static sac_status choose_seen(sac_session *s, const sac_events *e, sac_error *err) {
+    sac_sampler_load(&s->sampler, s->decoder.logits);
+    SAC_TRY(sac_guide_choose(s, err));
+    if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
+    if (e && e->mask) sac_sampler_mask(&s->sampler, e->mask, e->ctx);
+    s->reply.choice = sac_sampler_choose(&s->sampler, (uint64_t)s->reply.result.n_tokens);
+    return SAC_OK;
 }
 
 static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_error *err) {
     sac_reply *r = &s->reply;
-    if (s->decoder.has_largest) {
-        r->choice = choose_told(s);
-    } else if (!r->chosen) {
-        sac_sampler_load(&s->sampler, s->decoder.logits);
-        SAC_TRY(sac_guide_choose(s, err));
-        if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
-        r->choice = sac_sampler_choose(&s->sampler, (uint64_t)r->result.n_tokens);
-    }
+    if (!r->chosen) sac_step_choose_ahead(s);
+    if (!r->chosen) SAC_TRY(choose_seen(s, e, err));
     r->chosen = false;
     *id = r->choice;
     if (*id >= 0) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT,
                     e && e->logits ? "the logits callback leaves no token that may come"
+                    : e && e->mask ? "the mask callback leaves no token that may come"
                                    : "the model's logits are not numbers");
 }
 
@@ -283,7 +296,9 @@ static void tell_token(const sac_session *s, const sac_events *e, int32_t id) {
     if (!e || !e->token) return;
     sac_logprob top[SAC_MAX_TOP_LOGPROBS];
     sac_token_event event = {.id = id, .top = top};
-    if (s->reply.logprobs)
+    if (s->reply.logprobs && s->decoder.told.is_told)
+        event.n_top = sac_sampler_logprobs_told(&s->sampler, &s->decoder.told, id, &event.logprob, top, s->reply.n_top);
+    else if (s->reply.logprobs)
         event.n_top = sac_sampler_logprobs(&s->sampler, id, &event.logprob, top, s->reply.n_top);
     e->token(e->ctx, &event);
 }
@@ -337,7 +352,7 @@ int32_t sac_step_pending(sac_session *s) {
     s->ids[past] = id;
     s->identity[past] = sac_token_identity(s, id);
     s->reply.pending = false;
-    s->decoder.n_wanted = n_wanted(s);
+    s->decoder.wanted = wanted(s);
     return id;
 }
 

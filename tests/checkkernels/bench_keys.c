@@ -112,6 +112,14 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
         b->c.largest = (sac_largest_args){x, n, n, (int)rows, bench_pages((size_t)rows * 4), bench_floats(b, rows)};
         return;
     }
+    if (op == CHECK_weigh_scores) {
+        float *of_rows = bench_floats(b, 3 * rows);
+        double *sums = bench_pages((size_t)rows * 16);
+        for (int64_t i = 0; i < rows; i++) of_rows[i] = of_rows[rows + i] = 1, sums[i] = 0.7;
+        b->c.weigh_scores = (sac_weigh_scores_args){x,    n,           n,                              (int)rows,          of_rows, of_rows + rows,
+                                                    sums, sums + rows, bench_pages((size_t)rows * 4), of_rows + 2 * rows};
+        return;
+    }
     if (op == CHECK_softmax || op == CHECK_soft_vote) {
         float *lse = bench_floats(b, rows);
         b->c.softmax = (sac_softmax_args){x, n, n, NULL, (int)rows, lse, NULL, NULL};
@@ -126,7 +134,8 @@ static void bench_select(bench *b, check_op op, int64_t rows, int64_t n, int64_t
 
 void bench_keys(bench *b, check_op op, const int64_t a[8]) {
     b->c.op = op;
-    if (op == CHECK_top_k || op == CHECK_top_p || op == CHECK_softmax || op == CHECK_soft_vote || op == CHECK_largest) {
+    if (op == CHECK_top_k || op == CHECK_top_p || op == CHECK_softmax || op == CHECK_soft_vote || op == CHECK_largest ||
+        op == CHECK_weigh_scores) {
         bench_select(b, op, a[0], a[1], a[2]);
         return;
     }

@@ -339,6 +339,7 @@ static const struct bench_row {
     {"28x32768", CHECK_top_p, {28, 32768}},
     {"28x32768", CHECK_softmax, {28, 32768}},
     {"16x151936", CHECK_largest, {16, 151936}},
+    {"16x151936", CHECK_weigh_scores, {16, 151936}},
     {"28x32768", CHECK_soft_vote, {28, 32768}},
     {"mixed 16384 6/2x64", CHECK_packed_attention, {16384, 6400, 6, 2, 64}},
     {"mixed 16384 28/4x128", CHECK_packed_attention, {16384, 6400, 28, 4, 128}},
@@ -433,7 +434,7 @@ static void bench_open(bench *b, const struct bench_row *r) {
         bench_linear(b, (sac_dtype)r->a[0], r->a[1], r->a[2], r->a[3], r->a[4]);
     else if (r->op >= CHECK_attention && r->op <= CHECK_top_p && (r->op != CHECK_attention || r->a[1] == 0))
         bench_keys(b, r->op, r->a);
-    else if (r->op == CHECK_softmax || r->op == CHECK_soft_vote || r->op == CHECK_largest)
+    else if (r->op == CHECK_softmax || r->op == CHECK_soft_vote || r->op == CHECK_largest || r->op == CHECK_weigh_scores)
         bench_keys(b, r->op, r->a);
     else if (r->op == CHECK_packed_attention)
         bench_packed(b, r->a);

@@ -164,6 +164,7 @@ bool check_make_pattern(check_case *c, int i);             /* pattern_rows */
 bool check_make_blocks(check_case *c, int i, bool quick);  /* those of cases_blocks.c */
 bool check_make_experts(check_case *c, int i);             /* route, expert_linear, mix_rows */
 bool check_make_states(check_case *c, int i);              /* causal_conv, delta_rule */
+bool check_make_scores(check_case *c, int i, bool quick);  /* edit_scores, weigh_scores */
 /* expert_linear on 16-byte lines, weights in t. */
 bool check_make_expert_product(check_case *c, int i, sac_dtype t);
 int check_n_expert_products(void);
@@ -245,7 +246,7 @@ typedef struct check_fault_list {
     int n;
 } check_fault_list;
 extern const check_fault_list check_faults_layers, check_faults_packed, check_faults_choices,
-    check_faults_skip, check_faults_experts, check_faults_states;
+    check_faults_skip, check_faults_experts, check_faults_states, check_faults_scores;
 
 /* Speed: the rows of the table. */
 int check_bench(const char *op, const char *variant, bool csv, int n_threads);

@@ -62,6 +62,8 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_mix_rows: return check_make_experts(c, i);
     case CHECK_causal_conv:
     case CHECK_delta_rule: return check_make_states(c, i);
+    case CHECK_edit_scores:
+    case CHECK_weigh_scores: return check_make_scores(c, i, o->quick);
     case CHECK_choice_reuse: return check_make_reuse(c, i);
     case CHECK_keep_rows:
     case CHECK_evict_row: return check_make_keep(c, i);
@@ -167,7 +169,8 @@ static void report(check_op op, const subject *y, const options *o) {
 
 static int n_missed_of(check_op op, const options *o) {
     static const check_fault_list *const lists[] = {&check_faults_layers, &check_faults_packed,  &check_faults_choices,
-                                                    &check_faults_skip,   &check_faults_experts, &check_faults_states};
+                                                    &check_faults_skip,   &check_faults_experts, &check_faults_states,
+                                                    &check_faults_scores};
     enum { MOST_FAULTS = 40 };
     static subject y[MOST_FAULTS]; /* of one op */
     int n = 0, n_missed = 0;

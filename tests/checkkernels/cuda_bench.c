@@ -320,6 +320,9 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         ROW(cuda_bench_choice(&b, CHECK_top_k, 16, 131072, 2048));
     }
     for (int rows = 1; WANTED(largest) && rows <= 64; rows *= 4) ROW(cuda_bench_largest(&b, rows, 151936));
+    for (int rows = 1; WANTED(weigh_scores) && rows <= 64; rows *= 4) ROW(cuda_bench_weights(&b, rows, 151936));
+    for (int rows = 1; WANTED(edit_scores) && rows <= 64; rows *= 4) ROW(cuda_bench_edits(&b, rows, 151936));
+    for (int rows = 1; WANTED(top_k) && rows <= 64; rows *= 4) ROW(cuda_bench_choice(&b, CHECK_top_k, rows, 151936, 1024));
     if (WANTED(top_p))
         ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 8192, 95)),
             ROW(cuda_bench_choice(&b, CHECK_top_p, 28, 131072, 95)),

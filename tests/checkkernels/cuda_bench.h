@@ -38,6 +38,8 @@ void cuda_bench_gather(bench *b, int64_t n, int64_t every, int n_lists);
 void cuda_bench_listed_attention(bench *b, int64_t n, int64_t every, int n_lists);
 void cuda_bench_choice(bench *b, check_op op, int rows, int64_t n, int64_t k); /* top_p: k < 0 of scores */
 void cuda_bench_largest(bench *b, int rows, int64_t n);
+void cuda_bench_weights(bench *b, int rows, int64_t n);
+void cuda_bench_edits(bench *b, int rows, int64_t n);
 void cuda_bench_pages(bench *b, check_op op, int64_t n_keys); /* page_bounds, page_scores: 16 keys a page */
 void cuda_bench_channel_sums(bench *b, int64_t n);
 void cuda_bench_labels(bench *b, int64_t n);

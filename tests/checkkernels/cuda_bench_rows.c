@@ -370,6 +370,54 @@ void cuda_bench_largest(bench *b, int rows, int64_t n) {
     b->bytes = 4.0 * (double)(rows * n);
 }
 
+/* All by a temperature of 1, and a token drawn far down. */
+void cuda_bench_weights(bench *b, int rows, int64_t n) {
+    float ones[64];
+    double u[64];
+    char text[64];
+    for (int i = 0; i < 64; i++) ones[i] = 1, u[i] = 0.7;
+    snprintf(text, sizeof text, "%d x %lld", rows, (long long)n);
+    open_row(b, CHECK_weigh_scores, text);
+    float *x = floats(b, rows * n);
+    const float *of_rows = shared_at_end(b, ones, sizeof ones, 0);
+    uint8_t *out = shared_at_end(b, u, sizeof u, 2048); /* what is written is no number for a later call to read */
+    b->c.weigh_scores = (sac_weigh_scores_args){.x = x,
+                                                .stride = n,
+                                                .n = n,
+                                                .n_rows = rows,
+                                                .best = of_rows,
+                                                .scale = of_rows,
+                                                .u = shared_at_end(b, u, sizeof u, 1024),
+                                                .total = (double *)(void *)out,
+                                                .at = (int32_t *)(void *)(out + 1024),
+                                                .value = (float *)(void *)(out + 2048)};
+    b->bytes = 4.0 * (double)(rows * n);
+}
+
+/* The same 300 tokens and a mask of each row, of any bits. */
+void cuda_bench_edits(bench *b, int rows, int64_t n) {
+    enum { EDITS = 300 };
+    sac_score_edit edits[EDITS];
+    int32_t counts[64], ones[64];
+    char text[64];
+    for (int i = 0; i < 64; i++) counts[i] = EDITS, ones[i] = 1;
+    for (int i = 0; i < EDITS; i++) edits[i] = (sac_score_edit){(int32_t)(i * 501 % n), 0, 1.1f, 0.5f};
+    snprintf(text, sizeof text, "%d x %lld", rows, (long long)n);
+    open_row(b, CHECK_edit_scores, text);
+    const int64_t words = (n + 31) / 32;
+    b->c.edit_scores = (sac_edit_scores_args){.x = floats(b, rows * n),
+                                              .stride = n,
+                                              .n = n,
+                                              .n_rows = rows,
+                                              .most = EDITS,
+                                              .n_edits = shared_at_end(b, counts, sizeof counts, 0),
+                                              .edits = shared_at_end(b, edits, sizeof edits, 1024),
+                                              .is_masked = shared_at_end(b, ones, sizeof ones, 512),
+                                              .masks = take(b, rows * words, SAC_DTYPE_F32),
+                                              .mask_stride = words};
+    b->bytes = 4.0 * (double)(rows * n);
+}
+
 /* A part of n rows as the mixed cache has it. Its ranges are what the arena holds: any numbers do. */
 static sac_packed_rows part_of(bench *b, int64_t n, int bits) {
     sac_packed_rows p = {.n = n, .capacity = n, .n_heads = 4, .head_dim = 128, .bits = bits, .k_group = n};

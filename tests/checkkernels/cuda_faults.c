@@ -329,6 +329,26 @@ static sac_status largest_first_row(const sac_stream *s, const sac_largest_args 
     b.stride = 0;
     return sac_cuda_largest(s, &b);
 }
+static sac_status edit_scores_no_mask(const sac_stream *s, const sac_edit_scores_args *a) {
+    sac_edit_scores_args b = *a;
+    b.is_masked = NULL;
+    return sac_cuda_edit_scores(s, &b);
+}
+static sac_status edit_scores_one_list(const sac_stream *s, const sac_edit_scores_args *a) {
+    sac_edit_scores_args b = *a;
+    b.edit_stride = 0;
+    return sac_cuda_edit_scores(s, &b);
+}
+static sac_status weigh_scores_no_last(const sac_stream *s, const sac_weigh_scores_args *a) {
+    sac_weigh_scores_args b = *a;
+    if (b.n > 1) b.n--;
+    return sac_cuda_weigh_scores(s, &b);
+}
+static sac_status weigh_scores_one_best(const sac_stream *s, const sac_weigh_scores_args *a) {
+    sac_weigh_scores_args b = *a;
+    if (b.n_rows > 1) b.best++, b.n_rows--;
+    return sac_cuda_weigh_scores(s, &b);
+}
 static sac_status choice_reuse_less_alike(const sac_stream *s, const sac_choice_reuse_args *a) {
     sac_choice_reuse_args b = *a;
     b.theta *= 0.9;
@@ -507,6 +527,10 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("not_skipped", top_k, top_k_not_skipped)                                                               \
     X("no_last", largest, largest_no_last)                                                                   \
     X("first_row", largest, largest_first_row)                                                               \
+    X("no_mask", edit_scores, edit_scores_no_mask)                                                           \
+    X("one_list", edit_scores, edit_scores_one_list)                                                         \
+    X("no_last", weigh_scores, weigh_scores_no_last)                                                         \
+    X("other_best", weigh_scores, weigh_scores_one_best)                                                     \
     X("less_alike", choice_reuse, choice_reuse_less_alike)                                                   \
     X("places", kept_rows, kept_rows_places)                                                                 \
     X("first_sums", key_scores, key_scores_first_sums)                                                       \

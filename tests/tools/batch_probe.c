@@ -1,7 +1,8 @@
 /* batch_probe.c - what steps of several sessions together gain over one by one.
  *
  *   batch_probe MODEL N_THREADS PROMPT_TOKENS STEPS [DEVICE [sessions=N] [rounds=N] [apart=1] [prefill=LINE]
- * [decode=LINE] [kv=LINE] [temperature=T] [top_p=P] [top_k=K]]
+ * [decode=LINE] [kv=LINE] [temperature=T] [top_p=P] [min_p=P] [top_k=K] [repetition_penalty=F] [presence_penalty=F] [logprobs=N]
+ * [mask=1]]
  *
  * With one thread processor time is measured, which does not depend on what else the machine does.
  *
@@ -9,7 +10,7 @@
  * the ratio; the median of three rounds, alternating; how far the logits of the step before those lie apart
  * (the worst session's |together - lone| / |lone|: 0 where both run the same products, rounding on a card),
  * whether both gave the same tokens, and a sum of those of together, to compare runs by. With apart=1 the same again with each session in a thread of its
- * own, so that on a card their streams meet. One JSON object a line. */
+ * own, so that on a card their streams meet. With mask=1 every tenth token may not come. One JSON object a line. */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
@@ -60,10 +61,17 @@ static void keep_logits(void *to, float *logits, int vocab) {
     memcpy(to, logits, (size_t)vocab * sizeof *logits);
 }
 
+static void keep_from_tenths(void *ctx, uint32_t *allowed, int vocab) {
+    (void)ctx;
+    for (int id = 3; id < vocab; id += 10) allowed[id / 32] &= ~(1u << (id % 32));
+}
+
+static sac_events of_steps; /* of all that are timed */
+
 /* Of each session: its logits come down from a card in a step that has these alone. */
 static const sac_events *looks(trail *t, size_t n, int vocab) {
     static sac_events each[MOST];
-    for (size_t i = 0; i < n; i++) each[i] = (sac_events){.ctx = t->logits + i * (size_t)vocab, .logits = keep_logits};
+    for (size_t i = 0; i < n; i++) each[i] = (sac_events){.ctx = t->logits + i * (size_t)vocab, .logits = keep_logits, .mask = of_steps.mask};
     return each;
 }
 
@@ -72,7 +80,7 @@ static void step_each(sac_session **s, size_t n, int32_t *tokens, const sac_even
     for (size_t i = 0; i < n; i++) {
         sac_error err;
         bool done;
-        need(sac_session_step(s[i], looks ? &looks[i] : NULL, &tokens[i], &done, &err), &err);
+        need(sac_session_step(s[i], looks ? &looks[i] : &of_steps, &tokens[i], &done, &err), &err);
     }
 }
 
@@ -97,7 +105,7 @@ static double together(sac_batch *b, sac_session **s, size_t n, int steps, int v
     const sac_events *its = looks(t, n, vocab);
     for (size_t i = 0; i < n; i++) items[i] = (sac_batch_item){.session = s[i], .events = &its[i]};
     step_all(b, items, n, t->tokens);
-    for (size_t i = 0; i < n; i++) items[i].events = NULL;
+    for (size_t i = 0; i < n; i++) items[i].events = &of_steps;
     double start = seconds();
     for (int k = 0; k < steps; k++) step_all(b, items, n, t->tokens + (size_t)k * n);
     return seconds() - start;
@@ -225,6 +233,11 @@ int main(int argc, char **argv) {
     if (value_of(argc, argv, "temperature")) sampling.temperature = atof(value_of(argc, argv, "temperature"));
     if (value_of(argc, argv, "top_p")) sampling.top_p = atof(value_of(argc, argv, "top_p"));
     if (value_of(argc, argv, "top_k")) sampling.top_k = atoi(value_of(argc, argv, "top_k"));
+    if (value_of(argc, argv, "min_p")) sampling.min_p = atof(value_of(argc, argv, "min_p"));
+    if (value_of(argc, argv, "repetition_penalty")) sampling.repetition_penalty = atof(value_of(argc, argv, "repetition_penalty"));
+    if (value_of(argc, argv, "presence_penalty")) sampling.presence_penalty = atof(value_of(argc, argv, "presence_penalty"));
+    if (value_of(argc, argv, "logprobs")) sampling.logprobs = true, sampling.top_logprobs = atoi(value_of(argc, argv, "logprobs"));
+    if (value_of(argc, argv, "mask")) of_steps.mask = keep_from_tenths;
     for (size_t i = 0; i < most; i++) {
         need(sac_session_create(&s[i], m, &c, &err), &err);
         sac_session_leave_logits(s[i], true);

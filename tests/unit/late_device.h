@@ -44,7 +44,7 @@ static int late_n_allocated, late_n_freed;
 static size_t late_left; /* bytes of memory; 0: not known */
 static int late_prompt;  /* so many streams, the first opened, do everything at once */
 static bool late_has_no_attention;
-static bool late_holds_largest; /* that op is done when somebody waits, however prompt a stream is */
+static bool late_holds_largest; /* that op, those beside it and copies to the host are done when somebody waits, however prompt a stream is */
 static int late_fail_at; /* this op or copy from now fails, and all after it; 0: none */
 static bool late_failed;
 static sac_ops late_real;
@@ -140,6 +140,10 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
     return SAC_OK;
 }
 
+static inline bool late_is_of_choice(const char *op) {
+    return !strcmp(op, "largest") || !strcmp(op, "edit_scores") || !strcmp(op, "weigh_scores");
+}
+
 #define X(op)                                                                                                \
     static inline void late_run_##op(late_job *job) {                                                        \
         sac_##op##_args a;                                                                                   \
@@ -150,7 +154,7 @@ static inline sac_status late_add(const sac_stream *s, void (*run)(late_job *), 
         if (late_has_no_attention && !strcmp(#op, "attention")) return SAC_UNSUPPORTED;                      \
         static_assert(sizeof *a <= LATE_ARGS, "");                                                           \
         const int prompt = late_prompt;                                                                      \
-        if (late_holds_largest && !strcmp(#op, "largest")) late_prompt = 0;                                  \
+        if (late_holds_largest && late_is_of_choice(#op)) late_prompt = 0;                                   \
         const sac_status st = late_add(s, late_run_##op, a, sizeof *a);                                      \
         late_prompt = prompt;                                                                                \
         return st;                                                                                           \
@@ -203,8 +207,12 @@ static inline sac_status late_upload(const sac_stream *s, void *to, const void *
     return st;
 }
 static inline sac_status late_download(const sac_stream *s, void *to, const void *from, size_t n_bytes) {
+    const int prompt = late_prompt;
     late_n_downloaded += n_bytes;
-    SAC_TRY(late_order(s, to, from, n_bytes));
+    if (late_holds_largest) late_prompt = 0;
+    const sac_status st = late_order(s, to, from, n_bytes);
+    late_prompt = prompt;
+    SAC_TRY(st);
     if (!late_find(late_pinned, to)) late_run(late_of(s), late_of(s)->n);
     return SAC_OK;
 }

@@ -3,10 +3,30 @@
 #include "saccade/saccade.h"
 #include "test.h"
 
-enum { SESSIONS = 3, STEPS = 24, CASES = 4 };
+enum { SESSIONS = 3, STEPS = 24, CASES = 8, TOP = 4 };
 
-static void answer(sac_session *const *s, sac_batch *b, const sac_sampling *o, int32_t token[STEPS][SESSIONS]) {
+/* Of each token: its log probability, those of the best, and what they are of. */
+static float seen[STEPS * SESSIONS][1 + 2 * TOP];
+static int n_seen, n_masks;
+
+static void see(void *ctx, const sac_token_event *t) {
+    (void)ctx;
+    float *s = seen[n_seen++];
+    memset(s, 0, sizeof seen[0]);
+    s[0] = t->logprob;
+    for (int i = 0; i < t->n_top; i++) s[1 + 2 * i] = (float)t->top[i].id, s[2 + 2 * i] = t->top[i].logprob;
+}
+
+static void mask(void *ctx, uint32_t *allowed, int n_vocab) {
+    (void)ctx;
+    for (int id = n_masks++ % 5; id < n_vocab; id += 5) allowed[id / 32] &= ~(1u << (id % 32));
+}
+
+static const sac_events plain = {.token = see}, masked = {.token = see, .mask = mask};
+
+static void answer(sac_session *const *s, sac_batch *b, const sac_sampling *o, const sac_events *e, int32_t token[STEPS][SESSIONS]) {
     sac_error err;
+    n_seen = n_masks = 0;
     for (int i = 0; i < SESSIONS; i++) {
         int32_t ids[40];
         for (int t = 0; t < 40; t++) ids[t] = 10 + (t * (7 + 4 * i) + i) % 250;
@@ -15,10 +35,10 @@ static void answer(sac_session *const *s, sac_batch *b, const sac_sampling *o, i
     }
     for (int t = 0; t < STEPS; t++) {
         sac_batch_item items[SESSIONS] = {{0}};
-        for (int i = 0; i < SESSIONS; i++) items[i].session = s[i];
+        for (int i = 0; i < SESSIONS; i++) items[i].session = s[i], items[i].events = e;
         if (b) assert_ok(sac_batch_step(b, items, SESSIONS, &err), err);
         for (int i = 0; i < SESSIONS; i++) {
-            if (!b) items[i].status = sac_session_step(s[i], NULL, &items[i].token, &items[i].done, &items[i].error);
+            if (!b) items[i].status = sac_session_step(s[i], e, &items[i].token, &items[i].done, &items[i].error);
             assert_ok(items[i].status, items[i].error);
             token[t][i] = items[i].token;
         }
@@ -27,6 +47,8 @@ static void answer(sac_session *const *s, sac_batch *b, const sac_sampling *o, i
 
 static void compare(const char *device) {
     static int32_t want[STEPS][SESSIONS], got[STEPS][SESSIONS];
+    static float first[STEPS * SESSIONS][1 + 2 * TOP];
+    static const sac_logit_bias twice[] = {{11, 1}, {11, -2}};
     sac_error err;
     sac_model *m;
     sac_batch *b;
@@ -55,14 +77,20 @@ static void compare(const char *device) {
                 sac_sampling_default(&o[i]);
                 o[i].max_tokens = STEPS, o[i].ignore_eos = true, o[i].seed = (uint64_t)(3 + i);
                 if (k == 1 || (k == 2 && i == 1)) o[i].temperature = 1.5, o[i].top_k = 40 + 30 * i, o[i].top_p = 0.95;
-                if (k == 3 && i == 2) o[i].repetition_penalty = 1.2; /* which needs them all */
+                if (k == 3 && i == 2) o[i].logit_bias = twice, o[i].n_logit_bias = 2; /* which needs them all */
+                if (k > 3) o[i].logprobs = i != 1, o[i].top_logprobs = TOP, o[i].repetition_penalty = 1.3 - 0.2 * i;
+                if (k > 4) o[i].temperature = 0.7, o[i].presence_penalty = 0.4 * i;
+                if (k > 5 && i > 0) o[i].top_p = 0.8, o[i].frequency_penalty = 0.2;
             }
+            const sac_events *e = k == 7 ? &masked : &plain;
             for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(s[i], false);
-            answer(s, together ? b : NULL, o, want);
+            answer(s, together ? b : NULL, o, e, want);
+            memcpy(first, seen, sizeof first);
             for (int i = 0; i < SESSIONS; i++) assert_non_null(sac_session_logits(s[i]));
             for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(s[i], true);
-            answer(s, together ? b : NULL, o, got);
+            answer(s, together ? b : NULL, o, e, got);
             assert_memory_equal(want, got, sizeof want);
+            assert_memory_equal(first, seen, sizeof first);
             for (int i = 0; i < SESSIONS; i++) assert_true(!sac_session_logits(s[i]) == (device && !(k == 3 && i == 2)));
         }
     sac_batch_free(b);

@@ -109,7 +109,7 @@ static void greedy_answers_bring_no_logits_down(void **state) {
 /* With a temperature and top_k the best come down, as many of each row as of the one that wants most; beside a greedy answer. */
 static void the_best_alone_come_down(void **state) {
     (void)state;
-    static const int most[] = {7, SAC_MOST_BEST};
+    static const int most[] = {7, 200};
     asked a;
     for (int together = 0; together < 2; together++) {
         open_asked(&a, false);
@@ -134,6 +134,112 @@ static void the_best_alone_come_down(void **state) {
     }
 }
 
+/* ---------------------------------------------------------------- what changes scores, sums and log probabilities */
+
+enum { TOP = 6 };
+
+typedef struct seen_token {
+    int32_t id;
+    float logprob;
+    int n_top;
+    sac_logprob top[TOP];
+} seen_token;
+
+typedef struct watch {
+    seen_token seen[STEPS];
+    int n, n_masks;
+} watch;
+
+static void see_token(void *ctx, const sac_token_event *t) {
+    watch *w = ctx;
+    seen_token *s = &w->seen[w->n++];
+    *s = (seen_token){.id = t->id, .logprob = t->logprob, .n_top = t->n_top};
+    assert_true(t->n_top <= TOP);
+    memcpy(s->top, t->top, (size_t)t->n_top * sizeof *t->top);
+}
+
+/* Others at every token; a few of which most may not come. */
+static void mask_some(void *ctx, uint32_t *allowed, int n_vocab) {
+    watch *w = ctx;
+    for (int id = 0; id < n_vocab; id++)
+        if ((id * 7 + w->n_masks) % (w->n_masks % 3 ? 3 : 50) == 0) allowed[id / 32] &= ~(1u << (id % 32));
+    for (int id = 0; id < n_vocab && w->n_masks == 4; id++)
+        if (id % 20 != 11) allowed[id / 32] &= ~(1u << (id % 32));
+    w->n_masks++;
+}
+
+typedef struct told_case {
+    double temperature, top_p, min_p, repetition, presence, frequency;
+    int top_k, n_top; /* -1: no log probabilities */
+    bool bias, controls, mask;
+    int n_best; /* that come down of a row; -1: all logits, and the best once: those that top_p leaves are not among them */
+} told_case;
+
+/* vocab / 4 of the best where top_p or min_p choose. */
+#define FEW -2
+static const told_case told_cases[] = {
+    {1.5, 1, 0, 1, 0, 0, 0, -1, false, false, false, 0},
+    {0.2, 0.5, 0, 1, 0, 0, 0, -1, false, false, false, FEW},
+    {0.5, 1, 0.3, 1, 0, 0, 0, -1, false, false, false, FEW},
+    {50, 0.99, 0, 1, 0, 0, 0, -1, false, false, false, -1},
+    {0, 1, 0, 1.4, 0, 0, 0, -1, false, false, false, 0},
+    {0, 1, 0, 1, 1.5, -0.6, 0, -1, false, false, false, 0},
+    {0, 1, 0, 1, 0, 0, 0, -1, true, true, false, 0},
+    {0, 1, 0, 1, 0, 0, 0, -1, false, false, true, 0},
+    {0, 1, 0, 1, 0, 0, 0, 0, false, false, false, 0},
+    {0, 1, 0, 1, 0, 0, 0, TOP, false, false, false, TOP},
+    {2, 1, 0, 1, 0, 0, 0, 1, false, false, true, 0},
+    {0.2, 0.95, 0.3, 0.7, 0.3, 0.2, 0, TOP, true, true, true, FEW},
+    {1.2, 0.95, 0, 1.1, 0, 0, 12, TOP, true, false, true, 12},
+    {50, 0.99, 0, 1.3, 0, 0, 0, TOP, true, false, true, -1},
+};
+
+static sac_sampling sampling_of(const told_case *c, const sac_controls *controls) {
+    static const sac_logit_bias bias[] = {{11, 3}, {30, -4}};
+    sac_sampling o = greedy();
+    o.temperature = c->temperature, o.top_p = c->top_p, o.min_p = c->min_p, o.top_k = c->top_k, o.seed = 9;
+    o.repetition_penalty = c->repetition, o.presence_penalty = c->presence, o.frequency_penalty = c->frequency;
+    if (c->bias) o.logit_bias = bias, o.n_logit_bias = 2;
+    if (c->controls) o.controls = controls;
+    if (c->n_top >= 0) o.logprobs = true, o.top_logprobs = c->n_top;
+    return o;
+}
+
+/* Beside two greedy sessions. */
+static void what_changes_scores_is_done_there(void **state) {
+    (void)state;
+    sac_controls *controls;
+    sac_error err;
+    assert_ok(sac_controls_create(&controls, &err), err);
+    assert_ok(sac_controls_set(controls, "logit_bias", "{\"14\": 2, \"17\": -1.5}", &err), err);
+    asked a;
+    for (int together = 0; together < 2; together++) {
+        open_asked(&a, false);
+        for (size_t k = 0; k < SAC_COUNT(told_cases); k++) {
+            const told_case *c = &told_cases[k];
+            const sac_sampling o = sampling_of(c, controls);
+            answers want, got;
+            watch w[2] = {{.n = 0}};
+            sac_events e = {.ctx = &w[0], .token = see_token, .mask = c->mask ? mask_some : NULL};
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &o, &e, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            e.ctx = &w[1];
+            answer(&a, together, &o, &e, &got);
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            assert_memory_equal(&w[0], &w[1], sizeof w[0]);
+            assert_int_equal(w[0].n_masks, c->mask ? STEPS : 0);
+            const int few = a.s[0]->decoder.vocab / 4, n_best = c->n_best == FEW || c->n_best < 0 ? few : c->n_best;
+            const bool all = c->n_best == -1;
+            const size_t best = (size_t)n_best * (sizeof(int32_t) + sizeof(float)) * (together ? SESSIONS : 1);
+            assert_int_equal(got.n_fetched, all ? best + (STEPS - 1) * a.row_bytes : (STEPS - 1) * best);
+            for (int i = 0; i < SESSIONS; i++) assert_int_equal(got.has_logits[i], all && i == 1);
+        }
+        close_asked(&a);
+    }
+    sac_controls_free(controls);
+}
+
 static int n_seen;
 static void see_logits(void *ctx, float *logits, int n_vocab) {
     (void)ctx;
@@ -144,34 +250,24 @@ static void see_logits(void *ctx, float *logits, int n_vocab) {
 /* Beside two sessions that leave theirs. */
 static void what_needs_logits_gets_them(void **state) {
     (void)state;
-    static const sac_logit_bias bias = {11, -3};
     static const sac_events events = {.logits = see_logits};
-    sac_controls *controls[2];
-    static const char *const sets[] = {"suppress_tokens", "logit_bias"}, *const values[] = {"[12, 13]", "{\"14\": 2}"};
+    sac_controls *controls;
     sac_error err;
-    enum { CASES = 11 };
+    enum { CASES = 4 };
     sac_sampling o[CASES];
-    for (int i = 0; i < 2; i++) {
-        assert_ok(sac_controls_create(&controls[i], &err), err);
-        assert_ok(sac_controls_set(controls[i], sets[i], values[i], &err), err);
-    }
+    assert_ok(sac_controls_create(&controls, &err), err);
+    assert_ok(sac_controls_set(controls, "suppress_tokens", "[12, 13]", &err), err);
     for (int k = 0; k < CASES; k++) o[k] = greedy();
-    o[0].temperature = 0.8, o[0].seed = 4;
-    o[9].temperature = 2, o[9].top_k = SAC_MOST_BEST + 1;
-    o[10].temperature = 2, o[10].top_k = 9, o[10].logprobs = true;
-    o[1].repetition_penalty = 1.3;
-    o[2].presence_penalty = 0.7;
-    o[3].frequency_penalty = -0.5;
-    o[4].logit_bias = &bias, o[4].n_logit_bias = 1;
-    o[5].logprobs = true;
-    o[6].controls = controls[0];
-    o[7].controls = controls[1];
+    o[0].controls = controls;
+    o[1].temperature = 2, o[1].controls = controls, o[1].logprobs = true;
+    static const sac_logit_bias twice[] = {{11, -3}, {11, 1}};
+    o[2].logit_bias = twice, o[2].n_logit_bias = 2;
     asked a;
     for (int together = 0; together < 2; together++) {
         answers want, got;
         open_asked(&a, false);
         for (int k = 0; k < CASES; k++) {
-            const sac_events *its = k == 8 ? &events : NULL;
+            const sac_events *its = k == 3 ? &events : NULL;
             for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
             answer(&a, together, &o[k], its, &want);
             for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
@@ -183,7 +279,7 @@ static void what_needs_logits_gets_them(void **state) {
         close_asked(&a);
     }
     assert_int_equal(n_seen, 2 * 2 * STEPS);
-    for (int i = 0; i < 2; i++) sac_controls_free(controls[i]);
+    sac_controls_free(controls);
 }
 
 /* Where rounding on the host could make two logits equal that are not, or where it is not wanted. */
@@ -199,11 +295,65 @@ static void some_models_and_limits_bring_all_down(void **state) {
         if (k == 1) c->logit_divisor = 3;
         if (k == 2) a.c.m->device.no_choice = true;
         for (int together = 0; together < 2; together++) {
+            answers want;
+            watch w[2] = {{.n = 0}};
+            const sac_sampling changed = sampling_of(&told_cases[12], NULL);
+            sac_events e = {.ctx = &w[0], .token = see_token, .mask = mask_some};
             answer(&a, together, &o, NULL, &got);
             assert_int_equal(got.n_fetched, ROWS * a.row_bytes);
             assert_true(got.has_logits[0]);
+            answer(&a, together, &changed, &e, &got);
+            assert_int_equal(got.n_fetched, ROWS * a.row_bytes);
+            e.ctx = &w[1];
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], false);
+            answer(&a, together, &changed, &e, &want);
+            for (int i = 0; i < SESSIONS; i++) sac_session_leave_logits(a.s[i], true);
+            assert_memory_equal(want.token, got.token, sizeof want.token);
+            assert_memory_equal(&w[0], &w[1], sizeof w[0]);
         }
         close_asked(&a);
+    }
+}
+
+/* A step of session 1 that changes, sums and lists, alone or beside another, of which the work or copy number `at` fails; how many
+ * there are. */
+static int step_that_fails(bool together, int at, sac_status *st) {
+    const sac_sampling o = greedy(), changed = sampling_of(&told_cases[12], NULL);
+    watch w = {.n = 0};
+    const sac_events e = {.ctx = &w, .token = see_token, .mask = mask_some};
+    sac_batch_item items[2] = {{0}};
+    sac_error err;
+    asked a;
+    open_asked(&a, true);
+    for (int i = 0; i < 2; i++) {
+        begin(&a, i, i ? &changed : &o);
+        items[i].session = a.s[i], items[i].events = i ? &e : NULL;
+        assert_ok(sac_session_step(a.s[i], items[i].events, &items[i].token, &items[i].done, &err), err);
+    }
+    late_fail_at = at;
+    if (together)
+        assert_ok(sac_batch_step(a.batch, items, 2, &err), err);
+    else
+        items[1].status = sac_session_step(a.s[1], &e, &items[1].token, &items[1].done, &err);
+    *st = items[1].status;
+    const int n = at - late_fail_at;
+    if (!late_failed) late_fail_at = 0;
+    close_asked(&a);
+    return n;
+}
+
+static void a_card_that_fails_is_said(void **state) {
+    (void)state;
+    enum { NONE = 1000000, LAST = 7 };
+    for (int together = 0; together < 2; together++) {
+        sac_status st;
+        const int n = step_that_fails(together, NONE, &st);
+        assert_int_equal(st, SAC_OK);
+        assert_true(n > LAST);
+        for (int at = n - LAST; at <= n; at++) {
+            step_that_fails(together, at, &st);
+            assert_int_equal(st, SAC_DEVICE);
+        }
     }
 }
 
@@ -234,7 +384,8 @@ static void no_numbers_are_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_answers_bring_no_logits_down), cmocka_unit_test(what_needs_logits_gets_them),
-        cmocka_unit_test(the_best_alone_come_down),
-        cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(no_numbers_are_said)};
+        cmocka_unit_test(the_best_alone_come_down), cmocka_unit_test(what_changes_scores_is_done_there),
+        cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(a_card_that_fails_is_said),
+        cmocka_unit_test(no_numbers_are_said)};
     return cmocka_run_group_tests_name("choice on a device", tests, NULL, NULL);
 }

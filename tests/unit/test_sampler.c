@@ -1,4 +1,8 @@
+#include "controls.h"
+#include "largest.h"
+#include "order.h"
 #include "sampler.h"
+#include "score_weight.h"
 #include "test.h"
 
 #include <math.h>
@@ -282,74 +286,213 @@ static void same_seed_same_draws(void **state) {
 
 /* As the op top_k has them: the n best, equal ones by rising ids, NaN as if it were -infinity; by rising ids. */
 static void best_of(const float *logits, int n, int32_t *ids, float *values) {
+    float keys[VOCAB];
+    int32_t all[VOCAB], order[VOCAB];
+    bool is_in[VOCAB] = {false};
     int n_found = 0;
-    for (int i = 0; i < VOCAB; i++) {
-        int above = 0;
-        const float x = isnan(logits[i]) ? -INFINITY : logits[i];
-        for (int j = 0; j < VOCAB; j++) {
-            const float y = isnan(logits[j]) ? -INFINITY : logits[j];
-            above += y > x || (y == x && j < i);
-        }
-        if (above < n) ids[n_found] = i, values[n_found++] = logits[i];
-    }
-    assert_int_equal(n_found, n);
+    for (int i = 0; i < VOCAB; i++) all[i] = i, keys[i] = isnan(logits[i]) ? -INFINITY : logits[i];
+    sac_order_falling(keys, all, order, VOCAB);
+    for (int i = 0; i < n; i++) is_in[order[i]] = true;
+    for (int i = 0; i < VOCAB; i++)
+        if (is_in[i]) ids[n_found] = i, values[n_found++] = logits[i];
 }
 
-/* What is told of the largest logits decides as all of them do: ties at the border, zeros of both signs, infinities, numbers that
- * are none; from as many as are wanted and from more. */
-static void the_best_decide_as_all_do(void **state) {
-    static const sac_sampler_config cases[] = {FILTERS(1, 5, 1, 0, 1, 3), FILTERS(0.7, 20, 0.8, 0, 1, 9), FILTERS(2, 100, 0.95, 0.02, 1, 5),
-                                               FILTERS(0.01, 2, 1, 0, 1, 1), FILTERS(100, 64, 0.5, 0, 1, 77)};
+/* What a device tells of logits, as its ops have it, of `extra` more of the best than are wanted. `logits` are edited. */
+static sac_token_told tell(const sac_token_wanted *w, float *logits, int extra) {
+    static int32_t ids[VOCAB];
+    static float values[VOCAB], masses[VOCAB];
+    static sac_score_edit edits[SAC_MOST_EDITS];
+    const int n_edits = w->is_edited ? sac_sampler_edits(w->sampler, edits) : 0;
+    for (int i = 0; i < n_edits; i++) {
+        float *x = &logits[edits[i].id];
+        *x += edits[i].bias;
+        *x = *x < 0 ? *x * edits[i].repetition : *x / edits[i].repetition;
+        *x -= edits[i].less;
+    }
+    sac_token_told t = {.is_told = true, .largest_at = sac_largest_at(logits, VOCAB), .drawn_at = -1};
+    t.largest = logits[t.largest_at] > -INFINITY ? logits[t.largest_at] : -INFINITY;
+    if (w->n_best > 1) {
+        t.n_best = w->n_best + extra, t.best_at = ids, t.best = values;
+        best_of(logits, t.n_best, ids, values);
+    }
+    if (w->scale == 0) return t;
+    const sac_weighing by = {t.largest, w->scale};
+    t.total = sac_score_of_all(by, logits, VOCAB, masses);
+    if (w->u > 0) t.drawn_at = (int32_t)sac_score_draw(by, logits, VOCAB, masses, w->u * t.total);
+    if (t.drawn_at >= 0 && t.drawn_at < VOCAB) t.drawn = logits[t.drawn_at];
+    return t;
+}
+
+static void fill_round(float *logits, int round, uint64_t *seed) {
+    for (int i = 0; i < VOCAB; i++) {
+        const float x = 4 * test_rand_float(seed);
+        logits[i] = round == 1 ? floorf(x) : round == 2 ? (i % 2 ? 0.0f : -0.0f) : round == 3 && i % 100 ? -INFINITY : x;
+        if (round == 4 && i % 3 == 1) logits[i] = NAN;
+        if (round == 5) logits[i] *= 4;
+    }
+    if (round == 6) logits[500] = logits[510] = INFINITY;
+}
+
+static void see_some(sac_sampler *s) {
+    for (int i = 0; i < 200; i++) sac_sampler_see(s, 3 * i);
+    for (int i = 0; i < 90; i++) sac_sampler_count(s, 7 * (i / 3) + 2);
+}
+
+static void expect_same_logprobs(const sac_logprob *a, const sac_logprob *b, int n) {
+    for (int i = 0; i < n; i++) assert_true(a[i].id == b[i].id && !memcmp(&a[i].logprob, &b[i].logprob, sizeof(float)));
+}
+
+/* What is told of logits decides as all of them do, and gives the same log probabilities, to the bit: ties at the border, zeros of both
+ * signs, infinities, numbers that are none; from as many of the best as are wanted and from more. Or all are asked for. */
+static void what_is_told_decides_as_all_do(void **state) {
+    enum { ROUNDS = 7, CASES = 17 };
+    static const sac_logit_bias bias[] = {{3, 1}, {9, -2.5f}, {14, -0.0f}, {500, 8}};
+    sac_sampler_config cases[CASES] = {
+        FILTERS(1, 5, 1, 0, 1, 3),      FILTERS(0.7, 20, 0.8, 0, 1, 9),  FILTERS(2, 100, 0.95, 0.02, 1, 5),
+        FILTERS(0.01, 2, 1, 0, 1, 1),   FILTERS(100, 64, 0.5, 0, 1, 77), FILTERS(1, 0, 1, 0, 1, 3),
+        FILTERS(0.6, 0, 0.9, 0, 1, 4),  FILTERS(1, 0, 1, 0.05, 1, 5),    FILTERS(30, 0, 0.2, 0, 1, 6),
+        FILTERS(30, 0, 0.9, 0, 1, 7),   FILTERS(0, 0, 1, 0, 1, 0),       FILTERS(0, 0, 1, 0, 1.3, 0),
+        FILTERS(1.2, 0, 1, 0, 1.2, 8),  FILTERS(0.9, 0, 0.7, 0, 0.8, 9), FILTERS(0.9, 30, 1, 0, 1.1, 10),
+        FILTERS(1, 0, 0.95, 0.01, 1, 2), FILTERS(0, 0, 1, 0, 1, 0)};
+    cases[12].presence_penalty = 0.5, cases[13].frequency_penalty = -0.7, cases[14].presence_penalty = -2;
+    for (int i = 12; i < CASES; i++) cases[i].bias = bias, cases[i].n_bias = SAC_COUNT(bias);
     sac_sampler *s = &((fixture *)*state)->sampler;
     uint64_t seed = 17;
-    int n_drawn[2] = {0};
-    for (size_t n = 0; n < SAC_COUNT(cases); n++)
-        for (int round = 0; round < 5; round++) {
-            sac_error err;
-            float logits[VOCAB], values[128];
-            int32_t ids[128];
-            for (int i = 0; i < VOCAB; i++) {
-                const float x = 4 * test_rand_float(&seed);
-                logits[i] = round == 1 ? floorf(x) : round == 2 ? (i % 2 ? 0.0f : -0.0f) : round == 3 && i % 50 ? -INFINITY : x;
-                if (round == 4 && i % 3 == 1) logits[i] = NAN;
+    int n_told = 0, n_not = 0, n_other = 0;
+    for (int n = 0; n < CASES * ROUNDS * 3; n++) {
+        const sac_sampler_config *c = &cases[n / 3 % CASES];
+        const int round = n / 3 / CASES, n_top = n % 3 ? 10 * (n % 3) - 10 : -1;
+        float logits[VOCAB], changed[VOCAB];
+        sac_error err;
+        fill_round(logits, round, &seed);
+        assert_ok(sac_sampler_start(s, c, &err), err);
+        see_some(s);
+        for (uint64_t step = 0; step < 5; step++) {
+            sac_logprob top[2][20];
+            float logprob[2];
+            const sac_token_wanted w = sac_sampler_wants(s, step, n_top);
+            assert_true(w.n_best > 0 && w.n_best <= VOCAB / 4);
+            const int32_t want = sac_sampler_next(s, logits, step);
+            const int listed = n_top >= 0 && want >= 0 ? sac_sampler_logprobs(s, want, &logprob[0], top[0], n_top) : -1;
+            for (int i = 0; i < VOCAB; i++) s->scores[i] = NAN; /* whatever was there */
+            memcpy(changed, logits, sizeof changed);
+            const sac_token_told t = tell(&w, changed, w.n_best > 1 && step % 2 ? 28 : 0);
+            if (!sac_sampler_is_told(s, &w, &t)) {
+                n_not++;
+                sac_sampler_load(s, changed);
+                assert_int_equal(sac_sampler_choose_edited(s, step), want);
+                continue;
             }
-            if (round == 0 && n == 1) logits[500] = logits[510] = INFINITY;
-            assert_ok(sac_sampler_start(s, &cases[n], &err), err);
-            const int wanted = sac_sampler_n_best(s);
-            assert_int_equal(wanted, cases[n].top_k);
-            for (int more = 0; more < 2; more++)
-                for (uint64_t step = 0; step < 40; step++) {
-                    const int n_told = wanted + 28 * more;
-                    const int32_t want = sac_sampler_next(s, logits, step);
-                    best_of(logits, n_told, ids, values);
-                    for (int i = 0; i < VOCAB; i++) s->scores[i] = NAN; /* whatever was there */
-                    assert_int_equal(sac_sampler_choose_best(s, ids, values, n_told, step), want);
-                    n_drawn[want != (int32_t)ids[0]]++;
-                }
+            n_told++;
+            assert_int_equal(sac_sampler_choose_told(s, &t, step), want);
+            n_other += want != t.largest_at;
+            if (listed < 0) continue;
+            assert_int_equal(sac_sampler_logprobs_told(s, &t, want, &logprob[1], top[1], n_top), listed);
+            assert_memory_equal(&logprob[0], &logprob[1], sizeof logprob[0]);
+            expect_same_logprobs(top[0], top[1], listed);
         }
-    assert_true(n_drawn[0] > 20 && n_drawn[1] > 20);
+    }
+    assert_true(n_told > 1200 && n_not > 40 && n_other > 400);
 }
 
-static void what_changes_scores_wants_all(void **state) {
+/* Of all by their weight, where rounding left none: the best, as of all logits. */
+static void a_draw_that_ends_behind_all_is_the_best(void **state) {
     sac_sampler *s = &((fixture *)*state)->sampler;
-    static const sac_logit_bias bias = {3, 1};
-    sac_sampler_config c[8];
+    const sac_sampler_config c = FILTERS(1, 0, 1, 0, 1, 1);
+    sac_token_told t = {.is_told = true, .largest_at = 17, .largest = 2, .drawn_at = VOCAB, .total = 3};
+    sac_error err;
+    float logprob;
+    assert_ok(sac_sampler_start(s, &c, &err), err);
+    assert_int_equal(sac_sampler_choose_told(s, &t, 0), 17);
+    assert_int_equal(sac_sampler_logprobs_told(s, &t, 17, &logprob, NULL, 0), 0);
+    assert_true(fabs((double)logprob + log(3)) < 1e-6);
+    t.drawn_at = 4, t.drawn = 1.5f;
+    assert_int_equal(sac_sampler_choose_told(s, &t, 0), 4);
+    assert_int_equal(sac_sampler_logprobs_told(s, &t, 4, &logprob, NULL, 0), 0);
+    assert_true(fabs((double)logprob + 0.5 + log(3)) < 1e-6);
+}
+
+/* By hand: biases and penalties of tokens, each once. */
+static void edits_are_listed(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    static const sac_logit_bias bias[] = {{40, 1.5f}, {2, -3}};
+    sac_sampler_config c = off;
+    sac_score_edit e[SAC_MOST_EDITS];
+    sac_error err;
+    c.bias = bias, c.n_bias = 2, c.repetition_penalty = 1.25, c.presence_penalty = 0.5, c.frequency_penalty = 0.25;
+    assert_ok(sac_sampler_start(s, &c, &err), err);
+    for (int32_t id = 1; id < 4; id++) sac_sampler_see(s, id), sac_sampler_see(s, id);
+    for (int i = 0; i < 3; i++) sac_sampler_count(s, 7);
+    sac_sampler_see(s, VOCAB + 3); /* a visual token's */
+    assert_int_equal(sac_sampler_edits(s, e), 5);
+    static const sac_score_edit want[] = {{40, 1.5f, 1, 0}, {2, -3, 1.25f, 0}, {1, 0, 1.25f, 0}, {3, 0, 1.25f, 0}, {7, 0, 1.25f, 1.25f}};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(e[i].id, want[i].id);
+        assert_true(e[i].bias == want[i].bias && e[i].repetition == want[i].repetition && e[i].less == want[i].less);
+    }
+}
+
+static void more_edits_than_have_room_want_all(void **state) {
+    enum { MANY = SAC_MOST_EDITS + 10 };
+    (void)state;
+    sac_arena arena;
+    sac_sampler s;
+    sac_error err;
+    sac_sampler_config c = off;
+    c.repetition_penalty = 1.1;
+    assert_ok(sac_arena_open(&arena, sac_sampler_bytes(MANY), &err), err);
+    assert_ok(sac_sampler_init(&s, MANY, &arena, &err), err);
+    assert_ok(sac_sampler_start(&s, &c, &err), err);
+    for (int32_t i = 0; i < SAC_MOST_EDITS; i++) sac_sampler_see(&s, i);
+    assert_int_equal(sac_sampler_wants(&s, 0, -1).n_best, 1);
+    sac_sampler_see(&s, 5);
+    assert_int_equal(sac_sampler_wants(&s, 0, -1).n_best, 1);
+    sac_sampler_see(&s, SAC_MOST_EDITS);
+    assert_int_equal(sac_sampler_wants(&s, 0, -1).n_best, 0);
+    assert_ok(sac_sampler_start(&s, &c, &err), err);
+    assert_int_equal(sac_sampler_wants(&s, 0, -1).n_best, 1);
+    sac_arena_free(&arena);
+}
+
+static void what_nothing_tells_wants_all(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    static const sac_logit_bias twice[] = {{3, 1}, {3, 2}};
+    static const sac_controls longer = {.min_length = 3};
+    sac_sampler_config c[3];
     sac_error err;
     for (size_t i = 0; i < SAC_COUNT(c); i++) c[i] = off;
-    c[0].repetition_penalty = 1.1;
-    c[1].presence_penalty = 0.1;
-    c[2].frequency_penalty = -0.1;
-    c[3].bias = &bias, c[3].n_bias = 1;
-    c[4].temperature = 1;
-    c[5].temperature = 1, c[5].top_k = VOCAB;
-    c[6].temperature = 1, c[6].top_p = 0.5;
-    c[7].temperature = 1, c[7].top_k = 9, c[7].repetition_penalty = 1.1;
+    c[0].bias = twice, c[0].n_bias = 2;
+    c[1].controls = &longer;
+    c[2].temperature = 1, c[2].top_k = VOCAB - 1;
     for (size_t i = 0; i < SAC_COUNT(c); i++) {
         assert_ok(sac_sampler_start(s, &c[i], &err), err);
-        assert_int_equal(sac_sampler_n_best(s), 0);
+        assert_int_equal(sac_sampler_wants(s, 0, -1).n_best, i == 2 ? VOCAB - 1 : 0);
     }
+    assert_int_equal(sac_sampler_wants(s, 0, VOCAB + 1).n_best, 0);
     assert_ok(sac_sampler_start(s, &off, &err), err);
-    assert_int_equal(sac_sampler_n_best(s), 1);
+    const sac_token_wanted w = sac_sampler_wants(s, 0, -1);
+    assert_true(w.n_best == 1 && w.scale == 0 && !w.is_edited);
+}
+
+static void clear_most(void *ctx, uint32_t *bits, int n) {
+    for (int i = 0; i < n; i++) {
+        assert_true(bits[i / 32] >> (i % 32) & 1);
+        if (i != *(int *)ctx) bits[i / 32] &= ~(1u << (i % 32));
+    }
+}
+
+static void a_mask_leaves_what_it_leaves(void **state) {
+    sac_sampler *s = &((fixture *)*state)->sampler;
+    float logits[VOCAB];
+    sac_error err;
+    fill(logits);
+    assert_ok(sac_sampler_start(s, &off, &err), err);
+    for (int id = 0; id < VOCAB; id += 31) {
+        sac_sampler_load(s, logits);
+        sac_sampler_mask(s, clear_most, &id);
+        assert_int_equal(sac_sampler_choose(s, 0), id);
+        assert_true(s->scores[id] == logits[id]);
+    }
 }
 
 static void bad_settings_are_named(void **state) {
@@ -380,8 +523,12 @@ int main(void) {
         cmocka_unit_test(same_seed_same_draws),
         cmocka_unit_test(tiny_temperatures_are_greedy),
         cmocka_unit_test(bad_settings_are_named),
-        cmocka_unit_test(the_best_decide_as_all_do),
-        cmocka_unit_test(what_changes_scores_wants_all),
+        cmocka_unit_test(what_is_told_decides_as_all_do),
+        cmocka_unit_test(a_draw_that_ends_behind_all_is_the_best),
+        cmocka_unit_test(edits_are_listed),
+        cmocka_unit_test(more_edits_than_have_room_want_all),
+        cmocka_unit_test(what_nothing_tells_wants_all),
+        cmocka_unit_test(a_mask_leaves_what_it_leaves),
     };
     return cmocka_run_group_tests_name("sampler", tests, setup, teardown);
 }

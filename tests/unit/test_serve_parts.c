@@ -203,8 +203,12 @@ static bool may_come(machine *m, const serve_tokens *t, int id) {
     return n > 0 && i == n;
 }
 
+static bool has_bit(const uint32_t *bits, int id) {
+    return bits[id / 32] >> (id % 32) & 1;
+}
+
 static void check_masks(const serve_tokens *t, const char *schema) {
-    static float logits[N_TOKENS + 5];
+    static uint32_t bits[(N_TOKENS + 5 + 31) / 32];
     json_t *text = json_loads(schema, 0, NULL);
     grammar g;
     serve_problem p = {0};
@@ -218,15 +222,15 @@ static void check_masks(const serve_tokens *t, const char *schema) {
         machine_restart(m);
         for (int step = 0; step < 30; step++, n_masks++) {
             int next = -1, n_may = 0;
-            memset(logits, 0, sizeof logits);
-            serve_constraint_mask(c, logits, N_TOKENS + 5);
+            memset(bits, 0xff, sizeof bits);
+            serve_constraint_mask(c, bits, N_TOKENS + 5);
             for (int id = 0; id < N_TOKENS; id++) {
                 if (id == STOP) continue;
-                assert_int_equal(logits[id] == 0, may_come(m, t, id));
-                if (logits[id] == 0 && next_random(&seed) % (uint32_t)++n_may == 0) next = id;
+                assert_int_equal(has_bit(bits, id), may_come(m, t, id));
+                if (has_bit(bits, id) && next_random(&seed) % (uint32_t)++n_may == 0) next = id;
             }
-            assert_int_equal(logits[STOP] == 0, may_come(m, t, STOP) || n_may == 0);
-            assert_true(logits[N_TOKENS] < 0);
+            assert_int_equal(has_bit(bits, STOP), may_come(m, t, STOP) || n_may == 0);
+            assert_false(has_bit(bits, N_TOKENS));
             if (next < 0) break;
             serve_constraint_take(c, next);
             const char *b = next == MARK ? "true" : t->bytes[next];

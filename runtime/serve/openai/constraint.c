@@ -1,7 +1,6 @@
 #include "constraint.h"
 #include "machine.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* Steps for one mask. Of a grammar that takes more, made for the purpose, the tokens that were not come to are not offered. */
@@ -85,7 +84,7 @@ static bool mark_marks(serve_constraint *c) {
     return any;
 }
 
-void serve_constraint_mask(serve_constraint *c, float *logits, int n_vocab) {
+void serve_constraint_mask(serve_constraint *c, uint32_t *bits, int n_vocab) {
     const serve_tokens *t = c->tokens;
     if (c->lost) return;
     for (int32_t id = 0; id < t->n; id++) c->allowed[id] = false;
@@ -93,7 +92,7 @@ void serve_constraint_mask(serve_constraint *c, float *logits, int n_vocab) {
          may_end = machine_may_end(c->machine, 0) || !(text || marks);
     for (int32_t id = 0; id < n_vocab; id++) {
         bool allowed = id < t->n && (t->is_stop[id] ? may_end : c->allowed[id]);
-        if (!allowed) logits[id] = -INFINITY;
+        if (!allowed) bits[id / 32] &= ~(1u << (id % 32));
     }
 }
 

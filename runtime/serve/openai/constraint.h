@@ -13,9 +13,9 @@ serve_constraint *serve_constraint_open(const serve_tokens *tokens, const gramma
 void serve_constraint_restart(serve_constraint *c);
 void serve_constraint_free(serve_constraint *c); /* NULL is fine */
 
-/* Sets the logits of tokens that may not come to -INFINITY. Where no token may come, which a vocabulary that lacks a
+/* Clears the bits of tokens that may not come (sac_events.mask). Where no token may come, which a vocabulary that lacks a
  * character can lead to, those that end an answer may. */
-void serve_constraint_mask(serve_constraint *c, float *logits, int n_vocab);
+void serve_constraint_mask(serve_constraint *c, uint32_t *bits, int n_vocab);
 /* A token came. */
 void serve_constraint_take(serve_constraint *c, int32_t id);
 

@@ -64,7 +64,7 @@ void serve_limits_free(serve_request *r) {
     free(r->allowed);
 }
 
-void serve_limits_mask(const serve_request *r, float *logits, int n_vocab) {
+void serve_limits_mask(const serve_request *r, uint32_t *bits, int n_vocab) {
     for (int id = 0; id < n_vocab; id++)
-        if (id >= r->n_vocab || !r->allowed[id]) logits[id] = -INFINITY;
+        if (id >= r->n_vocab || !r->allowed[id]) bits[id / 32] &= ~(1u << (id % 32));
 }

@@ -8,7 +8,7 @@
 bool serve_limits_parse(serve_request *r, int n_vocab, serve_problem *p);
 void serve_limits_free(serve_request *r);
 
-/* Tokens that are not allowed get -INFINITY. */
-void serve_limits_mask(const serve_request *r, float *logits, int n_vocab);
+/* Clears the bits of tokens that are not allowed (sac_events.mask). */
+void serve_limits_mask(const serve_request *r, uint32_t *bits, int n_vocab);
 
 #endif

@@ -5,8 +5,6 @@
 #include "request.h"
 #include "token_limits.h"
 
-#include <math.h>
-
 static bool on_text(void *ctx, const char *utf8, size_t n) {
     serve_slot *slot = ctx;
     serve_answer_text(&slot->answer, utf8, n);
@@ -42,14 +40,14 @@ static void on_token(void *ctx, const sac_token_event *token) {
     serve_answer_token(&slot->answer, token);
 }
 
-static void on_logits(void *ctx, float *logits, int n_vocab) {
+static void on_mask(void *ctx, uint32_t *allowed, int n_vocab) {
     serve_slot *slot = ctx;
     const serve_request *r = slot->job->request;
-    if (slot->constraint) serve_constraint_mask(slot->constraint, logits, n_vocab);
-    if (r->allowed) serve_limits_mask(r, logits, n_vocab);
+    if (slot->constraint) serve_constraint_mask(slot->constraint, allowed, n_vocab);
+    if (r->allowed) serve_limits_mask(r, allowed, n_vocab);
     if (slot->n_tokens < r->min_tokens)
         for (size_t i = 0; i < slot->n_stop_ids; i++)
-            if (slot->stop_ids[i] < n_vocab) logits[slot->stop_ids[i]] = -INFINITY;
+            if (slot->stop_ids[i] < n_vocab) allowed[slot->stop_ids[i] / 32] &= ~(1u << (slot->stop_ids[i] % 32));
 }
 
 /* Media and the prompt, of the first choice; tokens of the answer tell of themselves. */
@@ -66,11 +64,11 @@ void serve_slot_on_kept(void *ctx, int layer, const int32_t *kept, int64_t n_kep
 
 sac_events serve_slot_events(serve_slot *slot) {
     const serve_request *r = slot->job->request;
-    bool changes_logits = slot->constraint || r->min_tokens || r->allowed;
+    const bool limits = slot->constraint || r->min_tokens || r->allowed;
     return (sac_events){.ctx = slot,
                         .text = on_text,
                         .stopped = on_stopped,
                         .token = on_token,
                         .progress = r->want_progress ? on_progress : NULL,
-                        .logits = changes_logits ? on_logits : NULL};
+                        .mask = limits ? on_mask : NULL};
 }
