@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ET
 
@@ -287,6 +288,36 @@ class Resuming(CompareCase):
         run = Terminal(*arguments)
         run.wait_for(" of 24 answers were there before")
         self.assertEqual(run.exit_code(), 0)
+
+
+class Parts(CompareCase):
+    """tools/compare_shards.py"""
+
+    def shards(self, out, path, n, *options):
+        command = [sys.executable, "-B", "tools/compare_shards.py", out, "--processes", str(n), "--", path, "--videos", DRAWN, "--prompt", "open",
+                   "--threads", "1", *options]
+        return subprocess.run(command, text=True, env={**os.environ, "SACCADE": SACCADE}, timeout=TIMEOUT_S, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+
+    def test_they_are_one_comparison(self):
+        videos, options = drawn(3, 2), ["--method", FASTV]
+        path, one, out = self.set(videos), self.path("one"), self.path("out")
+        self.compare(path, *options, "--out", one)
+        run = self.shards(out, path, 2, *options)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(sorted(len(load(out, "parts", name)) for name in ("0.json", "1.json")), [1, 2])
+        self.assertEqual(without_times(load(out, "whole/compare.json")), without_times(load(one, "compare.json")))
+        self.assertEqual(read(out, "whole/table.md"), run.stdout + "\n")
+        before = {name: read(out, "whole/journals", name) for name in os.listdir(os.path.join(out, "whole/journals"))}
+        for name, text in before.items():  # answers of the parts, times included; the first question was asked for the header
+            of_parts = read(out, "parts/0/journals", name) + read(out, "parts/1/journals", name)
+            self.assertEqual(len(text.splitlines()), 7)
+            self.assertEqual([line for line in text.splitlines()[2:] if line not in of_parts.splitlines()], [])
+        self.assertEqual(self.shards(out, path, 2, *options).returncode, 0)  # all is there
+        self.assertEqual({name: read(out, "whole/journals", name) for name in before}, before)
+        other = self.shards(out, path, 3, *options)
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("another number of processes", other.stderr)
 
 
 class Refusals(CompareCase):

@@ -37,7 +37,7 @@ CANNOT = {
     r".* -m qwen\b|.*saccade inspect qwen": "a checkpoint of gigabytes, which the line before downloads",
     r"tools/compare_transformers\.py|.*--device cuda|text_probe|batch_probe|checkkernels|tools/check_sanitizers": CUDA,
     r"tools/compare_formats\.py": "numpy, and minutes",
-    r"saccade compare (short\.json --videos test|votes/)|tools/demo/draw_videomme\.py|saccade tune |SACCADE=\S+ tools/check_front\.py|saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
+    r"tools/compare_shards\.py|tools/demo/draw_videomme\.py|saccade tune |SACCADE=\S+ tools/check_front\.py|saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
     r"exec ": "is samples/captions.sbatch, which test_schedulers runs",
     r"python -m lmms_eval|python -c \"from saccade": "PyTorch, gigabytes: test_integrations.py has their interfaces",
 }
@@ -341,7 +341,7 @@ class Pasted(Case):
         self.assertGreaterEqual(self.page("docs/command.md"), 30)
 
     def test_scoreboard(self):
-        self.assertGreaterEqual(self.page("docs/scoreboard.md"), 8)
+        self.assertGreaterEqual(self.page("docs/scoreboard.md"), 4)
 
     def test_other_pages(self):
         done = {"README.md", "docs/batch.md", "docs/command.md", "docs/scoreboard.md", "docs/server.md", *ELSEWHERE}

@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 /* ADORE: the controller against fp64; who is cached, rebuilt and released against a simulation; whole
  * sessions against dense attention. */
+#include "captured.h"
 #include "controller.h"
 #include "method_session.h"
-#include "method_test.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -374,6 +374,20 @@ static void cached_rebuilt_and_released(void **state) {
         }
 }
 
+/* Sums of a trained model's attention, with newest rows kept and without. */
+static void sums_of_a_trained_layer_release_the_worst(void **state) {
+    (void)state;
+    static simulation s;
+    for (int i = 0; i < 4; i++) {
+        layer_case c;
+        char line[100];
+        case_captured(&c, (case_shape){.use_cpu = i % 2 == 0});
+        s = (simulation){.m = 21, .r = 5, .by_attention = true, .recent = i < 2 ? 0 : 6};
+        snprintf(line, sizeof line, "adore:m=21,r=5,sigma=attention,recent=%d", (int)s.recent);
+        run_case(&c, &s, line);
+    }
+}
+
 /* A score that grows with the place keeps the newest, one that falls keeps the oldest. */
 static void scores_by_place_make_windows(void **state) {
     (void)state;
@@ -441,7 +455,8 @@ static void make_folder(char *folder, const weights *w, const char *header_name)
                                  i ? "," : "", t[i].name, shape, at, at + n_bytes);
         at += n_bytes;
     }
-    if (metadata) used += (size_t)snprintf(header + used, sizeof header - used, ",\"__metadata__\":{%s}", metadata);
+    if (metadata)
+        used += (size_t)snprintf(header + used, sizeof header - used, ",\"__metadata__\":{%s}", metadata);
     header[used++] = '}';
     snprintf(path, sizeof path, "%s/adore.safetensors", folder);
     FILE *f = fopen(path, "wb");
@@ -516,7 +531,8 @@ static void tell_of_folder(const weights *w, const char *said, const char *line,
     remove_folder(folder);
 }
 
-static void expect_refused(const weights *w, const char *said, const char *line, sac_status status, const char *text) {
+static void expect_refused(const weights *w, const char *said, const char *line, sac_status status,
+                           const char *text) {
     char folder[100];
     sac_error err = {0};
     sac_model *m = NULL;
@@ -642,10 +658,15 @@ static void settings_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(controller_equals_fp64),          cmocka_unit_test(cached_rebuilt_and_released),
-        cmocka_unit_test(scores_by_place_make_windows),    cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(controllers_come_with_the_model), cmocka_unit_test(rebuilding_all_is_dense),
-        cmocka_unit_test(sessions_hold_m_rows_and_repeat), cmocka_unit_test(a_controllers_file_says_how_positions_go),
+        cmocka_unit_test(controller_equals_fp64),
+        cmocka_unit_test(cached_rebuilt_and_released),
+        cmocka_unit_test(sums_of_a_trained_layer_release_the_worst),
+        cmocka_unit_test(scores_by_place_make_windows),
+        cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(controllers_come_with_the_model),
+        cmocka_unit_test(rebuilding_all_is_dense),
+        cmocka_unit_test(sessions_hold_m_rows_and_repeat),
+        cmocka_unit_test(a_controllers_file_says_how_positions_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* TokenSelect against a plain fp64 vote and attention at compact positions, from raw queries and keys. */
-#include "method_test.h"
+#include "captured.h"
 
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16}, {6, 2, 16},
@@ -13,16 +13,16 @@ typedef struct vote_case {
     int64_t init, k, local;
     int select; /* SOFT, HEAD or TOPK */
     bool mod, scaled;
-    bool at_true; /* the vote is at the tokens' own positions */
-    int means;    /* of a chunk; 0 as 1 */
+    bool at_true;             /* the vote is at the tokens' own positions */
+    int means;                /* of a chunk; 0 as 1 */
     double score[MAX_TOKENS]; /* by token */
     int32_t rows[MAX_TOKENS]; /* the whole list */
     int64_t n_rows;
 } vote_case;
 
 /* The mean of n queries from `first` on, in a chunk that begins at `chunk`, and a key. */
-static double vote_dot(const layer_case *c, const vote_case *v, int h, int64_t chunk, int64_t first, int64_t n,
-                       int64_t key) {
+static double vote_dot(const layer_case *c, const vote_case *v, int h, int64_t chunk, int64_t first,
+                       int64_t n, int64_t key) {
     const sac_attention_shape *s = &c->shape;
     int d = s->head_dim, kv_head = v->mod ? h % s->n_kv_heads : h / (s->n_heads / s->n_kv_heads);
     double dot = 0, q[128], k[128];
@@ -109,8 +109,9 @@ static void expect_outputs(layer_case *c, vote_case *v, int64_t first, int64_t n
 
 static void settings_of(const vote_case *v, const char *more, char *line, size_t capacity) {
     static const char *const selects[] = {"soft", "head", "topk"};
-    snprintf(line, capacity, "tokenselect:init=%d,k=%d,local=%d,select=%s,gqa=%s,scale=%s,vote=%s,means=%d,%s",
-             (int)v->init, (int)v->k, (int)v->local, selects[v->select], v->mod ? "mod" : "div",
+    snprintf(line, capacity,
+             "tokenselect:init=%d,k=%d,local=%d,select=%s,gqa=%s,scale=%s,vote=%s,means=%d,%s", (int)v->init,
+             (int)v->k, (int)v->local, selects[v->select], v->mod ? "mod" : "div",
              v->scaled ? "rsqrt_d" : "1", v->at_true ? "true" : "local", v->means > 1 ? v->means : 1, more);
 }
 
@@ -127,7 +128,10 @@ static void prompts_equal_the_oracle(void **state) {
                            .mod = variant == 3 || variant == 9,
                            .scaled = variant == 4 || variant == 7,
                            .at_true = variant == 6 || variant == 7,
-                           .means = variant == 7 ? 3 : variant == 8 ? 4 : variant == 9 ? 2 : 1};
+                           .means = variant == 7   ? 3
+                                    : variant == 8 ? 4
+                                    : variant == 9 ? 2
+                                                   : 1};
             bool own = variant == 5 || v.at_true;
             case_open(&c,
                       &(case_shape){GROUPS[i][0], GROUPS[i][1], GROUPS[i][2], .n_ctx = 128,
@@ -147,6 +151,32 @@ static void prompts_equal_the_oracle(void **state) {
             assert_int_equal(c.stats.n_selections, 11);
             case_close(&c);
         }
+}
+
+/* The same of a trained model's attention: votes at the paper's positions, at the tokens' own, and of several means. */
+static void choices_of_a_trained_layer_equal_the_oracle(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 8; variant++) {
+        layer_case c;
+        char line[200];
+        const bool at_true = variant % 4 >= 2, own = variant % 4 >= 1;
+        vote_case v = {.init = 3,
+                       .k = 17,
+                       .local = 13,
+                       .scaled = at_true,
+                       .at_true = at_true,
+                       .means = variant % 4 == 3 ? 4 : 1};
+        case_captured(&c, (case_shape){.use_cpu = variant < 4});
+        settings_of(&v, own ? "chunk=11,theta=2,pos=orig" : "chunk=11,theta=2", line, sizeof line);
+        case_method(&c, line, line);
+        case_prompt(&c, CAPTURED_TOKENS - 4);
+        expect_outputs(&c, &v, 0, CAPTURED_TOKENS - 4, 11, own);
+        for (int step = 0; step < 4; step++) {
+            case_step(&c);
+            expect_outputs(&c, &v, c.n - 1, 1, 1, own);
+        }
+        case_close(&c);
+    }
 }
 
 /* Chunks that vote and attend together: as many as there are, more than go at once, and what is left over. */
@@ -312,6 +342,7 @@ static void p_chooses_by_mass(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_equal_the_oracle),
+        cmocka_unit_test(choices_of_a_trained_layer_equal_the_oracle),
         cmocka_unit_test(prompts_on_a_device_equal_the_oracle),
         cmocka_unit_test(a_large_local_window_votes_from_beyond_the_end),
         cmocka_unit_test(the_factor_of_a_table_stays_what_it_is),

@@ -1,10 +1,10 @@
 /* Twilight over every base: which rows of the base's choice are kept, against sorted fp64 weights estimated
  * from the same 4-bit keys, and what is then attended to. */
 #include "attend.h"
+#include "captured.h"
 #include "gathered.h"
 #include "key_copy.h"
 #include "method_session.h"
-#include "method_test.h"
 #include "pack_rows.h"
 
 static const int GROUPS[][2] = {{4, 4}, {4, 1}, {7, 1}, {8, 1}, {6, 2}};
@@ -176,6 +176,34 @@ static void each_head_keeps_the_smallest_set(void **state) {
                 double n_kept = 0;
                 for (int h = 0; h < c.shape.n_heads; h++) n_kept += (double)k.n_kept[h];
                 assert_true(k.budget == n_kept);
+                assert_int_equal(sac_attend_choice(&a, &choice), SAC_OK);
+                case_finish(&c, &a, 1);
+                case_oracle(&c, c.n - 1, is_kept, places, &k, want);
+                case_expect(&c, 0, want, 1e-5);
+            }
+            case_close(&c);
+        }
+}
+
+/* The same of a trained model's attention, whose steps need few rows: bases with room for all, and with less. */
+static void a_trained_layer_keeps_the_smallest_set(void **state) {
+    (void)state;
+    static cut k;
+    for (size_t b = 0; b < SAC_COUNT(BASES); b++)
+        for (int i = 0; i < 2; i++) {
+            layer_case c;
+            char line[200];
+            sac_choice choice;
+            const double p = i ? 0.95 : 0.85;
+            case_captured(&c, (case_shape){.n_layers = 3, .layer = 2, .use_cpu = i});
+            snprintf(line, sizeof line, "twilight:p=%g,union=0,%s", p, BASES[b]);
+            case_method(&c, "dense", line);
+            case_prompt(&c, CAPTURED_TOKENS - 4);
+            for (int step = 0; step < 4; step++) {
+                double want[MAX_HEADS * MAX_D];
+                sac_layer_attention a = choose(&c, &k, &choice);
+                estimate(&c, &k, c.n, 4);
+                expect_smallest_sets(&c, &k, p);
                 assert_int_equal(sac_attend_choice(&a, &choice), SAC_OK);
                 case_finish(&c, &a, 1);
                 case_oracle(&c, c.n - 1, is_kept, places, &k, want);
@@ -490,12 +518,14 @@ static void the_demo_model_answers_alike(void **state) {
         t.lines.decode,
         "twilight:base=tokenselect,p=0.9,bits=4,skip=2,union=1,force_last=0,base.init=4,"
         "base.k=100,base.local=64,base.chunk=512,base.theta=0.9,base.scale=1,base.select=soft,"
-        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0,base.keys=16,base.vote=local,base.means=1");
+        "base.gqa=div,base.pos=compact,base.max_hits=0,base.p=0,base.kmin=128,base.kmax=0,base.keys=16,base."
+        "vote=local,base.means=1");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_head_keeps_the_smallest_set),
+        cmocka_unit_test(a_trained_layer_keeps_the_smallest_set),
         cmocka_unit_test(a_group_reads_what_any_head_keeps),
         cmocka_unit_test(more_p_keeps_more),
         cmocka_unit_test(peaks_keep_one_and_ties_keep_all),

@@ -1,5 +1,6 @@
 /* ZipVL's prefill against fp64: probes, budget, choice, attention over the chosen, one-sided and later turns.
  */
+#include "captured.h"
 #include "importance.h"
 #include "method_session.h"
 #include "method_test.h"
@@ -131,6 +132,32 @@ static void sets_and_outputs_equal_the_oracle(void **state) {
                 assert_int_equal((int64_t)c.stats.prefill_kept, f.p);
                 case_close(&c);
             }
+}
+
+/* The same of a trained model's attention: few tokens hold tau, and most weights are next to nothing. */
+static void sets_of_a_trained_layer_equal_the_oracle(void **state) {
+    (void)state;
+    static const char *const sides[] = {"two", "one", "band"};
+    static const double taus[] = {0.9, 0.975};
+    static found f;
+    for (int i = 0; i < 12; i++) {
+        layer_case c;
+        char line[120];
+        const int side = i % 3;
+        const options o = {
+            .tau = taus[i / 3 % 2], .recent = 16, .random = 16, .seed = 3, .strict = i / 6 == 1};
+        snprintf(line, sizeof line, "zipvl:min=0,tau=%g,recent=16,random=16,seed=3,strict=%d,side=%s", o.tau,
+                 o.strict, sides[side]);
+        case_captured(&c, (case_shape){.use_cpu = i % 2 == 0});
+        case_method(&c, line, "dense");
+        case_prompt(&c, CAPTURED_TOKENS);
+        find(&c, 0, CAPTURED_TOKENS, &o, &f);
+        assert_true(f.p < CAPTURED_TOKENS / 2); /* else it were no better than random numbers */
+        f.band = side == 2 ? 16 : 0;
+        same_set(&c, &f);
+        same_outputs(&c, &f, side == 1);
+        case_close(&c);
+    }
 }
 
 static void later_turns_read_all_that_came_before(void **state) {
@@ -680,6 +707,7 @@ static void session_of_pictures_and_a_video(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_and_outputs_equal_the_oracle),
+        cmocka_unit_test(sets_of_a_trained_layer_equal_the_oracle),
         cmocka_unit_test(later_turns_read_all_that_came_before),
         cmocka_unit_test(queries_left_out_meet_a_band),
         cmocka_unit_test(a_band_leaves_out_what_is_not_read),
