@@ -382,8 +382,8 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     cut_layer_rows(s, n);
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
-        sac_decode_cut(&s->decode, n);
-        if (s->drafting.policy) sac_decode_cut(&s->drafting, n);
+        sac_decode_cut(&s->decode, n, false);
+        if (s->drafting.policy) sac_decode_cut(&s->drafting, n, false);
         return c->n_rows = n;
     }
     sac_kv_cache_clear(c);
