@@ -298,6 +298,11 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
     if (!s->device) *host = (sac_decoder_plan){0};
 }
 
+size_t sac_decoder_pinned_bytes(const sac_decoder_state *s, const sac_decoder *d) {
+    const size_t n_words = sizeof *s->step_id + (1 + SAC_MOST_BEST) * (sizeof *s->best_at + sizeof *s->best);
+    return s->device ? decoder_floats(1, d->config.vocab) + n_words : 0;
+}
+
 sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
                                   sac_arena *host, sac_error *err) {
     sac_decoder_plan planned, taken, planned_host, taken_host;
@@ -306,10 +311,8 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
     if (s->device) { /* pinned: logits come down after every step */
-        size_t n_bytes = decoder_floats(1, d->config.vocab);
-        const size_t n_words = sizeof *s->step_id + (1 + SAC_MOST_BEST) * (sizeof *s->best_at + sizeof *s->best);
-        SAC_TRY(s->device->host_alloc(s->device, n_bytes + n_words, (void **)&s->logits, err));
-        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
+        SAC_TRY(s->device->host_alloc(s->device, sac_decoder_pinned_bytes(s, d), (void **)&s->logits, err));
+        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(1, d->config.vocab));
         s->largest_at = s->step_id + 1;
         s->best_at = s->largest_at + 1;
         s->largest = (float *)(void *)(s->best_at + SAC_MOST_BEST);
