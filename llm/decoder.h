@@ -197,6 +197,8 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
 sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
                                   sac_arena *host, sac_error *err);
 void sac_decoder_state_free(sac_decoder_state *s);
+/* What it takes besides, of pinned memory of the host, where the decoder is on a device: logits, and what is found among them. */
+size_t sac_decoder_pinned_bytes(const sac_decoder_state *s, const sac_decoder *d);
 
 /* What a sequence needs only while it runs comes out of memory that other sequences have at other times. What was in
  * it does not matter: a packed format's staging area on a device is zeroed in `stream`'s order, because attention

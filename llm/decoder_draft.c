@@ -13,11 +13,11 @@ static void exchange(sac_decoder_state *s) {
     s->stats = s->drafting_stats, s->drafting_stats = stats;
 }
 
-/* Rows of drafted tokens, which the policy has seen. */
+/* Rows of drafted tokens, which the policy has seen. The one before them, of row `past`, is the sequence's own. */
 static void forget(sac_decoder_state *s, int64_t past) {
     for (int i = 0; i < s->shape.n_layers; i++) s->cache.layer_rows[i] = past;
     s->cache.n_rows = past;
-    sac_decode_cut(&s->drafting, past);
+    sac_decode_cut(&s->drafting, past, true);
 }
 
 sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops, const sac_stream *stream,

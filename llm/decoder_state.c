@@ -298,6 +298,15 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
     if (!s->device) *host = (sac_decoder_plan){0};
 }
 
+/* Of the pinned block: logits and the step's token; the room for what is told of rows comes behind them. */
+static size_t logits_bytes(const sac_decoder_state *s, const sac_decoder *d) {
+    return sac_arena_block_bytes(decoder_floats(1, d->config.vocab) + sizeof *s->step_id);
+}
+
+size_t sac_decoder_pinned_bytes(const sac_decoder_state *s, const sac_decoder *d) {
+    return s->device ? logits_bytes(s, d) + sac_told_room_bytes(1, d->config.vocab) : 0;
+}
+
 sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sac_arena *device,
                                   sac_arena *host, sac_error *err) {
     sac_decoder_plan planned, taken, planned_host, taken_host;
@@ -306,11 +315,9 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
     if (s->device) { /* pinned: logits come down after every step */
-        size_t n_bytes = decoder_floats(1, d->config.vocab);
-        const size_t at_room = sac_arena_block_bytes(n_bytes + sizeof *s->step_id);
-        SAC_TRY(s->device->host_alloc(s->device, at_room + sac_told_room_bytes(1, d->config.vocab), (void **)&s->logits, err));
-        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + n_bytes);
-        sac_told_room_lay(&s->told_room, (uint8_t *)s->logits + at_room, 1, d->config.vocab);
+        SAC_TRY(s->device->host_alloc(s->device, sac_decoder_pinned_bytes(s, d), (void **)&s->logits, err));
+        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(1, d->config.vocab));
+        sac_told_room_lay(&s->told_room, (uint8_t *)s->logits + logits_bytes(s, d), 1, d->config.vocab);
     }
     sac_decoder_rewind(s, 0);
     return SAC_OK;
@@ -379,8 +386,8 @@ int64_t sac_decoder_rewind(sac_decoder_state *s, int64_t n) {
     cut_layer_rows(s, n);
     if (n > 0) {
         for (int i = 0; i < s->shape.n_layers; i++) c->layer_rows[i] = n;
-        sac_decode_cut(&s->decode, n);
-        if (s->drafting.policy) sac_decode_cut(&s->drafting, n);
+        sac_decode_cut(&s->decode, n, false);
+        if (s->drafting.policy) sac_decode_cut(&s->drafting, n, false);
         return c->n_rows = n;
     }
     sac_kv_cache_clear(c);

@@ -13,6 +13,7 @@ typedef struct table {
     sac_checkpoint *c;
     const sac_decoder_config *d;
     int n_sorted;
+    sac_checkpoint *joined;
     sac_error *err;
 } table;
 
@@ -105,9 +106,13 @@ static sac_status join_latents(const table *t, int layer) {
     free(row);
     if (!to) return sac_fail(t->err, SAC_NO_MEMORY, "no memory for blk.%d.attn_kv_b.weight", layer);
     whole.data = to;
+    SAC_TRY(sac_checkpoint_add(t->joined, &k, k.name, strlen(k.name), t->err));
+    SAC_TRY(sac_checkpoint_add(t->joined, &v, v.name, strlen(v.name), t->err));
     drop(t, k.name);
     drop(t, v.name);
-    return add(t, &whole, layer, "attn_kv_b");
+    SAC_TRY(add(t, &whole, layer, "attn_kv_b"));
+    const char *name = t->c->tensors[t->c->n_tensors - 1].name;
+    return sac_checkpoint_add(t->joined, &whole, name, strlen(name), t->err);
 }
 
 static sac_status name_queries(const table *t, int layer) {
@@ -169,8 +174,8 @@ static sac_status part_heads(const table *t, int layer) {
 
 /* ---- the whole ---- */
 
-sac_status sac_language_tensors_shape(sac_checkpoint *c, const sac_decoder_config *d, sac_error *err) {
-    const table t = {c, d, c->n_tensors, err};
+sac_status sac_language_tensors_shape(sac_checkpoint *c, const sac_decoder_config *d, sac_checkpoint *joined, sac_error *err) {
+    const table t = {c, d, c->n_tensors, joined, err};
     if (!d->latent.kv_rank && !d->linear.n_heads) return SAC_OK;
     for (int layer = 0; layer < d->n_layers; layer++) {
         if (d->latent.kv_rank) {
@@ -181,5 +186,24 @@ sac_status sac_language_tensors_shape(sac_checkpoint *c, const sac_decoder_confi
     }
     for (int i = c->n_tensors - 1; i >= 0; i--)
         if (c->tensors[i].n_dims == 0) sac_checkpoint_drop(c, i);
+    return sac_checkpoint_seal(c, err);
+}
+
+/* Entries stand by threes: keys, values, what they became. Where that was rounded meanwhile, the rounded matrix keeps its place. */
+sac_status sac_language_tensors_part(sac_checkpoint *c, const sac_checkpoint *joined, sac_error *err) {
+    const table t = {.c = c, .n_sorted = c->n_tensors};
+    for (int i = 0; i + 2 < joined->n_tensors; i += 3) {
+        const sac_checkpoint_tensor *whole = &joined->tensors[i + 2], *now = sac_checkpoint_find(c, whole->name);
+        if (now && now->data == whole->data) drop(&t, whole->name);
+        sac_checkpoint_disown(c, whole->data);
+    }
+    const int n = c->n_tensors;
+    for (int i = n - 1; i >= 0; i--)
+        if (c->tensors[i].n_dims == 0) sac_checkpoint_drop(c, i);
+    if (c->n_tensors == n) return SAC_OK;
+    for (int i = 0; i < joined->n_tensors; i++) {
+        const sac_checkpoint_tensor *part = &joined->tensors[i];
+        if (i % 3 < 2) SAC_TRY(sac_checkpoint_add(c, part, part->name, strlen(part->name), err));
+    }
     return sac_checkpoint_seal(c, err);
 }

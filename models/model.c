@@ -17,6 +17,7 @@ void sac_loaded_model_free(sac_loaded_model *m) {
     if (files) {
         sac_checkpoint_free(&files->weights);
         sac_checkpoint_free(&files->tower);
+        sac_checkpoint_free(&files->joined);
         for (int i = 0; i < files->adapters.n; i++) sac_adapter_close(&files->adapters.item[i]);
         sac_kept_adapters_close(&files->kept);
         free(files->tensors);

@@ -372,7 +372,7 @@ static sac_status load_parts(reader *r) {
     const sac_checkpoint *vision = l->has_mmproj ? &l->files->tower : NULL;
     const json_t *quantization = NULL;
     SAC_TRY(sac_expert_tensors_list(weights, &l->config.decoder, l->err));
-    SAC_TRY(sac_language_tensors_shape(weights, &l->config.decoder, l->err));
+    SAC_TRY(sac_language_tensors_shape(weights, &l->config.decoder, &l->files->joined, l->err));
     SAC_TRY(sac_load_round_weights(l, &quantization, true));
     sac_bind_source source = {.weights = weights,
                               .quantization = quantization,
@@ -386,6 +386,7 @@ static sac_status load_parts(reader *r) {
     SAC_TRY(find_biases(r, &source));
     SAC_TRY(sac_bind_model(l->m, &l->config, &source, l->err));
     SAC_TRY(sac_load_bind_kept_adapters(l, true));
+    SAC_TRY(sac_language_tensors_part(weights, &l->files->joined, l->err));
     return sac_gguf_load_chat(l, &r->g);
 }
 

@@ -16,6 +16,7 @@ typedef struct sac_model_files {
     sac_checkpoint weights;
     sac_checkpoint
         tower; /* empty unless the tower's weights have a folder, or the vision half a file, of their own */
+    sac_checkpoint joined; /* entries that language_tensors.h has put into weights and will take out again */
     sac_adapters adapters;
     sac_kept_adapters kept;
     sac_tensor_entry *tensors; /* what sac_loaded_model.tensors points to */

@@ -154,9 +154,9 @@ sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *sh
     return m->policy->counted ? m->policy->counted(m->state, shape, stream, stats) : SAC_OK;
 }
 
-void sac_decode_cut(sac_decode *m, int64_t n) {
-    if (m->base) sac_decode_cut(m->base, n);
-    if (m->policy->cut) m->policy->cut(m->state, n);
+void sac_decode_cut(sac_decode *m, int64_t n, bool own_stays) {
+    if (m->base) sac_decode_cut(m->base, n, own_stays);
+    if (m->policy->cut) m->policy->cut(m->state, n, own_stays);
 }
 
 void sac_prefill_free(sac_prefill *m) {

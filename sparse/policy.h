@@ -208,10 +208,11 @@ typedef struct sac_decode_policy {
      * a prefill method that drops tokens. */
     bool turns_keys;
     /* As of prefill policies: it keeps a row of every token, and what else it keeps of the first n depends on
-     * these alone. `cut` forgets all that came after; NULL: nothing to forget. */
+     * these alone. `cut` forgets all that came after; NULL: nothing to forget. own_stays: the token behind them stays in the sequence,
+     * and so may what its step chose; its row is made again. */
     bool keeps_prefix;
     bool (*keeps_prefix_now)(const void *state); /* where that is a matter of settings; NULL: it is not */
-    void (*cut)(void *state, int64_t n);
+    void (*cut)(void *state, int64_t n, bool own_stays);
     /* What each key-value head would lose if it read less, as the last prompt showed: [n_layers][n_kv_heads],
      * negative where it could not tell. NULL: the method does not measure that. */
     const double *(*head_losses)(const void *state);
@@ -243,7 +244,7 @@ void sac_prefill_free(sac_prefill *m);
 void sac_decode_free(sac_decode *m);
 void sac_decode_begin(sac_decode *m);
 bool sac_decode_keeps_prefix(const sac_decode *m); /* and its base */
-void sac_decode_cut(sac_decode *m, int64_t n);
+void sac_decode_cut(sac_decode *m, int64_t n, bool own_stays);
 /* Brings the stats [n_layers] up to date where steps are counted on a device. */
 sac_status sac_decode_counted(const sac_decode *m, const sac_attention_shape *shape, const sac_stream *stream,
                               sac_layer_stats *stats);

@@ -98,7 +98,8 @@ static void begin(void *state) {
 }
 
 /* The page that the cut goes through begins anew. */
-static void cut(void *state, int64_t n) {
+static void cut(void *state, int64_t n, bool own_stays) {
+    (void)own_stays;
     quest *s = state;
     for (int i = 0; i < s->n_layers; i++)
         if (s->n_known[i] > n) s->n_known[i] = n / s->page * s->page;

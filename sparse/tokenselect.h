@@ -133,7 +133,7 @@ sac_status sac_tokenselect_list(sac_tokenselect *s, const sac_layer_attention *a
 void sac_tokenselect_take_steps(void *state, const double *p, const sac_attention_shape *shape,
                                 const sac_memory *memory);
 void sac_tokenselect_begin(void *state);
-void sac_tokenselect_cut(void *state, int64_t n);
+void sac_tokenselect_cut(void *state, int64_t n, bool own_stays);
 sac_status sac_tokenselect_forget(void *state, const sac_layer_attention *a);
 sac_status sac_tokenselect_select(void *state, const sac_layer_attention *a, sac_choice *choice);
 sac_status sac_tokenselect_counted(void *state, const sac_attention_shape *shape, const sac_stream *stream,

@@ -53,20 +53,20 @@ void sac_tokenselect_take_steps(void *state, const double *p, const sac_attentio
 void sac_tokenselect_begin(void *state) {
     sac_tokenselect *s = state;
     for (int i = 0; i < s->n_layers; i++) s->n_cached[i] = -1;
-    sac_tokenselect_cut(s, 0);
+    sac_tokenselect_cut(s, 0, false);
 }
 
 /* The next step has n + 1 rows at least. A choice among more would have rows that are gone, or among the last ones, which are
- * read anyway; one among as many is of a token that stays. Counted hits are of tokens that may be gone. */
-static void drop_choices(sac_tokenselect *s, int64_t n) {
-    const int64_t most = s->p[TS_MAX_HITS] > 0 ? n : n + 1;
+ * read anyway; one among as many was made by the query of the token behind the first n. Counted hits are of tokens that may be gone. */
+static void drop_choices(sac_tokenselect *s, int64_t n, bool own_stays) {
+    const int64_t most = own_stays && s->p[TS_MAX_HITS] <= 0 ? n + 1 : n;
     for (int i = 0; i < s->n_layers; i++)
         if (s->cached_at[i] > most) s->n_cached[i] = -1;
 }
 
-void sac_tokenselect_cut(void *state, int64_t n) {
+void sac_tokenselect_cut(void *state, int64_t n, bool own_stays) {
     sac_tokenselect *s = state;
-    drop_choices(s, n);
+    drop_choices(s, n, own_stays);
     for (int i = 0; s->copy && i < s->n_layers; i++)
         if (s->copy[i].n > n) s->copy[i].n = n;
 }
@@ -189,6 +189,7 @@ sac_status sac_tokenselect_select(void *state, const sac_layer_attention *a, sac
         sac_status st = gather_rows(s, a, stays, cached, n_chosen, choice);
         if (st != SAC_UNSUPPORTED) return st;
     }
+    if (s->n_gathered > 0) s->is_gathered[a->layer] = false; /* what lies there may be of a choice before */
     return sac_tokenselect_list(s, a, cached, n_chosen, choice);
 }
 

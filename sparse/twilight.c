@@ -96,7 +96,8 @@ static void begin(void *state) {
     for (int i = 0; i < s->n_layers - s->skip; i++) s->copy[i].n = 0;
 }
 
-static void cut(void *state, int64_t n) {
+static void cut(void *state, int64_t n, bool own_stays) {
+    (void)own_stays;
     twilight *s = state;
     for (int i = 0; i < s->n_layers - s->skip; i++)
         if (s->copy[i].n > n) s->copy[i].n = n;

@@ -47,7 +47,7 @@ def draw_old_tower(rng, version, width):
     """Of Qwen2-VL and Qwen2.5-VL: with windows that patches fill and do not."""
     heads, patch, merge = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3])
     vision = {"depth": rng.randint(1, 4), "num_heads": heads, "patch_size": patch, "spatial_merge_size": merge,
-              "temporal_patch_size": rng.choice([2, 2, 2, 1])}
+              "temporal_patch_size": rng.choice([2, 1, 3, 4])}
     inner = heads * rng.choice([4, 8, 12])
     if version == 2:
         return {**vision, "embed_dim": inner, "hidden_size": width, "mlp_ratio": rng.randint(1, 4)}
@@ -94,7 +94,7 @@ def write_qwen3_vl(folder, rng, seed, more=None, experts="v5"):
     heads, patch, merge, depth = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3]), rng.randint(1, 4)
     deep = rng.sample(range(depth), rng.randint(0, min(depth, text["num_hidden_layers"])))
     vision = {"depth": depth, "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "intermediate_size": rng.choice([3, 20, 60]),
-              "patch_size": patch, "spatial_merge_size": merge, "temporal_patch_size": 2, "out_hidden_size": text["hidden_size"],
+              "patch_size": patch, "spatial_merge_size": merge, "temporal_patch_size": rng.choice([2, 3, 4]), "out_hidden_size": text["hidden_size"],
               "num_position_embeddings": rng.randint(1, 9) ** 2, "deepstack_visual_indexes": sorted(deep), "in_channels": 3,
               "hidden_act": rng.choice(["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", "silu"])}
     rope = {"rope_type": "default", "mrope_section": sections, "mrope_interleaved": True}

@@ -566,9 +566,10 @@ class Qwen3VL(QwenVL):
     rows are transformers' own."""
 
     def video(self, t, h, w, n_frames):
-        """Texts and tokens of a video of t steps; frames are half a second apart."""
+        """Texts and tokens of a video of t steps; frames are half a second apart, and a step's time is the middle of its first and last."""
+        each = self.config.vision_config.temporal_patch_size
         for step in range(t):
-            times = [min(2 * step + k, n_frames - 1) / 2 for k in range(2)]
+            times = [min(each * step + k, n_frames - 1) / 2 for k in (0, each - 1)]
             yield f"<{sum(times) / 2:.1f} seconds>"
             yield self.config.vision_start_token_id
             yield from [self.config.video_token_id] * (h * w)

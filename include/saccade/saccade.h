@@ -877,6 +877,10 @@ SAC_API sac_status sac_session_begin_append(sac_session *s, const int32_t *ids, 
 SAC_API const float *sac_session_logits(const sac_session *s);
 SAC_API int64_t sac_session_n_tokens(const sac_session *s); /* in the cache */
 
+/* With sac_session_config.draft: how many guesses of the last answer at this place of a pass, counted from 0, it took; 0 for a place
+ * that there is not. Over all places they sum to n_accepted_tokens of its sac_result. */
+SAC_API int64_t sac_session_accepted_at(const sac_session *s, int place);
+
 /* From now on (with `leave`; false, as at first: no longer) nobody asks sac_session_logits after a step of an answer. Then a step on
  * a GPU leaves its logits there and brings down what its choice needs. Biases, penalties and events.mask are applied there. Then come
  * some numbers of the token where the choice is greedy or draws from all, and 8 bytes for each of the top_k best (1,024 at most), of

@@ -63,6 +63,15 @@ void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes) {
     return bytes;
 }
 
+void sac_checkpoint_disown(sac_checkpoint *c, const void *bytes) {
+    for (int i = 0; i < c->n_owned; i++) {
+        if (c->owned[i] != bytes) continue;
+        free(c->owned[i]);
+        c->owned[i] = c->owned[--c->n_owned];
+        return;
+    }
+}
+
 static int by_name(const void *a, const void *b) {
     return strcmp(((const sac_checkpoint_tensor *)a)->name, ((const sac_checkpoint_tensor *)b)->name);
 }

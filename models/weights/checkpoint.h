@@ -55,6 +55,8 @@ void sac_checkpoint_drop(sac_checkpoint *c, int i);
 
 /* Bytes for a tensor that is in no mapping, freed with c; NULL when there is no memory. */
 void *sac_checkpoint_own(sac_checkpoint *c, size_t n_bytes);
+/* Frees such bytes before c is; nothing where c does not own them. */
+void sac_checkpoint_disown(sac_checkpoint *c, const void *bytes);
 
 /* BAD_FILE when a byte belongs to two of the tensors from entry `first` on (of one file). */
 sac_status sac_checkpoint_check_disjoint(const sac_checkpoint *c, int first, sac_error *err);

@@ -6,6 +6,8 @@
 #include "draft_head.h"
 #include "draft_model.h"
 
+#include <string.h>
+
 /* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have
  * to be paid for: each accepted token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
  * failed. So an answer in which no draft is right runs START + 1 / A_ROW of its passes in vain, at most. */
@@ -15,6 +17,7 @@ void sac_ahead_start(sac_session *s) {
     s->ahead.n = s->ahead.at = 0;
     s->ahead.credit = START;
     s->ahead.has_failed = false;
+    memset(s->ahead.n_taken, 0, sizeof s->ahead.n_taken);
     sac_ahead_gain_start(&s->ahead.gain, s->reply.result.seconds.prefill);
 }
 
@@ -38,6 +41,7 @@ void sac_ahead_take(sac_session *s) {
     sac_ahead *a = &s->ahead;
     sac_decoder_accept(&s->decoder, ++a->at);
     s->reply.result.n_accepted_tokens++;
+    a->n_taken[a->at - 1]++;
     if (a->credit < RICH) a->credit += A_ROW;
 }
 

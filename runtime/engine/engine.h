@@ -117,6 +117,7 @@ typedef struct sac_ahead {
     int credit;
     bool has_failed; /* in this answer: a draft model or head has failed, and is not asked any more */
     int32_t ids[1 + SAC_DRAFT_MOST]; /* the pass's own token, and the drafted ones */
+    int64_t n_taken[SAC_DRAFT_MOST]; /* by the answer, of those at each place of a pass */
     sac_ahead_gain gain;             /* where making them takes time */
     sac_session *drafter;            /* of the model that makes them, or NULL */
     sac_eagle_state head;            /* that makes them; .head NULL: there is none */

@@ -99,7 +99,7 @@ static void add_shared(sac_memory_report *r, const char *tag, size_t n_bytes) {
 }
 
 /* On a device the decoder's memory is not of the process; what it keeps on the host is one part. */
-static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const sac_decoder_plan *p,
+static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const sac_decoder *d, const sac_decoder_plan *p,
                         const sac_decoder_plan *host) {
     const struct {
         const char *tag;
@@ -119,6 +119,7 @@ static void add_decoder(sac_memory_report *r, const sac_decoder_state *s, const 
     }
     if (!s->device) return;
     add_part(r, "decoder, on the host", on_host);
+    add_part(r, "logits, pinned", sac_decoder_pinned_bytes(s, d));
     r->device_bytes = on_device;
 }
 
@@ -156,7 +157,7 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = weight_bytes(m)};
     r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
-    add_decoder(r, decoder, &p, &host);
+    add_decoder(r, decoder, sac_model_decoder(m), &p, &host);
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
     if (m->loaded.has_vision) add_part(r, "picture layout", sac_arena_block_bytes(layout_bytes(m)));
@@ -312,7 +313,8 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     plan(m, &s->decoder, &s->reduce, &s->memory);
     SAC_TRY_GOTO(st, sac_draft_head_plan(m, &draft, &s->decoder, &s->memory, err), fail);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
-    SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes, err), fail);
+    const size_t pinned = sac_decoder_pinned_bytes(&s->decoder, sac_model_decoder(m));
+    SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes - pinned, err), fail);
     SAC_TRY_GOTO(st, enter_workspaces(s, err), fail);
     SAC_TRY_GOTO(st, take_decoder(s, err), fail);
     SAC_TRY_GOTO(st, sac_draft_head_take(s, err), fail);

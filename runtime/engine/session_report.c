@@ -50,6 +50,10 @@ const double *sac_session_head_losses(const sac_session *s) {
     return d->policy->head_losses ? d->policy->head_losses(d->state) : NULL;
 }
 
+int64_t sac_session_accepted_at(const sac_session *s, int place) {
+    return place >= 0 && place < SAC_DRAFT_MOST ? s->ahead.n_taken[place] : 0;
+}
+
 size_t sac_session_kv_bytes(const sac_session *s) {
     return sac_kv_cache_bytes_used(&s->decoder.cache);
 }

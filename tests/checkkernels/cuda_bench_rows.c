@@ -202,8 +202,9 @@ void cuda_bench_elementwise(bench *b, check_op op, int64_t rows, int64_t n) {
         break;
     }
     case CHECK_embed:
-        c->embed = (sac_embed_args){y, sac_weight_of((sac_tensor){x.data, SAC_DTYPE_BF16, 2, {rows, n}}),
-                                    indices(b, rows, rows)};
+        c->embed = (sac_embed_args){.y = y,
+                                    .table = sac_weight_of((sac_tensor){x.data, SAC_DTYPE_BF16, 2, {rows, n}}),
+                                    .ids = indices(b, rows, rows)};
         break;
     case CHECK_pool_tokens: /* rows = tiles of 24 x 24 */
         y.rows = rows / 576 * 144;

@@ -167,7 +167,7 @@ class Tuned(SetsCase):
 
     def test_a_mean_over_tasks(self):
         out = self.path("out")
-        found = self.tune(self.write("mlvu", numbers()), "samples/drawn", out, "--want", "prefill")
+        found = self.tune(self.write("mlvu", numbers()), "samples/drawn", out, "--want", "memory", "--tries", "1", "--max-frames", "3")
         self.assertEqual(found["test"]["test"], "sign-flip")
         with open(os.path.join(out, "report.md"), encoding="utf-8") as f:
             self.assertIn("| M-Avg, % |", f.read())

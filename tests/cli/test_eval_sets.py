@@ -73,7 +73,7 @@ class SetsCase(Case):
     def run_set(self, name, *options, code=0):
         files, media, n, dimensions = sets(self.rows)[name]
         path = self.write(name, files)
-        few = ["--max-frames", 8] if self.rows > 3 else []
+        few = ["--max-frames", 4] if self.rows > 3 else []
         run = saccade("eval", path, *(["--videos", media] if media else []), "--threads", "1", *few, *options)
         self.assertEqual(run.returncode, code, run.stderr)
         return run, path, n, dimensions
@@ -134,7 +134,7 @@ class WholeWay(SetsCase):
                 self.assertTrue(all("error" not in r and r["answer_tokens"] >= 0 for r in rows))
                 n += len(rows)
         out = self.path("videomme")
-        run = saccade("eval", "samples/drawn/set.json", "--limit", 20, "--json", "--out", out, "--threads", 1, "--max-frames", 8)
+        run = saccade("eval", "samples/drawn/set.json", "--limit", 20, "--json", "--out", out, "--threads", 1, "--max-frames", 4)
         scores = json.loads(run.stdout)
         self.assertEqual((run.returncode, scores["questions"], scores["errors"]), (0, 20, 0))
         again = json.loads(saccade("eval", "--score", os.path.join(out, "result.json"), "--json").stdout)

@@ -141,41 +141,39 @@ class Quantised(Case):
         run = saccade("inspect", folder)
         self.assertEqual(run.returncode, 0, run.stderr)
 
+    def configured(self, name):
+        """A model's folder, and what its config.json says."""
+        folder = self.model(name)
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
+            return folder, json.load(f)
+
+    def ask_as(self, folder, content, quantization):
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump({**content, "quantization_config": quantization}, f)
+        return saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello")
+
+    def says_the_same(self, folder, content, quantization):
+        own, other = self.ask_as(folder, content, content["quantization_config"]), self.ask_as(folder, content, quantization)
+        self.assertEqual((own.returncode, other.returncode), (0, 0), other.stderr)
+        self.assertTrue(own.stdout.strip())
+        self.assertEqual(own.stdout, other.stdout)
+
     def test_static_fp8_without_blocks(self):
         """AutoFP8 and vLLM: no weight_block_size, and weight_scale in the place of weight_scale_inv."""
-        folder = self.model("modelopt_fp8")
-        path = os.path.join(folder, "config.json")
-        with open(path, encoding="utf-8") as f:
-            content = json.load(f)
+        folder, content = self.configured("modelopt_fp8")
         said = {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]}
-        answers = []
-        for config in (content["quantization_config"], said, {**said, "activation_scheme": "dynamic"}):
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump({**content, "quantization_config": config}, f)
-            answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
-        self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
-        self.assertTrue(answers[0].stdout.strip())
-        self.assertEqual(answers[0].stdout, answers[1].stdout)
-        self.assert_refused(answers[2], 69, "input_scale beside it, and activations are dynamic")
+        self.says_the_same(folder, content, said)
+        self.assert_refused(self.ask_as(folder, content, {**said, "activation_scheme": "dynamic"}), 69,
+                            "input_scale beside it, and activations are dynamic")
 
     def test_dynamic_fp8_without_blocks(self):
         """vLLM's folders of an "activation_scheme" dynamic: the same numbers as compressed-tensors' with a scale a token."""
-        folder = self.model("ct_fp8_tensor")
-        path = os.path.join(folder, "config.json")
-        with open(path, encoding="utf-8") as f:
-            content = json.load(f)
+        folder, content = self.configured("ct_fp8_tensor")
         content["quantization_config"]["config_groups"]["group_0"]["input_activations"] = {
             "num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
         said = {"quant_method": "fp8", "activation_scheme": "dynamic", "ignored_layers": ["lm_head"]}
-        answers = []
-        for config in (content["quantization_config"], said, {**said, "weight_block_size": [128, 128]}):
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump({**content, "quantization_config": config}, f)
-            answers.append(saccade("ask", "-m", folder, "--max-tokens", "8", "--temperature", "0", "hello"))
-        self.assertEqual((answers[0].returncode, answers[1].returncode), (0, 0), answers[1].stderr)
-        self.assertTrue(answers[0].stdout.strip())
-        self.assertEqual(answers[0].stdout, answers[1].stdout)
-        self.assert_refused(answers[2], 65, "has no weight_scale_inv beside it")
+        self.says_the_same(folder, content, said)
+        self.assert_refused(self.ask_as(folder, content, {**said, "weight_block_size": [128, 128]}), 65, "has no weight_scale_inv beside it")
 
     def test_fused_experts_without_scales(self):
         """A tensor with all experts' numbers becomes one a matrix, beside which are no scales."""

@@ -35,6 +35,7 @@ class RequestLog(Case):
             reply = server.post("/v1/chat/completions", {**chat, **more, "stream": True, "stream_options": {"include_usage": True}})
             stream = json.loads(reply.text.strip().split("\n\n")[-2].removeprefix("data: "))["usage"]
             drafts, guessed, taken = (server.metric(f"vllm:spec_decode_num_{name}_total") for name in ("drafts", "draft_tokens", "accepted_tokens"))
+            page = server.get("/metrics").text
         self.assertEqual((several["completion_tokens"], response["output_tokens"]), (120, 60))
         said = [u["completion_tokens_details"] for u in (several, plain, stream)] + [response["output_tokens_details"]]
         self.assertEqual(sum(d["accepted_prediction_tokens"] for d in said), taken)
@@ -42,6 +43,12 @@ class RequestLog(Case):
         self.assertTrue(all(d["accepted_prediction_tokens"] > 0 for d in said), said)
         self.assertEqual(said[0]["accepted_prediction_tokens"], 2 * said[2]["accepted_prediction_tokens"])
         self.assertTrue(taken / 7 <= drafts <= guessed, (drafts, guessed, taken))
+        places = re.findall(r'vllm:spec_decode_num_accepted_tokens_per_pos_total{.*,position="(\d+)"} (\d+)', page)
+        self.assertEqual([int(place) for place, _ in places], list(range(len(places))))
+        each = [int(n) for _, n in places]
+        self.assertEqual(sum(each), taken)
+        self.assertEqual(each, sorted(each, reverse=True)) # a guess is looked at when all before it in the pass were right
+        self.assertTrue(2 <= len(each) <= 7 and each[0] <= drafts and each[-1] > 0, (each, drafts))
 
     def test_lines(self):
         with open(self.path, "w", encoding="utf-8") as f:

@@ -16,6 +16,7 @@ typedef struct seen {
     int n_forced;
     int32_t ids[MOST_TOKENS];
     sac_result result;
+    int64_t n_first; /* guesses taken that were the first of their pass */
 } seen;
 
 static inline void see(void *ctx, float *logits, int n_vocab) {
@@ -49,6 +50,10 @@ static inline void answer(seen *x, sac_session *s, const int32_t *ids, size_t n,
     assert_ok(sac_session_begin_tokens(s, ids, n, o, NULL, &err), err);
     for (bool done = false; !done;) assert_ok(sac_session_step(s, &e, &token, &done, &err), err);
     sac_session_end(s, &x->result);
+    int64_t n_accepted = 0;
+    x->n_first = sac_session_accepted_at(s, 0);
+    for (int place = -1; place <= SAC_DRAFT_MOST; place++) n_accepted += sac_session_accepted_at(s, place);
+    assert_int_equal(n_accepted, x->result.n_accepted_tokens);
     memcpy(x->ids, x->result.tokens, (size_t)x->result.n_tokens * sizeof *x->ids);
 }
 

@@ -83,7 +83,7 @@ static void what_is_cut_off_is_forgotten(void **state) {
                 set_line(&c, m, 1);
                 run_prompt(&c, m, PROMPT);
                 run_steps(&c, &again);
-                sac_decode_cut(&c.decode, cut);
+                sac_decode_cut(&c.decode, cut, false);
                 c.n = c.n_rows = cut;
                 int64_t kv_cols = KV_HEADS * SMALL, q_cols = HEADS * SMALL;
                 for (int64_t k = cut * kv_cols; k < N * kv_cols; k++)

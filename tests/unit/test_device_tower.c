@@ -4,11 +4,8 @@
  * them. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "clip.h"
-#include "cpu_flags.h"
 #include "device_tower.h"
-#include "late_device.h"
-#include "quants.h"
-#include "test.h"
+#include "late_ops.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -17,25 +14,6 @@
 #define GOLDEN "tests/golden/models/"
 
 enum { FRAMES = 8, BATCH = 3, VOCAB = 1024, N_CTX = 2000 };
-
-/* The device's ops for sessions, by the linker's --wrap. */
-sac_status __wrap_sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err);
-sac_status __wrap_sac_ops_open(sac_ops *t, sac_stream *s, sac_error *err) {
-    (void)s, (void)err;
-    sac_ops plain;
-    sac_ops_init_cpu(&plain, sac_cpu_flags());
-    *t = late_ops(&plain);
-    return SAC_OK;
-}
-void __wrap_sac_ops_close(sac_stream *s);
-void __wrap_sac_ops_close(sac_stream *s) {
-    (void)s;
-}
-size_t __wrap_sac_ops_scratch_bytes(const sac_device *d);
-size_t __wrap_sac_ops_scratch_bytes(const sac_device *d) {
-    (void)d;
-    return 0;
-}
 
 /* ---------------------------------------------------------------- a model on the late device */
 
@@ -46,17 +24,6 @@ typedef struct card {
     sac_stream host; /* that ops run with */
     sac_arena arena;
 } card;
-
-static float *as_floats(sac_weight *w) {
-    sac_tensor *t = &w->tensor;
-    float *f = malloc((size_t)(t->dim[0] * t->dim[1]) * sizeof *f);
-    for (int64_t i = 0; i < t->dim[0]; i++)
-        sac_dequantize_row(t->dtype,
-                           (const uint8_t *)t->data + (size_t)i * sac_dtype_row_bytes(t->dtype, t->dim[1]),
-                           f + i * t->dim[1], t->dim[1]);
-    *w = sac_weight_of((sac_tensor){f, SAC_DTYPE_F32, 2, {t->dim[0], t->dim[1]}});
-    return f;
-}
 
 /* The tower as a device has it: class token or bias, and positions, are the rows that patches are added to. */
 static void put_tower_there(card *c) {
@@ -96,7 +63,7 @@ static void open_card(card *c, const char *path, size_t cache_bytes) {
     memset(late_pinned, 0, sizeof late_pinned);
     late_n_streams = late_n_copies = late_fail_at = 0;
     late_n_downloaded = 0;
-    late_failed = late_has_no_attention = false;
+    late_failed = late_has_no_attention = late_fuses = false;
     assert_ok(sac_model_open(&c->m, path, &o, &err), err);
     size_t scratch = c->m->ops.linear_scratch_bytes(4096, 4096) + 64;
     assert_ok(sac_arena_open(&c->arena, sac_stream_bytes(1, scratch), &err), err);

@@ -301,9 +301,39 @@ static void libraries_have_room(void **state) {
     close_card(&c);
 }
 
+static size_t pinned_bytes(void) {
+    size_t n = 0;
+    for (int i = 0; i < LATE_BLOCKS; i++) n += late_pinned[i].at ? late_pinned[i].n_bytes - 1 : 0;
+    return n;
+}
+
+/* Logits come down to pinned memory, which is the session's too. */
+static void the_plan_has_what_is_pinned(void **state) {
+    (void)state;
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"};
+    card c;
+    sac_error err;
+    sac_session *s[2];
+    sac_memory_report plan, taken;
+    open_card(&c);
+    assert_ok(sac_session_create(&s[0], c.m, &config, &err), err); /* with the workspace of both */
+    const size_t before = pinned_bytes();
+    assert_ok(sac_session_plan(c.m, &config, &plan, &err), err);
+    assert_ok(sac_session_create(&s[1], c.m, &config, &err), err);
+    const size_t pinned = pinned_bytes() - before;
+    assert_true(pinned >= 288 * sizeof(float));
+    assert_int_equal(s[1]->arena.used_bytes, s[1]->arena.capacity_bytes);
+    assert_int_equal(s[1]->arena.used_bytes + pinned, plan.total_bytes);
+    sac_session_memory(s[1], &taken);
+    assert_int_equal(taken.total_bytes, plan.total_bytes);
+    for (int i = 0; i < 2; i++) sac_session_free(s[i]);
+    close_card(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(long_attention_is_cut), cmocka_unit_test(rows_are_taken_over_on_the_device), cmocka_unit_test(a_fault_in_a_batch_is_said),
-        cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room)};
+        cmocka_unit_test(pieces_do_not_pile_up), cmocka_unit_test(long_attention_is_cut), cmocka_unit_test(rows_are_taken_over_on_the_device),
+        cmocka_unit_test(a_fault_in_a_batch_is_said), cmocka_unit_test(memory_of_a_session_is_kept), cmocka_unit_test(libraries_have_room),
+        cmocka_unit_test(the_plan_has_what_is_pinned)};
     return cmocka_run_group_tests_name("work on a device", tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 /* Drafted answers have the bits of plain ones: tokens, logits of every step, texts and log probabilities. */
-#include "ahead_gain.h"
 #include "draft.h"
 #include "draft_test.h"
 
@@ -211,43 +210,6 @@ static void drafts_by_the_clock_give_the_same_bits(void **state) {
     drop(&drafted);
 }
 
-static void the_account_knows_what_pays(void **state) {
-    (void)state;
-    sac_ahead_gain g = {0};
-    sac_ahead_gain_start(&g, 0);
-    int n = 0, tries = 0;
-    double lost = 0, spent = 0;
-    for (int i = 0; i < 20000; i++) { /* nothing is ever right */
-        n = sac_ahead_gain_most(&g, 7);
-        const double s = n ? 1 + 1.5 * n : 1;
-        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
-        sac_ahead_gain_settle(&g, 0);
-        lost += s - 1, spent += s, tries += n > 0;
-        assert_true(lost <= 1.5 + 0.03 * spent);
-    }
-    assert_true(tries > 50); /* it is tried again and again */
-    double saved = 0;
-    for (int i = 0; i < 2000; i++) { /* all are right, and cheap */
-        n = sac_ahead_gain_most(&g, 7);
-        const double s = n ? 1.1 + 0.3 * n : 1;
-        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
-        sac_ahead_gain_settle(&g, n);
-        saved += n + 1 - s;
-    }
-    assert_true(saved > 2 * 2000);
-    n = sac_ahead_gain_most(&g, 7);
-    assert_true(n == 7 || n == 0);
-    lost = spent = 0;
-    for (int i = 0; i < 5000; i++) { /* all are right, and a pass costs more than it brings */
-        n = sac_ahead_gain_most(&g, 7);
-        const double s = n ? 1 + 1.2 * n : 1;
-        n ? sac_ahead_gain_passed(&g, n, s) : sac_ahead_gain_plain(&g, s);
-        sac_ahead_gain_settle(&g, n);
-        lost += s - (n + 1), spent += s;
-    }
-    assert_true(lost <= 0.03 * spent + 40); /* and what was saved before, up to 32 steps */
-}
-
 /* The model repeats itself here; most drafts are right. */
 static void repeated_text_takes_few_passes(void **state) {
     (void)state;
@@ -258,6 +220,7 @@ static void repeated_text_takes_few_passes(void **state) {
     const sac_result *r = &drafted.result;
     assert_true(r->n_tokens > 2 * (r->n_tokens - r->n_accepted_tokens)); /* a pass gives more than two */
     assert_true(r->n_accepted_tokens * 10 >= r->n_drafted_tokens * 8);
+    assert_true(drafted.n_first * 10 >= r->n_drafts * 8); /* of each pass the first */
     drop(&plain);
     drop(&drafted);
 }
@@ -467,7 +430,6 @@ int main(void) {
         cmocka_unit_test(models_draft_for_others),
         cmocka_unit_test(models_that_see_nothing_draft_for_pictures),
         cmocka_unit_test(drafts_by_the_clock_give_the_same_bits),
-        cmocka_unit_test(the_account_knows_what_pays),
         cmocka_unit_test(repeated_text_takes_few_passes),
         cmocka_unit_test(fast_models_give_the_same_bits),
         cmocka_unit_test(wrong_drafts_are_few),

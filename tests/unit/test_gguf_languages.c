@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE
 #include "device_weights.h"
 #include "gguf_pairs.h"
+#include "model_load.h"
 #include "quantize.h"
 
 static int n_damaged;
@@ -349,6 +350,24 @@ static void damage_latents(void) {
     free(b.data);
 }
 
+/* Keys and values are joined for the binder, which reads copies of them: once these are made nothing is held twice. */
+static void joined_latents_are_let_go(void **state) {
+    (void)state;
+    char path[PATH_BYTES];
+    sac_loaded_model m;
+    sac_error err;
+    assert_ok(sac_loaded_model_open(&m, path_of(path, "deepseek_v3", "model.gguf"), NULL, NULL, &err), err);
+    const sac_checkpoint *c = &((const sac_model_files *)m.checkpoint)->weights;
+    size_t n_file_bytes = 0;
+    assert_null(sac_checkpoint_find(c, "blk.1.attn_kv_b.weight"));
+    assert_non_null(sac_checkpoint_find(c, "blk.1.attn_k_b.weight"));
+    assert_non_null(sac_checkpoint_find(c, "blk.0.attn_v_b.weight"));
+    for (int i = 0; i < c->n_tensors; i++) n_file_bytes += c->tensors[i].file >= 0 ? c->tensors[i].n_bytes : 0;
+    assert_int_equal(c->n_owned, 0);
+    assert_int_equal(m.weight_bytes, n_file_bytes);
+    sac_loaded_model_free(&m);
+}
+
 /* A file that does not say how scores are made, as those of GLM-4.7-Flash: a bias of them tells that they are sigmoids. */
 static void gate_of_bias(void) {
     const char *pair = "deepseek_v3";
@@ -494,6 +513,7 @@ int main(int argc, char **argv) {
     if (!index) return code;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_in_blocks_stay_off_devices),
+        cmocka_unit_test(joined_latents_are_let_go),
         cmocka_unit_test_setup_teardown(no_groups_may_be_said_as_0, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_languages, make_folder, remove_folder),
         {"written_again", written_again, make_folder, remove_folder, index},

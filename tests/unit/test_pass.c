@@ -1,38 +1,15 @@
 /* Steps of some sessions and rows of others' prompts in one pass: everybody's logits are those of running apart, bit for bit,
  * and the model's matrices are met once. */
-#include "shared_rows_test.h"
+#include "pass_test.h"
 
 #include "batch.h"
 #include "work.h"
-
-enum { ROOM = 96, ANSWERING = 3, PASSES = 5, ANSWER = PASSES + 1 };
-
-static const char question[] = LONG_TEXT LONG_TEXT "what is this?", other[] = LONG_TEXT "and what is that?";
-
-/* Logits of an answer, token by token. */
-typedef struct answer {
-    float logits[ANSWER][MOST_VOCAB];
-    int n;
-} answer;
-
-static void note(answer *a, const sac_model *m, const sac_session *s) {
-    sac_model_info info;
-    sac_model_get_info(m, &info);
-    assert_true(a->n < ANSWER && info.vocab <= MOST_VOCAB);
-    memcpy(a->logits[a->n++], sac_session_logits(s), (size_t)info.vocab * sizeof(float));
-}
 
 static void expect(const answer *want, const answer *got, const char *what, const char *kv, int n_threads) {
     assert_int_equal(want->n, got->n);
     for (int i = 0; i < want->n; i++)
         if (memcmp(want->logits[i], got->logits[i], sizeof want->logits[i]))
             fail_msg("%s, kv %s, %d threads: other logits of token %d", what, kv, n_threads, i);
-}
-
-static sac_sampling sampling(void) {
-    sac_sampling o = step_sampling(ANSWER);
-    o.ignore_eos = true;
-    return o;
 }
 
 static void begin_work(sac_session *s, const sac_input *in) {
@@ -50,13 +27,6 @@ static void begin(sac_session *s, const sac_message *q, bool in_pieces) {
         assert_ok(sac_session_begin(s, q, 1, &o, NULL, &err), err);
 }
 
-static void step_to_end(const sac_model *m, sac_session *s, answer *a) {
-    sac_error err;
-    int32_t token;
-    for (bool done = false; !done; note(a, m, s)) assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
-    sac_session_end(s, NULL);
-}
-
 static void alone(const sac_model *m, sac_session *s, const sac_message *q, answer *a) {
     memset(a, 0, sizeof *a);
     begin(s, q, false);
@@ -69,11 +39,6 @@ static size_t to_pass(sac_session *s, size_t most, bool *done) {
     size_t n = 0;
     while (!*done && !(n = sac_session_pass_rows(s, most))) assert_ok(sac_session_work_next(s, done, &err), err);
     return n;
-}
-
-static void finish_prompt(sac_session *s) {
-    sac_error err;
-    for (bool done = false; !done;) assert_ok(sac_session_work_next(s, &done, &err), err);
 }
 
 static sac_model *open_family(const char *path, int n_threads) {

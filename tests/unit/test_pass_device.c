@@ -4,27 +4,12 @@
 #include "late_card.h"
 
 #include "batch.h"
-#include "shared_rows_test.h"
+#include "pass_test.h"
 #include "work.h"
 
 #include <math.h>
 
-enum { ROOM = 96, ANSWERING = 3, PROMPTS = 2, PASSES = 5, ANSWER = PASSES + 1, AT_ONCE = LATE_STREAMS };
-
-static const char question[] = LONG_TEXT LONG_TEXT "what is this?", other[] = LONG_TEXT "and what is that?";
-
-/* Logits of an answer, token by token. */
-typedef struct answer {
-    float logits[ANSWER][MOST_VOCAB];
-    int n;
-} answer;
-
-static void note(answer *a, const sac_model *m, const sac_session *s) {
-    sac_model_info info;
-    sac_model_get_info(m, &info);
-    assert_true(a->n < ANSWER && info.vocab <= MOST_VOCAB);
-    memcpy(a->logits[a->n++], sac_session_logits(s), (size_t)info.vocab * sizeof(float));
-}
+enum { PROMPTS = 2, AT_ONCE = LATE_STREAMS };
 
 /* Ops that a device joins round otherwise than those that they join. */
 static void expect(const answer *want, const answer *got) {
@@ -33,12 +18,6 @@ static void expect(const answer *want, const answer *got) {
         for (int c = 0; c < MOST_VOCAB; c++)
             if (!(fabsf(want->logits[i][c] - got->logits[i][c]) <= 1e-4f * (1 + fabsf(want->logits[i][c]))))
                 fail_msg("logit %d of token %d: %g, apart %g", c, i, got->logits[i][c], want->logits[i][c]);
-}
-
-static sac_sampling sampling(void) {
-    sac_sampling o = step_sampling(ANSWER);
-    o.ignore_eos = true;
-    return o;
 }
 
 static void begin(sac_session *s, const sac_message *q, bool in_pieces) {
@@ -51,24 +30,12 @@ static void begin(sac_session *s, const sac_message *q, bool in_pieces) {
         assert_ok(sac_session_begin(s, q, 1, &o, NULL, &err), err);
 }
 
-static void step_to_end(const sac_model *m, sac_session *s, answer *a) {
-    sac_error err;
-    int32_t token;
-    for (bool done = false; !done; note(a, m, s)) assert_ok(sac_session_step(s, NULL, &token, &done, &err), err);
-    sac_session_end(s, NULL);
-}
-
 static void alone(const sac_model *m, sac_session *s, const sac_message *q, answer *a) {
     memset(a, 0, sizeof *a);
     late_prompt = AT_ONCE;
     begin(s, q, false);
     step_to_end(m, s, a);
     sac_session_reset(s);
-}
-
-static void finish_prompt(sac_session *s) {
-    sac_error err;
-    for (bool done = false; !done;) assert_ok(sac_session_work_next(s, &done, &err), err);
 }
 
 /* Sessions that answer, in other formats and by other methods, and those whose prompts go along. */

@@ -3,6 +3,7 @@
 #include "admission.h"
 #include "clock.h"
 #include "scheduler_bench.h"
+#include "slot_methods.h"
 
 static void answers_go_on_while_a_prompt_is_run(void **state) {
     (void)state;
@@ -354,6 +355,25 @@ static void pieces_are_cut_to_the_target(void **state) {
     if (n_cut < n_whole + (LAYERS - 1) * LEAST) fail_msg("%d pieces, uncut %d", n_cut, n_whole);
 }
 
+/* A session that cannot share the server's beginnings is none of its: nothing is left of it. */
+static void a_session_that_cannot_join_is_freed(void **state) {
+    (void)state;
+    bench b;
+    sac_error err;
+    sac_model *other;
+    sac_session *s = NULL;
+    open_bench(&b, 1);
+    sac_beginnings *own = b.s->beginnings;
+    assert_int_equal(sac_model_open(&other, "models/demo", NULL, &err), SAC_OK);
+    assert_int_equal(sac_beginnings_open(&b.s->beginnings, other, &err), SAC_OK);
+    assert_int_equal(serve_methods_session(b.s, &b.s->slots[0].methods, &s, &err), SAC_BAD_ARGUMENT);
+    assert_null(s);
+    sac_beginnings_close(b.s->beginnings);
+    sac_model_free(other);
+    b.s->beginnings = own;
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_go_on_while_a_prompt_is_run),
@@ -369,6 +389,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_that_is_run_has_its_first_token_at_once),
         cmocka_unit_test(choices_begin_the_prompt_again),
         cmocka_unit_test(pieces_are_cut_to_the_target),
+        cmocka_unit_test(a_session_that_cannot_join_is_freed),
     };
     return cmocka_run_group_tests_name("the scheduler", tests, open_model, close_model);
 }

@@ -155,7 +155,7 @@ static void what_is_cut_off_is_forgotten(void **state) {
         case_method(&c, "dense", LINE ",keys=4");
         case_prompt(&c, 390);
         for (int j = 0; j < 10; j++) case_step(&c);
-        sac_decode_cut(&c.decode, cuts[i]);
+        sac_decode_cut(&c.decode, cuts[i], false);
         c.n = c.n_rows = cuts[i];
         for (int64_t j = cuts[i] * 32; j < 900 * 32; j++) c.raw_k[j] = 2 * test_rand_float(&c.random);
         case_prompt(&c, 403 - cuts[i]);

@@ -323,7 +323,7 @@ static void choices_of_refused_tokens_are_dropped(void **state) {
                 wanted_keys(&c, PROMPT + 1, REFUSED, B);
                 if (is_new) other_tokens(&c, PROMPT + REFUSED, 1, B);
                 for (int i = 0; i < REFUSED; i++) case_choose(&c);
-                sac_decode_cut(&c.decode, PROMPT);
+                sac_decode_cut(&c.decode, PROMPT, true);
                 c.n = c.n_rows = PROMPT + 1; /* its row is made anew by the pass that refuses */
             }
             c.random = 77;
@@ -344,6 +344,56 @@ static void choices_of_refused_tokens_are_dropped(void **state) {
     }
 }
 
+/* Sequences that go back: what the token behind the first n chose is of a token that is gone. */
+static void choices_of_tokens_that_went_are_dropped(void **state) {
+    (void)state;
+    enum { PROMPT = 40, LIKE = 500 };
+    for (int as_device = 0; as_device < 2; as_device++) {
+        layer_case c;
+        case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 600, .as_device = as_device}, 9);
+        case_method(&c, "dense", "tokenselect:init=4,k=8,local=2,theta=0.9");
+        case_prompt(&c, PROMPT);
+        other_tokens(&c, PROMPT, 1, LIKE);
+        case_step(&c);
+        assert_int_equal(c.stats.n_selections, 1);
+        sac_decode_cut(&c.decode, PROMPT, false);
+        c.n = c.n_rows = PROMPT;
+        other_tokens(&c, PROMPT, 2, LIKE);
+        case_step(&c);
+        assert_int_equal(c.stats.n_selections, 2);
+        case_step(&c);
+        assert_int_equal(c.stats.n_cache_hits, 1);
+        case_close(&c);
+    }
+}
+
+/* Who looks at a step gets lists, and nothing is gathered; what later steps read is the choice of then, not the one before. */
+static void a_choice_that_was_looked_at_is_what_later_steps_read(void **state) {
+    (void)state;
+    enum { PROMPT = 60, A = 500, B = 501, COLS = 4 * 16 };
+    for (int as_device = 0; as_device < 2; as_device++) {
+        float out[2][COLS];
+        for (int looks = 0; looks < 2; looks++) {
+            layer_case c;
+            case_open(&c, &(case_shape){4, 2, 16, .n_ctx = 600, .as_device = as_device}, 9);
+            case_method(&c, "dense", "tokenselect:init=4,k=8,local=2,theta=0.9");
+            case_prompt(&c, PROMPT);
+            other_tokens(&c, PROMPT, 1, A);
+            other_tokens(&c, PROMPT + 1, 2, B);
+            case_step(&c);
+            if (looks)
+                case_choose(&c);
+            else
+                case_step(&c);
+            case_step(&c);
+            assert_true(c.stats.n_selections == 2 && c.stats.n_cache_hits == 1);
+            memcpy(out[looks], c.out, sizeof *out);
+            case_close(&c);
+        }
+        for (int i = 0; i < COLS; i++) assert_true(fabsf(out[0][i] - out[1][i]) < 1e-5f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(votes_of_all_keys_sum_to_the_heads),
@@ -358,6 +408,8 @@ int main(void) {
         cmocka_unit_test(senseless_settings_are_refused),
         cmocka_unit_test(the_demo_model_answers_alike),
         cmocka_unit_test(choices_of_refused_tokens_are_dropped),
+        cmocka_unit_test(choices_of_tokens_that_went_are_dropped),
+        cmocka_unit_test(a_choice_that_was_looked_at_is_what_later_steps_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

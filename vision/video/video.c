@@ -1,20 +1,13 @@
-/* video.c - the table of frames of a video, and reading the chosen ones.
- *
- * Opening reads the container through once and keeps the presentation times. The index that a file carries
- * would not do: MP4's holds decoding times, Matroska's only some key frames, and others have none. A packet
- * is a frame nearly always; where it is not (two fields, leading pictures without their reference, files cut
- * short) the first and if need be the last frames are decoded and compared with the table, and a file that
- * does not agree is decoded once to count. Reading jumps to the last key frame before a wanted frame when
- * that skips enough, and recognises frames by their time. */
+/* video.c - opening a video, and reading the frames that were chosen (video_table.h has them all). Reading jumps to the last key frame
+ * before a wanted frame when that skips enough, and recognises frames by their time. */
 #define _GNU_SOURCE
 #ifdef SAC_VIDEO
 
 #include "video.h"
 
 #include "frame_pixels.h"
-#include "frame_table.h"
-#include "libav_input.h"
 #include "libav_pixels.h"
+#include "video_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,17 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD_FRAMES 8  /* decoded when a file is opened, to see whether packets are frames */
 #define JUMP_FRAMES 10 /* a jump empties the decoder's pipeline: not worth it for fewer */
 
 struct sac_video {
     sac_video_limits limits;
     sac_video_info info;
-    sac_frame_table table;
+    sac_video_table frames;
     sac_turn turn;
-    bool by_count;  /* times do not tell frames apart: frames are counted from the start, without jumps */
-    bool was_decoded; /* as a whole, to make the table */
-    bool has_times; /* else a frame's time is its index over fps */
     sac_libav_input *input;
     sac_libav_rgb *rgb;
     uint8_t *upright; /* a turned frame */
@@ -65,136 +54,6 @@ const sac_video_info *sac_video_get_info(const sac_video *video) {
     return &video->info;
 }
 
-static sac_status nothing_decodes(sac_error *err) {
-    return sac_fail(err, SAC_BAD_FILE, "no frame of the video can be decoded: the file is damaged or empty");
-}
-
-/* ---- the table of frames ---- */
-
-typedef struct scan {
-    int64_t n_packets, n_bytes;
-    int64_t first_pts, last_pts; /* smallest and largest */
-    bool lacks_times;
-    bool starts_without_key;
-    bool ends_damaged; /* the last packet is not whole */
-} scan;
-
-static sac_status check_scan(const sac_video *v, const scan *s, sac_error *err) {
-    if (s->n_bytes / 2 > sac_libav_input_bytes(v->input) + 65536)
-        return sac_fail(err, SAC_BAD_FILE, "its packets overlap: they add up to more than twice the file");
-    if (s->n_packets / 16 > v->limits.max_frames + 4096)
-        return sac_fail(err, SAC_BAD_FILE,
-                        "%" PRId64 " packets: too many for the limit of %" PRId64 " frames", s->n_packets,
-                        v->limits.max_frames);
-    if (v->table.n_frames > v->limits.max_frames || v->table.n_keys > v->limits.max_frames)
-        return sac_fail(err, SAC_BAD_FILE, "more than the limit of %" PRId64 " frames", v->limits.max_frames);
-    if (sac_libav_input_seconds(v->input, s->last_pts - s->first_pts) > v->limits.max_duration_s)
-        return sac_fail(err, SAC_BAD_FILE, "longer than the limit of %g seconds", v->limits.max_duration_s);
-    return SAC_OK;
-}
-
-static sac_status add_packet(sac_video *v, scan *s, const sac_packet_head *p, sac_error *err) {
-    s->n_packets++;
-    s->n_bytes += p->n_bytes;
-    if (!p->is_ours) return SAC_OK;
-    s->ends_damaged = !p->is_whole;
-    s->lacks_times |= !p->has_time;
-    if (p->is_key) SAC_TRY(sac_frame_table_add_key(&v->table, p->pts, p->seek_ts, err));
-    s->starts_without_key |= v->table.n_keys == 0;
-    if (!p->is_shown) return SAC_OK;
-    if (v->table.n_frames == 0) s->first_pts = s->last_pts = p->pts;
-    if (p->pts < s->first_pts) s->first_pts = p->pts;
-    if (p->pts > s->last_pts) s->last_pts = p->pts;
-    return sac_frame_table_add(&v->table, p->pts, err);
-}
-
-static sac_status scan_container(sac_video *v, scan *s, sac_error *err) {
-    for (;;) {
-        sac_packet_head packet;
-        sac_step step = sac_libav_input_scan(v->input, &packet);
-        if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
-        if (step != SAC_STEP_DONE) return SAC_OK;
-        SAC_TRY(add_packet(v, s, &packet, err));
-        SAC_TRY(check_scan(v, s, err));
-    }
-}
-
-typedef struct shown_frames {
-    sac_frame_table table;
-    bool ordered; /* every frame had a time, and they ascended */
-    bool ended;
-} shown_frames;
-
-/* Decodes up to max_frames from where the input stands and lists their times. */
-static sac_status list_shown(sac_video *v, shown_frames *s, int64_t max_frames, sac_error *err) {
-    s->ordered = true;
-    while (s->table.n_frames < max_frames) {
-        sac_step step = sac_libav_input_decode(v->input);
-        if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
-        if (step != SAC_STEP_DONE) {
-            s->ordered &= step != SAC_STEP_LOST;
-            s->ended = true;
-            return SAC_OK;
-        }
-        int64_t pts, n = s->table.n_frames;
-        bool has_time;
-        sac_libav_input_newest(v->input, &pts, &has_time);
-        s->ordered &= has_time && (n == 0 || pts > s->table.pts[n - 1]);
-        SAC_TRY(sac_frame_table_add(&s->table, pts, err));
-    }
-    return SAC_OK;
-}
-
-/* Decodes the first frames, or all from the last key frame on, and takes out of the table what does not
- * appear. *agrees is false when something appears that is not in the table. */
-static sac_status compare_span(sac_video *v, bool at_end, bool *agrees, sac_error *err) {
-    const sac_key_frame *key = &v->table.keys[at_end ? v->table.n_keys - 1 : 0];
-    int64_t from = at_end ? key->pts : INT64_MIN, to = INT64_MAX;
-    *agrees = sac_libav_input_jump(v->input, key->pts, key->seek_ts);
-    if (!*agrees) return SAC_OK;
-    shown_frames shown = {0};
-    sac_status st = list_shown(v, &shown, at_end ? INT64_MAX : HEAD_FRAMES, err);
-    if (!shown.ended && shown.table.n_frames > 0) to = shown.table.pts[shown.table.n_frames - 1] + 1;
-    *agrees = st == SAC_OK && shown.ordered &&
-              sac_frame_table_keep(&v->table, from, to, shown.table.pts, shown.table.n_frames);
-    sac_frame_table_free(&shown.table);
-    return st;
-}
-
-/* The table from what is decoded. Without times of its own, or with ones that go back, frames can only be
- * counted. */
-static sac_status count_by_decoding(sac_video *v, bool lacks_times, sac_error *err) {
-    shown_frames shown = {0};
-    v->was_decoded = true;
-    SAC_TRY(sac_libav_input_restart(v->input, err));
-    sac_status st = list_shown(v, &shown, v->limits.max_frames + 1, err);
-    if (st == SAC_OK && shown.table.n_frames > v->limits.max_frames)
-        st = sac_fail(err, SAC_BAD_FILE, "more than the limit of %" PRId64 " frames", v->limits.max_frames);
-    if (st != SAC_OK) {
-        sac_frame_table_free(&shown.table);
-        return st;
-    }
-    v->by_count = lacks_times || !shown.ordered || v->table.n_keys == 0;
-    v->has_times = shown.ordered;
-    sac_frame_table_take_keys(&shown.table, &v->table);
-    sac_frame_table_free(&v->table);
-    v->table = shown.table;
-    return SAC_OK;
-}
-
-static sac_status build_table(sac_video *v, sac_error *err) {
-    scan s = {0};
-    SAC_TRY(scan_container(v, &s, err));
-    bool cut = s.ends_damaged || sac_libav_input_is_cut(v->input);
-    bool agrees =
-        sac_frame_table_finish(&v->table) && !s.lacks_times && !s.starts_without_key && v->table.n_keys > 0;
-    v->has_times = true;
-    if (agrees) SAC_TRY(compare_span(v, false, &agrees, err));
-    if (agrees && cut) SAC_TRY(compare_span(v, true, &agrees, err));
-    if (!agrees) SAC_TRY(count_by_decoding(v, s.lacks_times, err));
-    return v->table.n_frames > 0 ? SAC_OK : nothing_decodes(err);
-}
-
 /* ---- opening ---- */
 
 /* The container's average rate is what PyAV, OpenCV and so vLLM and transformers use. Where a container
@@ -210,13 +69,13 @@ static void settle_rate(sac_video_info *info, double mean_step_s) {
 static void describe(sac_video *v) {
     sac_video_info *info = &v->info;
     sac_libav_input_describe(v->input, info, &v->turn);
-    info->n_frames = v->table.n_frames;
-    info->n_key_frames = v->table.n_keys;
+    info->n_frames = v->frames.table.n_frames;
+    info->n_key_frames = v->frames.table.n_keys;
     double mean = 0;
     int64_t shortest = 0, longest = 0;
-    if (v->has_times) {
-        info->start_s = sac_libav_input_seconds(v->input, v->table.pts[0]);
-        sac_frame_table_steps(&v->table, &mean, &shortest, &longest);
+    if (v->frames.has_times) {
+        info->start_s = sac_libav_input_seconds(v->input, v->frames.table.pts[0]);
+        sac_frame_table_steps(&v->frames.table, &mean, &shortest, &longest);
     }
     settle_rate(info, mean * sac_libav_input_seconds(v->input, 1));
     info->variable_rate = longest - shortest > 2 && (double)(longest - shortest) > 0.02 * mean;
@@ -245,7 +104,7 @@ static sac_status open_video(sac_video **out, int fd, const uint8_t *bytes, int6
     v->limits = most;
     v->input = input;
     v->rgb = sac_libav_rgb_create();
-    st = v->rgb ? build_table(v, err) : sac_libav_no_memory(err);
+    st = v->rgb ? sac_video_table_build(&v->frames, v->input, &v->limits, err) : sac_libav_no_memory(err);
     if (st != SAC_OK) {
         sac_video_free(v);
         return st;
@@ -290,7 +149,7 @@ void sac_video_free(sac_video *v) {
     if (!v) return;
     sac_libav_input_free(v->input);
     sac_libav_rgb_free(v->rgb);
-    sac_frame_table_free(&v->table);
+    sac_frame_table_free(&v->frames.table);
     free(v->upright);
     free(v);
     return_freed_memory();
@@ -301,7 +160,7 @@ static sac_status take_key_frames(const sac_video *v, sac_frame_plan *plan, sac_
     int64_t n = 0;
     for (int64_t i = 0; i < plan->n_frames; i++) {
         int64_t key = sac_video_key_of(v, plan->index[i]);
-        if (v->by_count)
+        if (v->frames.by_count)
             return sac_fail(err, SAC_UNSUPPORTED,
                             "key_frames: decoding this video can only start at its first frame");
         if (key < 0) key = 0;
@@ -324,19 +183,19 @@ sac_status sac_video_plan(const sac_video *v, const sac_frame_request *request, 
         sac_frame_plan_free(plan);
         return st;
     }
-    for (int64_t i = 0; i < plan->n_frames && v->has_times; i++)
-        plan->time_s[i] = sac_libav_input_seconds(v->input, v->table.pts[plan->index[i]]);
+    for (int64_t i = 0; i < plan->n_frames && v->frames.has_times; i++)
+        plan->time_s[i] = sac_libav_input_seconds(v->input, v->frames.table.pts[plan->index[i]]);
     return SAC_OK;
 }
 
 bool sac_video_was_decoded(const sac_video *v) {
-    return v->was_decoded;
+    return v->frames.was_decoded;
 }
 
 int64_t sac_video_key_of(const sac_video *v, int64_t index) {
-    if (v->by_count) return -1;
-    int64_t key = sac_frame_table_key_for(&v->table, v->table.pts[index]);
-    return key < 0 ? -1 : sac_frame_table_rank(&v->table, v->table.keys[key].pts);
+    if (v->frames.by_count) return -1;
+    int64_t key = sac_frame_table_key_for(&v->frames.table, v->frames.table.pts[index]);
+    return key < 0 ? -1 : sac_frame_table_rank(&v->frames.table, v->frames.table.keys[key].pts);
 }
 
 /* ---- reading ---- */
@@ -344,7 +203,7 @@ int64_t sac_video_key_of(const sac_video *v, int64_t index) {
 /* For the decoder: is this one of the chosen frames? */
 static bool is_planned(void *ctx, int64_t pts) {
     const sac_video *v = ctx;
-    int64_t k = sac_frame_table_rank(&v->table, pts), low = 0, high = v->plan->n_frames;
+    int64_t k = sac_frame_table_rank(&v->frames.table, pts), low = 0, high = v->plan->n_frames;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (v->plan->index[middle] < k)
@@ -363,15 +222,15 @@ static sac_step decode(sac_video *v) {
 
 static bool jump(sac_video *v, int64_t key) {
     v->stats.n_seeks++;
-    return sac_libav_input_jump(v->input, v->table.keys[key].pts, v->table.keys[key].seek_ts);
+    return sac_libav_input_jump(v->input, v->frames.table.keys[key].pts, v->frames.table.keys[key].seek_ts);
 }
 
 static bool worth_jumping(const sac_video *v, int64_t key) {
     int64_t here;
     bool has_time;
     if (!sac_libav_input_newest(v->input, &here, &has_time) || !has_time) return true;
-    return sac_frame_table_rank(&v->table, v->table.keys[key].pts) >
-           sac_frame_table_rank(&v->table, here) + JUMP_FRAMES;
+    return sac_frame_table_rank(&v->frames.table, v->frames.table.keys[key].pts) >
+           sac_frame_table_rank(&v->frames.table, here) + JUMP_FRAMES;
 }
 
 /* Decodes until the newest frame is the one at pts (*exact) or a later one; at the end of the video, the last
@@ -412,7 +271,7 @@ static bool has_newest(const sac_video *v) {
 /* Makes the frame at pts the newest. Where jumps fail, everything from the start is decoded; once that did
  * not help either, the frame is damaged and the one after it stands in. */
 static sac_status find_by_time(sac_video *v, int64_t pts, bool *exact, sac_error *err) {
-    int64_t key = sac_frame_table_key_for(&v->table, pts);
+    int64_t key = sac_frame_table_key_for(&v->frames.table, pts);
     bool late = false, jumped = key >= 0 && !v->jumps_fail && worth_jumping(v, key);
     sac_step step = SAC_STEP_LOST;
     if (jumped) {
@@ -427,7 +286,7 @@ static sac_status find_by_time(sac_video *v, int64_t pts, bool *exact, sac_error
     SAC_TRY(sac_libav_input_restart(v->input, err));
     step = decode_to(v, pts, exact, &late);
     if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
-    if (step != SAC_STEP_DONE) return nothing_decodes(err);
+    if (step != SAC_STEP_DONE) return sac_video_nothing_decodes(err);
     v->jumps_fail |= jumped && *exact;
     v->restart_useless |= !*exact;
     return SAC_OK;
@@ -440,7 +299,7 @@ static sac_status find_by_count(sac_video *v, int64_t index, int64_t *at, bool *
     while (*at < index && *exact) {
         sac_step step = decode(v);
         if (step == SAC_STEP_NO_MEMORY) return sac_libav_no_memory(err);
-        if (step != SAC_STEP_DONE && *at < 0) return nothing_decodes(err);
+        if (step != SAC_STEP_DONE && *at < 0) return sac_video_nothing_decodes(err);
         *exact = step == SAC_STEP_DONE;
         *at += *exact;
     }
@@ -449,10 +308,10 @@ static sac_status find_by_count(sac_video *v, int64_t index, int64_t *at, bool *
 
 static sac_status check_plan(const sac_video *v, const sac_frame_plan *plan, sac_error *err) {
     for (int64_t i = 0; i < plan->n_frames; i++)
-        if (plan->index[i] < (i > 0 ? plan->index[i - 1] : 0) || plan->index[i] >= v->table.n_frames)
+        if (plan->index[i] < (i > 0 ? plan->index[i - 1] : 0) || plan->index[i] >= v->frames.table.n_frames)
             return sac_fail(err, SAC_BAD_ARGUMENT,
                             "frame %" PRId64 " is out of order or not in the video of %" PRId64 " frames",
-                            plan->index[i], v->table.n_frames);
+                            plan->index[i], v->frames.table.n_frames);
     return SAC_OK;
 }
 
@@ -488,17 +347,17 @@ sac_status sac_video_begin(sac_video *v, const sac_frame_plan *plan, sac_rotate 
     v->n_read = 0;
     v->at = -1;
     sac_libav_input_forget(v->input); /* frames before the last reading's may be asked for */
-    if (!v->by_count) sac_libav_input_set_wanted(v->input, is_planned, v);
+    if (!v->frames.by_count) sac_libav_input_set_wanted(v->input, is_planned, v);
     return SAC_OK;
 }
 
 sac_status sac_video_next(sac_video *v, sac_image *frame, sac_error *err) {
     bool exact = true;
     int64_t index = v->plan->index[v->n_read];
-    if (v->by_count)
+    if (v->frames.by_count)
         SAC_TRY(find_by_count(v, index, &v->at, &exact, err));
     else
-        SAC_TRY(find_by_time(v, v->table.pts[index], &exact, err));
+        SAC_TRY(find_by_time(v, v->frames.table.pts[index], &exact, err));
     v->stats.n_replaced += !exact;
     v->n_read++;
     return newest_picture(v, v->rotate, frame, err);

@@ -153,9 +153,9 @@ static bool prepare(serve_slot *slot, serve_problem *p) {
     if (r->grammar) slot->constraint = serve_constraint_open(slot->server->tokens, r->grammar);
     if (r->embed)
         slot->answer.vector = slot->hidden = calloc((size_t)slot->server->info.hidden, sizeof *slot->hidden);
-    if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden))
-        return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     if (r->want_places) slot->places = serve_places_open(r->want_place_layers);
+    if (slot->answer.failed || (r->grammar && !slot->constraint) || (r->embed && !slot->hidden) || (r->want_places && !slot->places))
+        return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
     slot->n_stop_ids = sac_model_stop_ids(slot->server->model, &slot->stop_ids);
     slot->events = serve_slot_events(slot);
     return true;

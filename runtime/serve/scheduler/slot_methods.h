@@ -18,7 +18,8 @@ bool serve_methods_fit(const serve_server *s, const sac_memory_report *plan, ser
 /* The server's configuration with these lines on top; borrowed from both. */
 sac_session_config serve_methods_config(const serve_server *s, const serve_methods *m);
 
-/* A slot's session of them, which shares the server's beginnings. The lines are borrowed for as long as it lives. */
+/* A slot's session of them, which shares the server's beginnings. The lines are borrowed for as long as it lives.
+ * On failure *out is NULL. */
 sac_status serve_methods_session(serve_server *s, const serve_methods *m, sac_session **out, sac_error *err);
 
 #endif

@@ -45,6 +45,8 @@ void serve_slot_count_choice(const serve_slot *slot, const sac_result *r, double
     serve_metrics_count(m, SERVE_COUNT_drafts, (double)r->n_drafts);
     serve_metrics_count(m, SERVE_COUNT_draft_tokens, (double)r->n_drafted_tokens);
     serve_metrics_count(m, SERVE_COUNT_accepted_tokens, (double)r->n_accepted_tokens);
+    for (int place = 0; r->n_accepted_tokens && place < SERVE_N_PLACES; place++)
+        serve_metrics_accepted(m, place, sac_session_accepted_at(slot->session, place));
     serve_metrics_success(m, r->finish_reason);
 }
 

@@ -57,6 +57,7 @@ struct serve_metrics {
         const char *code;
         uint64_t n;
     } rejections[N_REJECTIONS];
+    uint64_t accepted[SERVE_N_PLACES]; /* guessed tokens, by their place in a pass */
     double kept_sum;
     uint64_t kept_n;
 };
@@ -119,6 +120,13 @@ void serve_metrics_success(serve_metrics *m, const char *finish_reason) {
     pthread_mutex_unlock(&m->lock);
 }
 
+void serve_metrics_accepted(serve_metrics *m, int place, int64_t n) {
+    if (place < 0 || place >= SERVE_N_PLACES || n <= 0) return;
+    pthread_mutex_lock(&m->lock);
+    m->accepted[place] += (uint64_t)n;
+    pthread_mutex_unlock(&m->lock);
+}
+
 void serve_metrics_kept_ratio(serve_metrics *m, double ratio) {
     pthread_mutex_lock(&m->lock);
     m->kept_sum += ratio;
@@ -172,9 +180,20 @@ static void write_other_names(const serve_metrics *m, serve_buffer *b, const cha
     write_counter(b, label, "vllm:mm_cache_hits_total", "Pictures and videos found decoded", c[SERVE_COUNT_media_hits]);
 }
 
+/* To the last place at which one was taken. */
+static void write_accepted(const serve_metrics *m, serve_buffer *b, const char *label) {
+    static const char name[] = "vllm:spec_decode_num_accepted_tokens_per_pos_total";
+    int n = SERVE_N_PLACES;
+    while (n > 1 && !m->accepted[n - 1]) n--;
+    write_head(b, name, "Guessed tokens that answers took, by their place in a pass", "counter");
+    for (int i = 0; i < n; i++)
+        serve_buffer_format(b, "%s{%s,position=\"%d\"} %llu\n", name, label, i, (unsigned long long)m->accepted[i]);
+}
+
 static void write_counters(const serve_metrics *m, serve_buffer *b, const char *label) {
     for (size_t i = 0; i < SERVE_N_COUNTERS; i++)
         write_counter(b, label, counter_names[i], counter_helps[i], m->counters[i]);
+    write_accepted(m, b, label);
     write_head(b, "vllm:request_success_total", "Answers that came to their end", "counter");
     for (size_t i = 0; i < N_REASONS; i++)
         serve_buffer_format(b, "vllm:request_success_total{%s,finished_reason=\"%s\"} %llu\n", label,

@@ -87,6 +87,9 @@ void serve_metrics_reply(serve_metrics *m, int status);
 /* A request was not let in; `code` is a text that stays. */
 void serve_metrics_rejection(serve_metrics *m, const char *code);
 void serve_metrics_success(serve_metrics *m, const char *finish_reason);
+enum { SERVE_N_PLACES = 32 }; /* in a pass, of guessed tokens that are counted by place */
+/* n guessed tokens were taken that stood at this place of their pass, from 0. */
+void serve_metrics_accepted(serve_metrics *m, int place, int64_t n);
 void serve_metrics_kept_ratio(serve_metrics *m, double ratio);
 
 /* The whole page of /metrics. */
