@@ -25,6 +25,9 @@ for part in "${parts[@]}"; do
   esac
 done
 jobs=$(nproc)
+all_of_release=(-DSAC_WERROR_KERNELS=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_C_VISIBILITY_PRESET=hidden) # one set of objects for both libraries
+# The packages are tried in bare systems of these suites beside this machine's own (tests/cli/test_roots.py); built there, which takes a minute or two.
+[ -z "$is_all" ] || export SACCADE_ROOTS=${SACCADE_ROOTS-trixie}
 passed=0 failed=0 skipped=0 installing=
 # What all builds compile with the same options, and builds that tests make, are taken from ccache where it is installed, whatever the folder.
 export CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
@@ -159,7 +162,7 @@ for part in "${parts[@]}"; do
     tsan) build tsan tests_threads -DSAC_TESTS=ON && run_tests tsan -L '^threads$' ;;
     cuda) build cuda "tests_device checkkernels" -DSAC_TESTS=ON ${is_all:+-DSAC_WERROR_KERNELS=ON} && run_tests cuda -L '^device$' ;;
     fuzz) build fuzz all && run_fuzzers ;;
-    release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON ${is_all:+-DSAC_WERROR_KERNELS=ON} && run_tests release ${is_all:+-LE '^rules$'} ;;
+    release) build release all -DSAC_TESTS=ON -DSAC_SHARED=ON ${is_all:+"${all_of_release[@]}"} && run_tests release ${is_all:+-LE '^rules$'} ;;
     dev)
       if [ -n "$is_all" ]; then build dev "compiled readme_program saccade_command" -DSAC_TESTS=ON "-DCMAKE_C_FLAGS_DEBUG=-Og -g1" && run_tests dev -R '^(header_|circles$|readme_program$)'
       else build dev all -DSAC_TESTS=ON && run_tests dev

@@ -1,8 +1,13 @@
 # SAC_SHARED=ON: libsaccade.so beside the archives that the command is linked from. Its objects are a second set,
 # position-independent, because addressing through tables would slow the command down; kernels/cpu, whose loops address nothing so,
 # has one set for both. Only what the public headers declare (SAC_API) can be seen in it. Everything a module is compiled with is taken from the module's archive.
+# With CMAKE_POSITION_INDEPENDENT_CODE and CMAKE_C_VISIBILITY_PRESET=hidden the archives' own objects serve: half of the compiling.
 set(SAC_SHARED_MODULES base device kernels sparse kvquant text kv llm vision process towers weights families rounding models engine)
 add_library(saccade_shared SHARED)
+set(one_set OFF)
+if(CMAKE_POSITION_INDEPENDENT_CODE AND CMAKE_C_VISIBILITY_PRESET STREQUAL hidden AND NOT SAC_CUDA)
+  set(one_set ON)
+endif()
 
 foreach(name ${SAC_SHARED_MODULES})
   get_target_property(sources sac_${name} SOURCES)
@@ -11,6 +16,12 @@ foreach(name ${SAC_SHARED_MODULES})
   get_target_property(definitions sac_${name} COMPILE_DEFINITIONS)
   get_target_property(folders sac_${name} INCLUDE_DIRECTORIES)
   get_target_property(libraries sac_${name} LINK_LIBRARIES)
+  if(one_set)
+    target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_${name}>)
+    list(FILTER libraries EXCLUDE REGEX "sac_")
+    target_link_libraries(saccade_shared PRIVATE ${libraries})
+    continue()
+  endif()
   add_library(sac_${name}_shared OBJECT ${sources})
   set_target_properties(sac_${name}_shared PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
     CUDA_VISIBILITY_PRESET hidden)
@@ -28,7 +39,9 @@ foreach(name ${SAC_SHARED_MODULES})
   target_link_libraries(saccade_shared PRIVATE ${libraries})
 endforeach()
 target_sources(saccade_shared PRIVATE $<TARGET_OBJECTS:sac_kernels_isa>)
-add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
+if(NOT one_set)
+  add_dependencies(sac_families_shared sac_families) # a file that both are compiled from is generated once
+endif()
 
 set_target_properties(saccade_shared PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}
   SOVERSION ${SAC_SOVERSION} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

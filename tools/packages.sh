@@ -3,8 +3,10 @@
 #   tools/packages.sh list build|test|all     print them
 #   tools/packages.sh check build|test|all    say which of them this system's apt does not know
 #   tools/packages.sh install build|test|all  install those that are missing: as root, or through sudo
-# "test" are those of ./test.sh, "all" those of ./test.sh all, which also opens the server's page in browsers and packages in bare systems.
-# "a|b" are names for one thing. "a?" is wanted where apt has it: Ubuntu's browsers are none of apt's, and tests take those that are there.
+# "test" are those of ./test.sh, "all" those of ./test.sh all, which also opens the server's page in browsers, the chat in terminals
+# and packages in bare systems.
+# "a|b" are names for one thing. "a?" is wanted where apt has it: Ubuntu's browsers are none of apt's, Debian 13 has no mlterm, and tests take those
+# that are there.
 set -euo pipefail
 
 build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libarchive-dev
@@ -12,7 +14,7 @@ build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev lib
   libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev libzmq3-dev"
 test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl
   python3-numpy python3-pil"
-more="ccache? mmdebstrap chromium? firefox-esr?"
+more="ccache? mmdebstrap chromium? firefox-esr? xvfb? xdotool? xterm? mlterm? kitty?"
 
 case "${2:-}" in
   build) wanted=$build ;;

@@ -5,7 +5,8 @@
 #   --suite NAME       of Debian or Ubuntu: bookworm (default), trixie, noble
 #   --packages FOLDER  try the packages in it, which cpack made on a system of that suite. Without it they are built in a
 #                      root of that suite first, with the packages of tools/packages.sh and with ccache
-#   --quick            compile those with -O1: most of the time goes into kernels that are unrolled, and what is tried here is the same
+#   --quick            compile those with -O1, without debug information, and the library's objects once: those of its archives are
+#                      position-independent too then. What is tried here is the same
 #   --mirror URL       the archive; default: the one that this machine's apt uses
 #   --roots FOLDER     where roots are kept for the next time (build/roots), some hundred MB each
 #   --clean            removes the suite's roots and does nothing else
@@ -49,9 +50,10 @@ if [ -z "$packages" ]; then
   quietly /saccade/tools/packages.sh install build
   apt_inside install dpkg-dev file ccache
   step "packages to build with"
-  printf '#!/bin/sh\nexec ccache "$@"%s\n' "${quick:+ -O1}" >"$root/compile" # the last -O counts
+  printf '#!/bin/sh\nexec ccache "$@"%s\n' "${quick:+ -O1 -g0}" >"$root/compile" # the last -O and -g count
   chmod +x "$root/compile"
-  quietly cmake -S /saccade -B /build -G Ninja -DSAC_TESTS=OFF -DSAC_SHARED=ON -DCMAKE_C_COMPILER_LAUNCHER=/compile
+  quietly cmake -S /saccade -B /build -G Ninja -DSAC_TESTS=OFF -DSAC_SHARED=ON -DCMAKE_C_COMPILER_LAUNCHER=/compile \
+    ${quick:+-DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_C_VISIBILITY_PRESET=hidden}
   quietly cmake --build /build
   step "built"
   quietly cpack --config /build/CPackConfig.cmake -B /build/packages

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from ._async import AsyncStream
 from ._batch import Batch
+from ._inner import Kept, Place
 from ._library import Error, lib as _lib
 from ._messages import Image, Video
 from ._model import Answer, Model, Session, Stream
 
 __version__: str = _lib.sac_version().decode()
-__all__ = ["Answer", "AsyncStream", "Batch", "Error", "Image", "Model", "Session", "Stream", "Video"]
+__all__ = ["Answer", "AsyncStream", "Batch", "Error", "Image", "Kept", "Model", "Place", "Session", "Stream", "Video"]

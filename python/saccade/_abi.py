@@ -15,6 +15,7 @@ TileFn = c.CFUNCTYPE(None, c_void_p, c_size_t, c_int64, c_int, c_int, c_void_p)
 TokenFn = c.CFUNCTYPE(None, c_void_p, c_void_p)
 LogitsFn = c.CFUNCTYPE(None, c_void_p, POINTER(c_float), c_int)
 MaskFn = c.CFUNCTYPE(None, c_void_p, POINTER(c.c_uint32), c_int)
+KeptFn = c.CFUNCTYPE(None, c_void_p, c_int, POINTER(c_int32), c_int64, c_int64)
 
 
 class Error(c.Structure):
@@ -78,6 +79,11 @@ class Message(c.Structure):
     _fields_ = [("role", c_char_p), ("parts", POINTER(Part)), ("n_parts", c_size_t), ("fields", c_char_p)]
 
 
+class ChatOptions(c.Structure):
+    _fields_ = [("tools", c_char_p), ("documents", c_char_p), ("variables", c_char_p), ("no_generation_prompt", c_bool),
+                ("continue_final_message", c_bool), ("parse_special", c_bool), ("keep_video_marks", c_bool)]
+
+
 class Sampling(c.Structure):
     _fields_ = [("max_tokens", c_int), ("temperature", c_double), ("top_k", c_int), ("top_p", c_double),
                 ("min_p", c_double), ("repetition_penalty", c_double), ("seed", c_uint64), ("stop", POINTER(c_char_p)),
@@ -106,11 +112,22 @@ class BatchItem(c.Structure):
                 ("status", c_int), ("error", Error)]
 
 
+class LayerReport(c.Structure):
+    _fields_ = [*((name, c_double) for name in ("prefill_kept", "prefill_work", "decode_read", "decode_rows", "decode_budget",
+                                                "prefill_mass", "decode_mass", "select_seconds", "attend_seconds")),
+                ("selections", c_int64), ("selection_cache_hits", c_int64)]
+
+
+class TokenPlace(c.Structure):
+    _fields_ = [(name, c_int32) for name in ("media", "tile", "row", "column", "rows", "columns")]
+
+
 # The name in C of each struct above.
 STRUCTS = {"sac_error": Error, "sac_build_info": BuildInfo, "sac_model_options": ModelOptions,
            "sac_model_info": ModelInfo, "sac_session_config": SessionConfig, "sac_video_options": VideoOptions,
-           "sac_frame": Frame, "sac_pixels": Pixels, "sac_part": Part, "sac_message": Message, "sac_sampling": Sampling,
-           "sac_events": Events, "sac_result": Result, "sac_batch_item": BatchItem}
+           "sac_frame": Frame, "sac_pixels": Pixels, "sac_part": Part, "sac_message": Message, "sac_chat_options": ChatOptions, "sac_sampling": Sampling,
+           "sac_events": Events, "sac_result": Result, "sac_batch_item": BatchItem,
+           "sac_layer_report": LayerReport, "sac_token_place": TokenPlace}
 
 _p, _err = c_void_p, POINTER(Error)
 _out = POINTER(c_void_p)
@@ -135,6 +152,12 @@ FUNCTIONS = {
     "sac_controls_set": (c_int, [_p, c_char_p, c_char_p, _err]),
     "sac_controls_free": (None, [_p]),
     "sac_session_begin": (c_int, [*_ask, _err]),
+    "sac_session_begin_text": (c_int, [_p, c_char_p, c_size_t, POINTER(Sampling), POINTER(Events), _err]),
+    "sac_session_set_chat": (c_int, [_p, POINTER(ChatOptions), _err]),
+    "sac_session_keep_hidden": (None, [_p, POINTER(c_float)]),
+    "sac_session_observe_kept": (None, [_p, KeptFn, c_void_p]),
+    "sac_session_token_places": (c_int64, [_p, POINTER(TokenPlace), c_int64]),
+    "sac_session_layer_stats": (c_bool, [_p, c_int, POINTER(LayerReport)]),
     "sac_session_step": (c_int, [_p, POINTER(Events), POINTER(c_int32), POINTER(c_bool), _err]),
     "sac_session_end": (None, [_p, POINTER(Result)]),
     "sac_session_generate": (c_int, [*_ask, POINTER(Result), _err]),

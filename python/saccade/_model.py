@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import os
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import _abi
+from . import _abi, _inner
 from ._async import AsyncStream, in_thread
 from ._calls import Callbacks, LogitsFn, Sampling, floats_at
 from ._library import check, encoded, lib, text_list
@@ -262,6 +263,23 @@ class Session:
         with self._one_thread():
             self._turn += 1
             check(lib.sac_session_append, self._open(), ids, len(ids), floats)
+
+    def embed(
+        self, what: str | Sequence[Mapping[str, Any]], *, generation_prompt: bool = False, normalize: bool = True
+    ) -> array.array[float]:
+        """The vector of a text, or of a conversation with pictures and videos: the hidden state of its last token behind the final norm,
+        float32 [hidden], divided by its length unless told otherwise. For models trained to give one; as of the server's
+        /v1/embeddings. generation_prompt: the template opens the model's turn, and its last token counts."""
+        with self._one_thread():
+            self._turn += 1
+            return _inner.embed(self, what, generation_prompt, normalize)
+
+    def kept(self, messages: Sequence[Mapping[str, Any]]) -> _inner.Kept:
+        """Runs a conversation as a prompt, from its beginning, as prefill() does, and says which tokens each layer's attention kept, and
+        which cell of which picture or frame each stands for."""
+        with self._one_thread():
+            self._turn += 1
+            return _inner.kept(self, messages)
 
     @property
     def logits(self) -> memoryview[float] | None:

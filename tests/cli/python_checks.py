@@ -90,6 +90,27 @@ with model.session(ctx=512) as small:
     first = max(range(vocab), key=small.logits.__getitem__)
     assert model.detokenize([first]) and first == session.ask(text, [data]).tokens[0]
 
+# Embeddings, and what attention kept: the session goes on as if nothing had been asked.
+about = [{"role": "user", "content": [saccade.Image(data), text]}]
+vector, long = session.embed(about), session.embed(about, normalize=False)
+length = sum(v * v for v in long) ** 0.5
+assert len(vector) == model.info["hidden"] and abs(sum(v * v for v in vector) - 1) < 1e-5 and abs(length - 1) > 1e-3
+assert max(abs(a * length - b) for a, b in zip(vector, long)) < 1e-4 * length
+assert session.embed(about, generation_prompt=True) != vector != session.embed(text) == session.embed(text)
+refused(saccade.Error, "not a picture", lambda: session.embed([{"role": "user", "content": [saccade.Image(b"no picture")]}]))
+refused(saccade.Error, "", lambda: session.embed("word " * 5000))
+assert session.generate(about).text == answer  # the template opens the model's turn again
+with model.session(ctx=4096, prefill="zipvl:min=0,tau=0.8") as sparse:
+    dense, few = session.kept(about), sparse.kept(about)
+    assert dense.share == 1 and dense.places == few.places and dense.n_tokens == few.n_tokens == len(few.places)
+    assert 0 < few.share < 1 and len(few.layers) == len(dense.layers) == model.info["n_layers"]
+    assert all(0 <= a < b < few.n_tokens for layer in few.layers for a, b in zip(layer, layer[1:]))
+    assert sparse.kept(about).layers == few.layers
+cells = [(p.row, p.column) for p in dense.places if p]
+again = session.generate(about)
+assert len(cells) == again.n_visual_tokens and cells == sorted(cells) and cells[0] == (0, 0) and dense.places[-1] is None
+refused(saccade.Error, "nosuch", lambda: session.kept([{"role": "user", "content": [saccade.Image("nosuch.png")]}]))
+
 def without_first(logits):
     seen.append(len(logits))
     logits[first] = -float("inf")

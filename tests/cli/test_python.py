@@ -1,14 +1,19 @@
 """The Python package: its structs against C's, and its wheel in a new virtual environment, without the network."""
+import base64
 import ctypes
 import glob
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
+import urllib.error
+import urllib.request
 
-from cli import SACCADE, TIMEOUT_S, Case, main, sample
+from cli import SACCADE, TIMEOUT_S, Case, main, sample, saccade
 
 LIBRARY = os.path.join(os.path.dirname(SACCADE), "libsaccade.so")
 CC = shutil.which(os.environ.get("CC", "cc"))
@@ -49,6 +54,14 @@ class Abi(Case):
             self.assertIn(f'#define SAC_VERSION "{load_abi()["VERSION"]}', f.read())
 
 
+def ready(host):
+    try:
+        with urllib.request.urlopen(host + "/health", timeout=TIMEOUT_S):
+            return True
+    except urllib.error.HTTPError:
+        return False
+
+
 def documented():
     """The programs of docs/python.md."""
     with open("docs/python.md", encoding="utf-8") as f:
@@ -77,6 +90,35 @@ class Wheel(Case):
         print("  " + output(python, "-I", "tests/cli/python_checks.py", *asked, row["answer"], video["file"], env=environment).strip())
         output(python, "-m", "pip", "uninstall", "-y", "saccade", env=environment)
         self.assertEqual(glob.glob(os.path.join(venv, "lib/python*/site-packages/saccade*")), [])
+
+    def test_vectors_and_what_was_kept_are_those_of_server_and_command(self):
+        row, method, said = sample(video=False), "zipvl:min=0,tau=0.8", "A red circle."
+        program = ("import json, saccade, sys; s = saccade.Model('models/demo').session(ctx=4096, prefill=sys.argv[3]); "
+                   "m = [{'role': 'user', 'content': [saccade.Image(sys.argv[1]), sys.argv[2]]}]; k = s.kept(m); "
+                   "d = saccade.Model('models/demo').session(ctx=4096); "
+                   "print(json.dumps([[len(l) / k.n_tokens for l in k.layers], list(d.embed(sys.argv[4])), list(d.embed(m))]))")
+        shares, text, picture = json.loads(output(sys.executable, "-c", program, row["file"], row["question"], method, said,
+                                                  env={**os.environ, "PYTHONPATH": "python", "SACCADE_LIBRARY": LIBRARY}))
+        asked = saccade("ask", "--json", "--prefill", method, "--image", row["file"], row["question"])
+        for ours, theirs in zip(shares, json.loads(asked.stdout)["methods"]["kept_by_layer"], strict=True):
+            self.assertAlmostEqual(ours, theirs, places=6)
+        with open(row["file"], "rb") as f:
+            url = "data:image/png;base64," + base64.b64encode(f.read()).decode()
+        parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": row["question"]}]
+        server = subprocess.Popen([SACCADE, "serve", "--port", "0", "--ctx", "4096"], text=True, stderr=subprocess.PIPE)
+        try:
+            host = re.search(r"http://\S+:\d+", server.stderr.readline()).group(0)
+            while not ready(host):
+                time.sleep(0.05)
+            for vector, body in (text, {"input": said}), (picture, {"messages": [{"role": "user", "content": parts}]}):
+                request = urllib.request.Request(host + "/v1/embeddings", json.dumps(body).encode(), {"Content-Type": "application/json"})
+                with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                    theirs = json.load(answer)["data"][0]["embedding"]
+                self.assertLess(max(abs(a - b) for a, b in zip(vector, theirs, strict=True)), 1e-5)
+        finally:
+            server.terminate()
+            server.wait(TIMEOUT_S)
+            server.stderr.close()
 
     def test_what_the_build_refuses(self):
         run = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'python'); import backend; "

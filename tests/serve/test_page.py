@@ -331,6 +331,9 @@ class Pages:
           return performance.now() - at""")
         print(f"{self.kind.name}: lines of blanks in {took:.0f} ms")
         self.assertLess(took, 20000)
+        counts = self.page.run("""const { show } = await import('/page/markdown.js'), d = document.createElement('div'), n = s => (show(d, s), d.querySelectorAll('li, br').length);
+          return [n('- x\\n'.repeat(130000)), n('a\\n'.repeat(130000)), n('- ' + '`a`\\n  '.repeat(130000))]""")
+        self.assertEqual(counts, [130000, 129999, 130000])  # more than a call takes arguments
         self.page.run("""const { show } = await import('/page/markdown.js'), d = document.createElement('div'), text = 'text\\n\\n```\\ncode to copy\\n```';
           d.id = 'copied';
           document.querySelector('#messages').append(d);

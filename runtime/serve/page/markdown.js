@@ -12,9 +12,10 @@ const INLINE = new RegExp([
   /(\n)/, // 12
 ].map(r => r.source).join("|"), "g");
 
+/* Children: nodes, texts, and lists of them, which may be longer than a call takes arguments. */
 export function make(tag, properties, ...children) {
   const node = Object.assign(document.createElement(tag), properties);
-  node.append(...children);
+  for (const child of children.flat()) node.append(child);
   return node;
 }
 
@@ -22,7 +23,7 @@ function link(text, address) {
   let url;
   try { url = new URL(address); } catch { return inline(text); }
   if (!["http:", "https:", "mailto:"].includes(url.protocol)) return inline(text);
-  return [make("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, ...inline(text || address, true))];
+  return [make("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, inline(text || address, true))];
 }
 
 /* Nodes of a line or paragraph. */
@@ -35,9 +36,9 @@ function inline(text, inLink) {
     else if (m[2]) found = [make("code", {}, m[3].replace(/^ (.*) $/, "$1"))];
     else if (m[5] && !inLink) found = link(m[4], m[5]);
     else if (m[6] && !inLink) found = [make("a", { href: m[6], target: "_blank", rel: "noopener noreferrer" }, m[6])];
-    else if (m[8]) found = [make("strong", {}, ...inline(m[8], inLink))];
-    else if (m[9]) found = [make("del", {}, ...inline(m[9], inLink))];
-    else if (m[10] || m[11]) found = [make("em", {}, ...inline(m[10] || m[11], inLink))];
+    else if (m[8]) found = [make("strong", {}, inline(m[8], inLink))];
+    else if (m[9]) found = [make("del", {}, inline(m[9], inLink))];
+    else if (m[10] || m[11]) found = [make("em", {}, inline(m[10] || m[11], inLink))];
     else if (m[12]) found = [make("br")];
     if (!found) continue;
     if (m.index > from) nodes.push(text.slice(from, m.index));
@@ -107,6 +108,11 @@ export async function copy(text, button) {
   setTimeout(() => { button.textContent = had; }, 1500);
 }
 
+function unwrap(node) {
+  while (node.firstChild) node.before(node.firstChild);
+  node.remove();
+}
+
 function list(lines, depth) {
   const first = ITEM.exec(lines[0]), ordered = /\d/.test(first[2]), items = [];
   for (const line of lines) {
@@ -116,19 +122,19 @@ function list(lines, depth) {
   }
   const tight = !lines.some((l, i) => !l.trim() && i < lines.length - 1);
   const nodes = items.map(lines => {
-    const li = make("li", {}, ...blocks(lines, depth + 1));
-    if (tight) for (const p of [...li.children]) if (p.tagName === "P") p.replaceWith(...p.childNodes);
+    const li = make("li", {}, blocks(lines, depth + 1));
+    if (tight) for (const p of [...li.children]) if (p.tagName === "P") unwrap(p);
     return li;
   });
-  return make(ordered ? "ol" : "ul", ordered ? { start: parseInt(first[2], 10) } : {}, ...nodes);
+  return make(ordered ? "ol" : "ul", ordered ? { start: parseInt(first[2], 10) } : {}, nodes);
 }
 
 const cells = line => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map(c => inline(c.trim().replace(/\\\|/g, "|")));
 
 function table(lines) {
-  const row = (tag, line) => make("tr", {}, ...cells(line).map(c => make(tag, {}, ...c)));
+  const row = (tag, line) => make("tr", {}, cells(line).map(c => make(tag, {}, c)));
   return make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, make("thead", {}, row("th", lines[0])),
-    make("tbody", {}, ...lines.slice(2).map(l => row("td", l)))));
+    make("tbody", {}, lines.slice(2).map(l => row("td", l)))));
 }
 
 /* Without the blanks and #s at its end, in one pass. */
@@ -141,12 +147,12 @@ function heading(text) {
 function block(lines, depth) {
   const head = HEAD.exec(lines[0]);
   if (FENCE.test(lines[0])) return code(lines);
-  if (head) return make("h" + Math.min(6, 2 + head[1].length), {}, ...inline(heading(head[2])));
+  if (head) return make("h" + Math.min(6, 2 + head[1].length), {}, inline(heading(head[2])));
   if (RULE.test(lines[0])) return make("hr");
-  if (depth < 12 && /^ {0,3}>/.test(lines[0])) return make("blockquote", {}, ...blocks(lines.map(l => l.replace(/^ {0,3}> ?/, "")), depth + 1));
+  if (depth < 12 && /^ {0,3}>/.test(lines[0])) return make("blockquote", {}, blocks(lines.map(l => l.replace(/^ {0,3}> ?/, "")), depth + 1));
   if (depth < 12 && ITEM.test(lines[0])) return list(lines, depth);
   if (isTable(lines, 0)) return table(lines);
-  return make("p", {}, ...inline(lines.map(l => l.trim()).join("\n")));
+  return make("p", {}, inline(lines.map(l => l.trim()).join("\n")));
 }
 
 const blocks = (lines, depth) => split(lines).map(b => block(b, depth));
