@@ -251,14 +251,10 @@ static bool is_left_out(int kind, int of) {
     return of == N_QKV - 1 ? kind % 7 : of >= N_NARROW_QKV && kind % 4 != of % 4;
 }
 
-static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
-    if (!check_make_step_of(c, shape, t)) return;
+void cuda_allow_qkv(check_case *c, double of) {
     sac_qkv_step_args *a = &c->qkv_step;
     const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0],
                   stored = 2 * a->kv.n_rows * n_kv, half = a->kv.head_dim / 2;
-    a->wq = weights_of(c, kind, n_q, k);
-    a->wk = weights_of(c, kind, n_kv, k);
-    a->wv = weights_of(c, kind, n_kv, k);
     const sac_weight *w[] = {&a->wq, &a->wk, &a->wv};
     float *x = malloc((size_t)k * sizeof *x), *row = malloc((size_t)k * sizeof *row);
     double *off = malloc((size_t)n_q * sizeof *off), squares = 0, most = 0;
@@ -270,7 +266,7 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype 
     for (int m = 0; m < 3; m++)
         for (int64_t j = 0; j < w[m]->tensor.dim[0]; j++) {
             sac_ref_weight_of(w[m])->row(w[m], j, k, row);
-            const double is_off = (kind->how ? 0.1 : 4 * unit_of(t)) * products(x, row, k);
+            const double is_off = of * products(x, row, k);
             if (m == 0)
                 off[j] = is_off;
             else
@@ -281,6 +277,16 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype 
         c->allowed[j] += off[j] + off[j % (2 * half) < half ? j + half : j - half];
     for (int64_t j = 0; j < stored; j++) c->allowed[n_q + j] += 2 * most;
     free(x), free(row), free(off);
+}
+
+static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
+    if (!check_make_step_of(c, shape, t)) return;
+    sac_qkv_step_args *a = &c->qkv_step;
+    const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0];
+    a->wq = weights_of(c, kind, n_q, k);
+    a->wk = weights_of(c, kind, n_kv, k);
+    a->wv = weights_of(c, kind, n_kv, k);
+    cuda_allow_qkv(c, kind->how ? 0.1 : 4 * unit_of(t));
     describe(c, kind, a->n_heads, n_kv, k, kind->group);
 }
 
