@@ -40,6 +40,7 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_FP4, 16, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_FP4, 32, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_HQQ_4, 64, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; of one row, several tiles for each block of a GPU (block_stream.cuh); the last is
@@ -90,8 +91,9 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
         [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
         [SAC_DTYPE_PACKED_8] = SAC_WEIGHT_PACKED, [SAC_DTYPE_I8] = SAC_WEIGHT_INT8,
         [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8,         [SAC_DTYPE_NF4] = SAC_WEIGHT_NF4,
-        [SAC_DTYPE_FP4] = SAC_WEIGHT_FP4};
-    const sac_dtype t = kind->type;
+        [SAC_DTYPE_FP4] = SAC_WEIGHT_FP4,         [SAC_DTYPE_HQQ_4] = SAC_WEIGHT_HQQ};
+    const bool is_hqq = kind->type == SAC_DTYPE_HQQ_4 && k % 32 == 0; /* others' rows are whole groups: those of its bits here */
+    const sac_dtype t = kind->type == SAC_DTYPE_HQQ_4 && !is_hqq ? SAC_DTYPE_PACKED_4 : kind->type;
     sac_weight w = {.format = formats[t], .group = kind->group, .group_rows = (int)kind->group_rows};
     if (!w.group || w.group > k || (t == SAC_DTYPE_AWQ && k % w.group)) w.group = k;
     const int64_t n_groups = (k + w.group - 1) / w.group;
@@ -109,6 +111,7 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     if (t == SAC_DTYPE_AWQ) w.zero_add = 0;
     if (kind->zeros && w.format == SAC_WEIGHT_PACKED)
         w.zeros = random_tensor(c, t, n_groups, rows == 1 ? 8 : n);
+    if (is_hqq) w.zeros = scales_of(c, SAC_DTYPE_F32, rows, n_groups, 15);
     if (kind->zeros && t == SAC_DTYPE_I8) w.zeros = random_tensor(c, t, rows, n_groups);
     if (kind->ordered) w.order = order_of(c, k, w.group);
     w.x_rounding = kind->how;
@@ -138,6 +141,7 @@ static bool is_coded(const sac_weight *w) {
 static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k,
                     sac_dtype t) {
     const double unit = !from_bytes || w->x_rounding || w->format == SAC_WEIGHT_NF4 ? unit_of(t)
+                        : w->format == SAC_WEIGHT_HQQ                               ? 0x1p-10 /* d and m in f16 */
                         : w->scales.dtype == SAC_DTYPE_F32                          ? 0x1p-16
                                                                                     : 0;
     return (4 * unit + 8 * 0x1p-24 * sqrt((double)k)) * products(x, row, k);
