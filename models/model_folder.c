@@ -155,8 +155,28 @@ static sac_status open_weights(sac_load_context *l, const json_t *config, sac_bi
     return SAC_OK;
 }
 
-/* Scales for keys and values in 8 bits, as its maker measured them: no cache format here reads them, so that they are
- * listed among the keys without effect. */
+static const char *cache_key(const json_t *quantization) {
+    static const char *const keys[] = {"kv_cache_scheme", "kv_cache_quant_algo"};
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        const json_t *said = json_object_get(quantization, keys[i]);
+        if (json_is_string(said) || json_object_size(said)) return keys[i];
+    }
+    return NULL;
+}
+
+/* What a configuration asks of activations and of the cache and is not done, and scales for keys and values in 8 bits, as its maker
+ * measured them: they are listed among the keys without effect. */
+static sac_status list_unused_rounding(sac_load_context *l, const json_t *quantization) {
+    const char *cache = cache_key(quantization);
+    json_t *said = json_object();
+    if (!said) return sac_fail(l->err, SAC_NO_MEMORY, "no memory for the names of keys");
+    if (cache) json_object_set_new(said, cache, json_true());
+    if (sac_quant_leaves_fp4_inputs(quantization)) json_object_set_new(said, "activations in 4 bits", json_true());
+    const sac_status st =
+        sac_config_keys_of_object(&l->m->keys, l->config.family, "weights", "quantization_config", said, l->err);
+    json_decref(said);
+    return st;
+}
 static sac_status list_cache_scales(sac_load_context *l, const json_t *quantization) {
     static const char *const parts[] = {"k_scale",    "v_scale", "q_scale", "prob_scale", "k_proj.output_scale",
                                         "v_proj.output_scale"};
@@ -319,6 +339,7 @@ static sac_status load_parts(sac_load_context *l, json_t *config) {
     SAC_TRY(sac_load_open_kept_adapters(l, NULL));
     sac_bind_source source;
     SAC_TRY(open_weights(l, config, &source));
+    SAC_TRY(list_unused_rounding(l, source.quantization));
     SAC_TRY(list_cache_scales(l, source.quantization));
     st = sac_bind_model(l->m, &l->config, &source, l->err);
     if (st != SAC_OK) return sac_fail_prefix(l->err, st, "%s", l->path);

@@ -2,13 +2,13 @@
 """What rounding a model's weights costs: questions of the drawn set for each format of --weights, beside the weights as they are.
 
     tools/compare_formats.py SACCADE [--model MODEL] [--frames 32] [--formats q8_0,w4a16] [-t 1]
-    tools/compare_formats.py SACCADE --calibrate LIST [--text FILE] ...
+    tools/compare_formats.py SACCADE --calibrate LIST [--text FILE] [--device cuda] ...
 
 Prints a table: bytes of all weights, questions right (all of the videos of at most --frames frames), and how many answers are word for
 word those of the model as it is. With --text in their place the perplexity of a language model on that text (`saccade eval --text`: the last
 --tail tokens of --samples windows of --length). With --calibrate LIST each format has a second row, of what `saccade quantize --calibrate LIST`
-writes; LIST should hold neither the questions nor the text. Of GGUF's formats that needs --text, as such a file does not see. The demo
-model without --model. Needs nothing but Python."""
+writes; LIST should hold neither the questions nor the text. q8_0 has none, as it leaves nothing to choose, and GGUF's formats have one with --text
+alone, as such a file does not see. --device is where questions and text are run. The demo model without --model. Needs nothing but Python."""
 import argparse
 import json
 import os
@@ -45,7 +45,7 @@ class Questions:
     def measure(self, *model):
         self.n += 1
         out = os.path.join(self.folder, f"out-{self.n}")
-        run(self.a.saccade, "eval", self.subset, "--videos", SET, "--prompt", "open", "--out", out, *model)
+        run(self.a.saccade, "eval", self.subset, "--videos", SET, "--prompt", "open", "--out", out, *self.a.place, *model)
         with open(os.path.join(out, "result.json"), encoding="utf-8") as f:
             asked = [q for v in json.load(f) for q in v["questions"]]
         said = [q.get("response_text", q.get("answer_text", q["response"])) for q in asked]
@@ -62,14 +62,17 @@ class Text:
 
     def measure(self, *model):
         a = self.a
-        said = run(a.saccade, "eval", "--text", a.text, "--length", a.length, "--samples", a.samples, "--tail", a.tail, "--json", *model)
+        said = run(a.saccade, "eval", "--text", a.text, "--length", a.length, "--samples", a.samples, "--tail", a.tail, "--json", *a.place, *model)
         return [f"{float(re.search(r'.perplexity.: ([0-9.]+)', said)[1]):.3f}"]
+
+
+def is_gguf(name):
+    return name[0] != "w" and name not in ("int8", "fp8")
 
 
 def calibrated(a, name, folder):
     """The model written to a format by prompts; to be removed."""
-    is_gguf = name[0] != "w" and name not in ("int8", "fp8")
-    out = os.path.join(folder, "model.gguf" if is_gguf else "model")
+    out = os.path.join(folder, "model.gguf" if is_gguf(name) else "model")
     run(a.saccade, "quantize", a.model or os.path.join(ROOT, "models/demo"), out, "--format", name, "--calibrate", a.calibrate, "-q", "-t", a.threads)
     return out
 
@@ -85,8 +88,10 @@ def main():
     p.add_argument("--length", default="384")
     p.add_argument("--samples", default="24")
     p.add_argument("--tail", default="64")
+    p.add_argument("--device")
     p.add_argument("-t", "--threads", default="1")
     a = p.parse_args()
+    a.place = ["--device", a.device] if a.device else []
     more = ["-q", "-t", a.threads]
     source = more + (["-m", a.model] if a.model else [])
     with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +105,7 @@ def main():
         row("as they are", *source)
         for name in a.formats.split(","):
             row(name, *source, "--weights", name)
-            if not a.calibrate:
+            if not a.calibrate or name == "q8_0" or (is_gguf(name) and not a.text):
                 continue
             out = calibrated(a, name, folder)
             row(name + ", calibrated", *more, "-m", out)

@@ -346,7 +346,7 @@ BNB8 = {"quant_method": "bitsandbytes", "load_in_4bit": False, "_load_in_4bit": 
         "_load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0,
         "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
 
-MODELOPT4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"], "dequantize": True,
+MODELOPT4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"],
              "producer": {"name": "modelopt", "version": "0.47.0"}}
 
 HQQ = {"quant_method": "hqq", "skip_modules": ["lm_head"],

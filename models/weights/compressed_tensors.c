@@ -147,8 +147,7 @@ sac_status sac_ct_read(const json_t *quantization, int group, sac_ct_config *out
     SAC_TRY(sac_quant_check_keys(quantization, honoured, without_effect, err));
     SAC_TRY(sac_json_get_array(quantization, "ignore", &ignored, err));
     if (json_object_size(groups) < 1) return unsupported("no entry in \"config_groups\"", err);
-    if (json_object_size(json_object_get(quantization, "kv_cache_scheme")))
-        return unsupported("\"kv_cache_scheme\"", err);
+    SAC_TRY(sac_quant_check_cache(quantization, "kv_cache_scheme", err));
     if (json_object_size(json_object_get(quantization, "transform_config")))
         return unsupported("\"transform_config\"", err);
     const json_t *sparsity = json_object_get(quantization, "sparsity_config");

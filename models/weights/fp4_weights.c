@@ -7,7 +7,8 @@
  *                                             scales are multiplied
  *
  * Scales become f32 (NVFP4, two bits a weight in the place of half a bit) or bf16 (MXFP4, exactly) when a file is opened.
- * Activations are not rounded to 4 bits: a checkpoint that asks for it is refused unless "dequantize" says to leave them. */
+ * Activations are not rounded to 4 bits: where a checkpoint asks for it, weights are read alone, as others do on cards without such
+ * products, and its user is told, unless "dequantize" says to leave them. */
 #include "compressed_tensors.h"
 #include "ref/weights/x_rounding.h"
 
@@ -20,13 +21,10 @@ typedef struct fp4_config {
     bool divides;
 } fp4_config;
 
-static sac_status check_inputs(const json_t *quantization, bool rounded, sac_error *err) {
-    bool dequantize = false;
-    SAC_TRY(sac_json_get_bool(quantization, "dequantize", &dequantize, err));
-    if (!rounded || dequantize) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED,
-                    "%s: activations in 4 bits: not supported with FP4; \"dequantize\": true there leaves them as they are",
-                    sac_quant_place(quantization));
+/* Read by sac_quant_leaves_fp4_inputs. */
+static sac_status check_dequantize(const json_t *quantization, sac_error *err) {
+    bool dequantize;
+    return sac_json_get_bool(quantization, "dequantize", &dequantize, err);
 }
 
 static sac_status read_ct(const json_t *quantization, int group, fp4_config *out, sac_error *err) {
@@ -39,7 +37,7 @@ static sac_status read_ct(const json_t *quantization, int group, fp4_config *out
         return sac_fail(err, SAC_UNSUPPORTED,
                         "\"quantization_config\": other than symmetric floats of 4 bits in groups of %lld: not supported with %s",
                         (long long)out->group, is_mx ? "MXFP4" : "NVFP4");
-    return check_inputs(quantization, c.rounds_to_fp4, err);
+    return check_dequantize(quantization, err);
 }
 
 static bool is_modelopt(const json_t *quantization) {
@@ -54,7 +52,7 @@ static sac_status read_modelopt(const json_t *quantization, fp4_config *out, sac
                                           "group_size",   "dequantize", NULL};
     static const char *const without_effect[] = {"config_groups", "producer", NULL};
     const char *const *keys = sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE) ? of_file : honoured;
-    const json_t *ignored, *cache = json_object_get(quantization, keys[3]);
+    const json_t *ignored;
     int64_t group = 16;
     *out = (fp4_config){16, "weight", keys[2], "weight_scale_2", false};
     SAC_TRY(sac_quant_check_keys(quantization, keys, without_effect, err));
@@ -63,13 +61,23 @@ static sac_status read_modelopt(const json_t *quantization, fp4_config *out, sac
     if (group != 16)
         return sac_fail(err, SAC_UNSUPPORTED, "%s: \"group_size\" other than 16: not supported with NVFP4",
                         sac_quant_place(quantization));
-    if (cache && !json_is_null(cache))
-        return sac_fail(err, SAC_UNSUPPORTED, "%s: \"%s\": not supported with NVFP4", sac_quant_place(quantization), keys[3]);
-    return check_inputs(quantization, sac_quant_is(quantization, "quant_algo", "NVFP4"), err);
+    SAC_TRY(sac_quant_check_cache(quantization, keys[3], err));
+    return check_dequantize(quantization, err);
 }
 
 static bool is_ct(const json_t *quantization, int group) {
     return sac_ct_is(quantization, group, "nvfp4-pack-quantized", "mxfp4-pack-quantized");
+}
+
+bool sac_quant_leaves_fp4_inputs(const json_t *quantization) {
+    if (json_is_true(json_object_get(quantization, "dequantize"))) return false;
+    if (is_modelopt(quantization)) return sac_quant_is(quantization, "quant_algo", "NVFP4");
+    const int n = (int)json_object_size(json_object_get(quantization, "config_groups"));
+    for (int g = 0; g < n; g++) {
+        sac_ct_config c;
+        if (is_ct(quantization, g) && sac_ct_read(quantization, g, &c, NULL) == SAC_OK && c.rounds_to_fp4) return true;
+    }
+    return false;
 }
 
 static sac_status check_ct(const json_t *quantization, int group, sac_error *err) {

@@ -82,7 +82,7 @@ static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac
     static const char *const without_effect[] = {"config_groups", "producer", NULL};
     const bool is_file = sac_quant_is(quantization, "quant_method", SAC_QUANT_OF_FILE);
     const char *const *keys = is_file ? of_file : honoured;
-    const json_t *ignored, *cache = json_object_get(quantization, keys[3]);
+    const json_t *ignored;
     *out = (fp8_config){.scale = "weight_scale", .skipped = keys[2]};
     if (sac_quant_is(quantization, "quant_algo", "FP8"))
         out->x_rounding = SAC_X_FP8_STATIC;
@@ -95,8 +95,7 @@ static sac_status read_modelopt(const json_t *quantization, fp8_config *out, sac
                         sac_quant_place(quantization));
     SAC_TRY(sac_quant_check_keys(quantization, keys, without_effect, err));
     SAC_TRY(sac_json_get_array(quantization, out->skipped, &ignored, err));
-    if (!cache || json_is_null(cache)) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "%s: \"%s\": not supported with FP8", sac_quant_place(quantization), keys[3]);
+    return sac_quant_check_cache(quantization, keys[3], err);
 }
 
 static bool is_modelopt(const json_t *quantization) {

@@ -33,6 +33,15 @@ sac_status sac_quant_check_keys(const json_t *quantization, const char *const *h
     return SAC_OK;
 }
 
+sac_status sac_quant_check_cache(const json_t *quantization, const char *key, sac_error *err) {
+    const json_t *said = json_object_get(quantization, key);
+    const bool is_none = !said || json_is_null(said) || (json_is_object(said) && json_object_size(said) == 0);
+    if (is_none || sac_quant_is(quantization, key, "FP8")) return SAC_OK;
+    if (json_is_object(said) && sac_quant_is(said, "type", "float") && json_integer_value(json_object_get(said, "num_bits")) == 8)
+        return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "%s: \"%s\" other than floats of 8 bits: not supported", sac_quant_place(quantization), key);
+}
+
 static const char *without_model(const char *name) {
     return strncmp(name, "model.", 6) == 0 ? name + 6 : name;
 }

@@ -18,6 +18,14 @@ const char *sac_quant_place(const json_t *quantization);
 sac_status sac_quant_check_keys(const json_t *quantization, const char *const *honoured,
                                 const char *const *without_effect, sac_error *err);
 
+/* What `key` says of a cache's numbers: nothing, or floats of 8 bits, which no cache format here has ("FP8", or a scheme). Other
+ * kinds are UNSUPPORTED. */
+sac_status sac_quant_check_cache(const json_t *quantization, const char *key, sac_error *err);
+
+/* Whether activations would be in 4 bits by the configuration, without a word there that they are not to be ("dequantize"); weights
+ * are read alone. */
+bool sac_quant_leaves_fp4_inputs(const json_t *quantization);
+
 /* Whether a list of names has the module: one of them is it, stands for a module around it, or is the end of its name.
  * Files and configurations differ in a leading "model.", which does not count. */
 bool sac_quant_lists(const json_t *names, const char *module);

@@ -243,11 +243,7 @@ static sac_status convert(folder_job *f) {
 sac_status sac_quantize_folder_to_gguf(sac_quantize_job *j) {
     folder_job f = {.j = j};
     sac_status st = convert(&f);
-    j->plan.n_bytes = f.out.file_bytes;
-    if (st == SAC_OK && j->options->calibrator) j->options->calibrator->plan(j->options->calibrator->ctx, NULL, &j->plan.calibration);
-    if (st == SAC_OK) st = sac_quantize_begin(j, j->out);
-    if (st == SAC_OK && j->options->calibrator) st = sac_gguf_out_weigh(&f.out, j->options->calibrator, j->err);
-    if (st == SAC_OK) st = sac_gguf_out_write(&f.out, j->out, j->pool, &j->progress, j->err);
+    if (st == SAC_OK) st = sac_quantize_write_gguf(j, &f.out);
     sac_gguf_out_free(&f.out);
     free(f.freq_factors);
     return st;

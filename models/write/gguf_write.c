@@ -178,18 +178,31 @@ sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_erro
     return has_any ? SAC_OK : sac_calibrated_none(first->rounded.from->name, err);
 }
 
-sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,
-                              sac_error *err) {
-    sac_out_file f = {0};
-    sac_status st = sac_out_open(&f, path, progress, err);
-    if (st == SAC_OK) st = sac_out_write(&f, g->head, g->head_bytes, err);
-    for (int i = 0; i < g->n_tensors && st == SAC_OK; i++) {
-        st = sac_out_rounded(&f, &g->tensors[i].rounded, pool, err);
-        if (st == SAC_OK) st = sac_out_align(&f, SAC_GGUF_ALIGNMENT, err);
+/* Where tensor i begins in the file; behind the last one its end. */
+static uint64_t begins_at(const sac_gguf_out *g, int i) {
+    return i < g->n_tensors ? g->head_bytes + g->tensors[i].offset : g->file_bytes;
+}
+
+static sac_status write_rest(const sac_gguf_out *g, sac_out_file *f, sac_pool *pool, sac_error *err) {
+    int i = 0;
+    if (f->n_bytes == 0) SAC_TRY(sac_out_write(f, g->head, g->head_bytes, err));
+    while (begins_at(g, i) < f->n_bytes) i++;
+    for (; i < g->n_tensors && f->n_bytes == begins_at(g, i); i++) {
+        SAC_TRY(sac_out_rounded(f, &g->tensors[i].rounded, pool, err));
+        SAC_TRY(sac_out_align(f, SAC_GGUF_ALIGNMENT, err));
+        SAC_TRY(sac_out_mark(f, err));
     }
-    if (st == SAC_OK && f.n_bytes != g->file_bytes)
-        st = sac_fail(err, SAC_INTERNAL, "%.250s: %llu bytes were planned, %llu written", path,
-                      (unsigned long long)g->file_bytes, (unsigned long long)f.n_bytes);
+    if (f->n_bytes == g->file_bytes) return SAC_OK;
+    f->n_marked = 0; /* nothing to go on with */
+    return sac_fail(err, SAC_INTERNAL, "%.250s: %llu bytes were planned, %llu written", f->path,
+                    (unsigned long long)g->file_bytes, (unsigned long long)f->n_bytes);
+}
+
+sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, const char of[SAC_OUT_OF_BYTES], sac_pool *pool,
+                              sac_out_progress *progress, sac_error *err) {
+    sac_out_file f = {0};
+    sac_status st = sac_out_resume(&f, path, of, progress, err);
+    if (st == SAC_OK) st = write_rest(g, &f, pool, err);
     if (st == SAC_OK) st = sac_out_close(&f, err);
     sac_out_abandon(&f);
     return st;

@@ -5,7 +5,7 @@
 
 #include "calibrator.h"
 #include "gguf.h"
-#include "out_file.h"
+#include "out_resume.h"
 
 #define SAC_GGUF_ALIGNMENT 32
 
@@ -43,8 +43,9 @@ void sac_gguf_put_raw(sac_gguf_out *g, const void *bytes, size_t n_bytes);
 sac_status sac_gguf_out_add(sac_gguf_out *g, const char *name, const sac_rounded *r, const int64_t *dim, int n_dims,
                             sac_error *err);
 sac_status sac_gguf_out_lay_out(sac_gguf_out *g, sac_error *err);
-sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, sac_pool *pool, sac_out_progress *progress,
-                              sac_error *err);
+/* Goes on behind the tensors that a run before has left of the same file (out_resume.h). */
+sac_status sac_gguf_out_write(const sac_gguf_out *g, const char *path, const char of[SAC_OUT_OF_BYTES], sac_pool *pool,
+                              sac_out_progress *progress, sac_error *err);
 /* The columns' sums that a calibration has, to the tensors that are rounded by such. */
 sac_status sac_gguf_out_weigh(sac_gguf_out *g, const sac_calibrator *c, sac_error *err);
 void sac_gguf_out_free(sac_gguf_out *g); /* a zeroed one is fine */

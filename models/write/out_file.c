@@ -11,6 +11,7 @@
 
 #define STRETCH_BYTES ((size_t)4 << 20)
 #define SYNC_BYTES    ((uint64_t)256 << 20) /* so that the disk is busy while rows are rounded */
+#define MARK_BYTES    ((uint64_t)64 << 10)
 
 static sac_status failed(const sac_out_file *f, const char *what, int why, sac_error *err) {
     return sac_fail(err, SAC_IO, "%.250s: %s: %s", f->part, what, strerror(why));
@@ -34,7 +35,7 @@ sac_status sac_out_lock(int *fd, const char *path, int flags, sac_error *err) {
     return sac_fail(err, SAC_IO, "another run writes %.250s", path);
 }
 
-sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err) {
+sac_status sac_out_take(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err) {
     *f = (sac_out_file){.fd = -1, .path = strdup(path), .progress = progress};
     if (!f->path || asprintf(&f->part, "%s.part", path) < 0) {
         f->part = NULL;
@@ -42,11 +43,15 @@ sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *pro
     }
     struct stat st;
     SAC_TRY(sac_out_lock(&f->fd, f->part, O_WRONLY | O_CREAT, err));
-    if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1)
-        return ftruncate(f->fd, 0) ? failed(f, "cannot be written", errno, err) : SAC_OK;
+    if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1) return SAC_OK;
     close(f->fd);
     f->fd = -1;
     return sac_fail(err, SAC_IO, "%.250s: no file, or one with other names too; remove it", f->part);
+}
+
+sac_status sac_out_open(sac_out_file *f, const char *path, sac_out_progress *progress, sac_error *err) {
+    SAC_TRY(sac_out_take(f, path, progress, err));
+    return ftruncate(f->fd, 0) ? failed(f, "cannot be written", errno, err) : SAC_OK;
 }
 
 sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac_error *err) {
@@ -65,6 +70,21 @@ sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac
     f->progress->done += n_bytes;
     if (f->progress->fn)
         f->progress->fn(f->progress->ctx, "quantize", (int64_t)f->progress->done, (int64_t)f->progress->total);
+    return SAC_OK;
+}
+
+/* The bytes first: a record that is older than the file is true all the same. */
+sac_status sac_out_mark(sac_out_file *f, sac_error *err) {
+    char text[SAC_OUT_STATE_BYTES + 1];
+    if (!f->state || f->n_bytes - f->n_marked < MARK_BYTES) return SAC_OK;
+    if (fdatasync(f->fd)) return failed(f, "cannot be written", errno, err);
+    snprintf(text, sizeof text, "%.64s %020llu\n", f->of, (unsigned long long)f->n_bytes);
+    const int fd = open(f->state, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    const bool is_written = fd >= 0 && pwrite(fd, text, SAC_OUT_STATE_BYTES, 0) == SAC_OUT_STATE_BYTES;
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    if (!is_written) return sac_fail(err, SAC_IO, "%.250s: cannot be written: %s", f->state, strerror(why));
+    f->n_marked = f->n_bytes;
     return SAC_OK;
 }
 
@@ -108,10 +128,12 @@ void sac_sync_folder_of(const char *path) {
 sac_status sac_out_close(sac_out_file *f, sac_error *err) {
     if (fsync(f->fd)) return failed(f, "cannot be written", errno, err);
     if (rename(f->part, f->path)) return failed(f, "cannot be renamed", errno, err);
+    if (f->state) unlink(f->state);
     sac_sync_folder_of(f->path);
     close(f->fd); /* and with it the lock, so not before the rename */
     free(f->path);
     free(f->part);
+    free(f->state);
     *f = (sac_out_file){.fd = -1};
     return SAC_OK;
 }
@@ -119,10 +141,12 @@ sac_status sac_out_close(sac_out_file *f, sac_error *err) {
 void sac_out_abandon(sac_out_file *f) {
     if (!f->path) return;
     if (f->fd >= 0) {
-        unlink(f->part);
+        if (!f->n_marked) unlink(f->part);
+        if (f->state && !f->n_marked) unlink(f->state);
         close(f->fd);
     }
     free(f->path);
     free(f->part);
+    free(f->state);
     *f = (sac_out_file){.fd = -1};
 }

@@ -19,7 +19,7 @@
 /* What will be written, known before anything is. */
 typedef struct sac_quantize_plan {
     uint64_t n_bytes;        /* of all files, exactly */
-    uint64_t bytes_done;     /* of these, in files that an interrupted run finished */
+    uint64_t bytes_done;     /* of these, in files, or tensors of a GGUF file, that an interrupted run finished */
     uint64_t bytes_free;     /* on the disk, with what an interrupted run has left that is written over */
     uint64_t weights_before; /* bytes of the tensors that are read for it */
     int n_rounded;           /* matrices */
@@ -43,8 +43,9 @@ typedef struct sac_quantize_options {
 
 /* BAD_ARGUMENT: an unknown format, or an `out` that is there already (an empty folder may be, but no link and no mount
  * point), does not go with the format, or whose OUT.part is the source. UNSUPPORTED: a source that is quantised, or that
- * GGUF cannot say. IO: no room, another run that writes OUT.part, or a failed write; then nothing is at `out`, and of a
- * folder the finished files of weights are in OUT.part, from where a later call goes on. */
+ * GGUF cannot say. IO: no room, another run that writes OUT.part, or a failed write; then nothing is at `out`, and the
+ * finished files of weights of a folder, or the finished tensors of a GGUF file, are in OUT.part, from where a later call goes on. What OUT.part has
+ * of another format, source or list of prompts is BAD_ARGUMENT. */
 sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
 
 /* What sac_quantize refuses by names, config.json, tensors' types and runs beside it, before a calibration is opened; not what a format

@@ -188,11 +188,7 @@ sac_status sac_quantize_gguf(sac_quantize_job *j) {
     gguf_job f = {.j = j};
     sac_status st = convert(&f);
     if (st != SAC_OK) sac_fail_prefix(j->err, st, "%s", j->in);
-    j->plan.n_bytes = f.out.file_bytes;
-    if (st == SAC_OK && j->options->calibrator) j->options->calibrator->plan(j->options->calibrator->ctx, NULL, &j->plan.calibration);
-    if (st == SAC_OK) st = sac_quantize_begin(j, j->out);
-    if (st == SAC_OK && j->options->calibrator) st = sac_gguf_out_weigh(&f.out, j->options->calibrator, j->err);
-    if (st == SAC_OK) st = sac_gguf_out_write(&f.out, j->out, j->pool, &j->progress, j->err);
+    if (st == SAC_OK) st = sac_quantize_write_gguf(j, &f.out);
     sac_gguf_out_free(&f.out);
     sac_gguf_free(&f.g);
     return st;

@@ -2,6 +2,7 @@
 #ifndef SAC_MODELS_QUANTIZE_JOB_H
 #define SAC_MODELS_QUANTIZE_JOB_H
 
+#include "gguf_write.h"
 #include "model.h"
 #include "out_file.h"
 #include "quantize.h"
@@ -36,6 +37,9 @@ sac_status sac_quantize_check_gguf(sac_quantize_job *j); /* that its tensors can
 
 /* The plan has its sizes: tells them, and IO where the disk has no room. beside: a path on that disk. */
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside);
+
+/* Plans and writes a file that is laid out, behind what a run before has left of it. */
+sac_status sac_quantize_write_gguf(sac_quantize_job *j, sac_gguf_out *out);
 
 /* Nothing is in the folder, or but an entry of that name (NULL: nothing). */
 bool sac_folder_is_empty(const char *path, const char *but);

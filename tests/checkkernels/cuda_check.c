@@ -44,10 +44,15 @@ static bool is_refused(const sac_weight *w, sac_dtype t) {
     return w->format != SAC_WEIGHT_FLOATS && !sac_cuda_takes_weight(w, t);
 }
 
-/* Codes whose scales lie apart and that the fused step of a token takes (blocks/block_stream.cuh). */
+/* Blocks, and codes whose scales lie apart, that the fused step of a token takes (blocks/block_stream.cuh). */
 static bool is_fused(const sac_device *d, const check_case *c, sac_dtype t) {
     const sac_weight *w = &c->qkv_step.wq;
     if (t == SAC_DTYPE_F32 || c->op != CHECK_qkv_step) return false;
+    switch ((int)w->tensor.dtype) {
+    case SAC_DTYPE_Q8_0:
+    case SAC_DTYPE_Q4_K:
+    case SAC_DTYPE_Q6_K: return !d->no_wide_streams;
+    }
     if (w->format == SAC_WEIGHT_FLOATS || w->order.data) return false;
     switch ((int)sac_code_layout_type(w)) {
     case SAC_DTYPE_C4_32:

@@ -40,6 +40,7 @@ static const code_kind kinds[] = {
     {SAC_DTYPE_NF4, 64, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_FP4, 16, 0, SAC_DTYPE_F32, false, false, false, SAC_X_EXACT},
     {SAC_DTYPE_FP4, 32, 0, SAC_DTYPE_BF16, false, false, false, SAC_X_EXACT},
+    {SAC_DTYPE_HQQ_4, 64, 0, SAC_DTYPE_F16, true, false, false, SAC_X_EXACT},
 };
 /* Rows of x up to those that are read from stored bytes and beyond; outputs and columns that fill neither tiles of 16 nor
  * stretches of 256, and that are fewer than one; of one row, several tiles for each block of a GPU (block_stream.cuh); the last is
@@ -90,8 +91,9 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
         [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
         [SAC_DTYPE_PACKED_8] = SAC_WEIGHT_PACKED, [SAC_DTYPE_I8] = SAC_WEIGHT_INT8,
         [SAC_DTYPE_FP8] = SAC_WEIGHT_FP8,         [SAC_DTYPE_NF4] = SAC_WEIGHT_NF4,
-        [SAC_DTYPE_FP4] = SAC_WEIGHT_FP4};
-    const sac_dtype t = kind->type;
+        [SAC_DTYPE_FP4] = SAC_WEIGHT_FP4,         [SAC_DTYPE_HQQ_4] = SAC_WEIGHT_HQQ};
+    const bool is_hqq = kind->type == SAC_DTYPE_HQQ_4 && k % 32 == 0; /* others' rows are whole groups: those of its bits here */
+    const sac_dtype t = kind->type == SAC_DTYPE_HQQ_4 && !is_hqq ? SAC_DTYPE_PACKED_4 : kind->type;
     sac_weight w = {.format = formats[t], .group = kind->group, .group_rows = (int)kind->group_rows};
     if (!w.group || w.group > k || (t == SAC_DTYPE_AWQ && k % w.group)) w.group = k;
     const int64_t n_groups = (k + w.group - 1) / w.group;
@@ -109,6 +111,7 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     if (t == SAC_DTYPE_AWQ) w.zero_add = 0;
     if (kind->zeros && w.format == SAC_WEIGHT_PACKED)
         w.zeros = random_tensor(c, t, n_groups, rows == 1 ? 8 : n);
+    if (is_hqq) w.zeros = scales_of(c, SAC_DTYPE_F32, rows, n_groups, 15);
     if (kind->zeros && t == SAC_DTYPE_I8) w.zeros = random_tensor(c, t, rows, n_groups);
     if (kind->ordered) w.order = order_of(c, k, w.group);
     w.x_rounding = kind->how;
@@ -138,6 +141,7 @@ static bool is_coded(const sac_weight *w) {
 static double slack(const sac_weight *w, bool from_bytes, const float *x, const float *row, int64_t k,
                     sac_dtype t) {
     const double unit = !from_bytes || w->x_rounding || w->format == SAC_WEIGHT_NF4 ? unit_of(t)
+                        : w->format == SAC_WEIGHT_HQQ                               ? 0x1p-10 /* d and m in f16 */
                         : w->scales.dtype == SAC_DTYPE_F32                          ? 0x1p-16
                                                                                     : 0;
     return (4 * unit + 8 * 0x1p-24 * sqrt((double)k)) * products(x, row, k);
@@ -251,14 +255,10 @@ static bool is_left_out(int kind, int of) {
     return of == N_QKV - 1 ? kind % 7 : of >= N_NARROW_QKV && kind % 4 != of % 4;
 }
 
-static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
-    if (!check_make_step_of(c, shape, t)) return;
+void cuda_allow_qkv(check_case *c, double of) {
     sac_qkv_step_args *a = &c->qkv_step;
     const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0],
                   stored = 2 * a->kv.n_rows * n_kv, half = a->kv.head_dim / 2;
-    a->wq = weights_of(c, kind, n_q, k);
-    a->wk = weights_of(c, kind, n_kv, k);
-    a->wv = weights_of(c, kind, n_kv, k);
     const sac_weight *w[] = {&a->wq, &a->wk, &a->wv};
     float *x = malloc((size_t)k * sizeof *x), *row = malloc((size_t)k * sizeof *row);
     double *off = malloc((size_t)n_q * sizeof *off), squares = 0, most = 0;
@@ -270,7 +270,7 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype 
     for (int m = 0; m < 3; m++)
         for (int64_t j = 0; j < w[m]->tensor.dim[0]; j++) {
             sac_ref_weight_of(w[m])->row(w[m], j, k, row);
-            const double is_off = (kind->how ? 0.1 : 4 * unit_of(t)) * products(x, row, k);
+            const double is_off = of * products(x, row, k);
             if (m == 0)
                 off[j] = is_off;
             else
@@ -281,6 +281,16 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype 
         c->allowed[j] += off[j] + off[j % (2 * half) < half ? j + half : j - half];
     for (int64_t j = 0; j < stored; j++) c->allowed[n_q + j] += 2 * most;
     free(x), free(row), free(off);
+}
+
+static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
+    if (!check_make_step_of(c, shape, t)) return;
+    sac_qkv_step_args *a = &c->qkv_step;
+    const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0];
+    a->wq = weights_of(c, kind, n_q, k);
+    a->wk = weights_of(c, kind, n_kv, k);
+    a->wv = weights_of(c, kind, n_kv, k);
+    cuda_allow_qkv(c, kind->how ? 0.1 : 4 * unit_of(t));
     describe(c, kind, a->n_heads, n_kv, k, kind->group);
 }
 

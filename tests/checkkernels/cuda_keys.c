@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EPS 0x1p-24
 
@@ -294,6 +295,34 @@ static bool make_gates(check_case *c, int i, sac_dtype t) {
     return true;
 }
 
+/* In the type of activations, then in those blocks that the fused step takes: of q and k, and of v. */
+static const sac_dtype qkv_blocks[][2] = {{SAC_DTYPE_Q8_0, SAC_DTYPE_Q8_0},
+                                          {SAC_DTYPE_Q4_K, SAC_DTYPE_Q4_K},
+                                          {SAC_DTYPE_Q6_K, SAC_DTYPE_Q6_K},
+                                          {SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K}};
+static const int qkv_shapes[] = {1, 2, 9}; /* of cases_step.c: whole blocks a row, the widest last */
+enum { N_QKV_KINDS = (int)SAC_COUNT(qkv_blocks), N_QKV_BLOCKS = 2 * N_QKV_KINDS + 1 };
+
+static bool make_qkv(check_case *c, int i, sac_dtype t) {
+    if (i < CHECK_STEP_SHAPES) return check_make_step_of(c, i, t);
+    if (t == SAC_DTYPE_F32) return true; /* no buffers: left out */
+    i -= CHECK_STEP_SHAPES;
+    const bool is_wide = i == N_QKV_BLOCKS - 1;
+    const sac_dtype *type = qkv_blocks[is_wide ? N_QKV_KINDS - 1 : i % N_QKV_KINDS];
+    if (is_wide && t == SAC_DTYPE_F16) return true; /* the host takes seconds */
+    if (!check_make_step_of(c, qkv_shapes[i / N_QKV_KINDS], t)) return false;
+    sac_qkv_step_args *a = &c->qkv_step;
+    const int64_t k = a->x.cols, n_kv = a->wk.tensor.dim[0];
+    a->wq = check_weights(c, type[0], a->q.cols, k, 0, CHECK_UNIFORM);
+    a->wk = check_weights(c, type[0], n_kv, k, 0, CHECK_UNIFORM);
+    a->wv = check_weights(c, type[1], n_kv, k, 0, CHECK_UNIFORM);
+    cuda_allow_qkv(c, t == SAC_DTYPE_F16 ? 0x1p-9 : 0x1p-6); /* the normalised row is rounded to t */
+    const size_t length = strlen(c->text);
+    snprintf(c->text + length, sizeof c->text - length, " %s %s", sac_dtype_name(type[0]),
+             sac_dtype_name(type[1]));
+    return true;
+}
+
 /* In the type of activations, then in blocks. */
 static bool make_group(check_case *c, int i, sac_dtype t) {
     const int n = check_n_linear_groups();
@@ -311,7 +340,7 @@ int cuda_n_key_cases(check_op op) {
     case CHECK_top_k:
     case CHECK_largest:
     case CHECK_top_p: return (int)SAC_COUNT(choice_cases);
-    case CHECK_qkv_step: return CHECK_STEP_SHAPES;
+    case CHECK_qkv_step: return CHECK_STEP_SHAPES + N_QKV_BLOCKS;
     case CHECK_gate_up_step:
         return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + N_GATES + N_BLOCK_GATES * CHECK_BLOCK_TYPES;
     case CHECK_linear_group: return (1 + CHECK_BLOCK_TYPES) * check_n_linear_groups();
@@ -331,7 +360,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     }
     case CHECK_attention_sums: return make_sums(c, &sums_cases[i], t);
     case CHECK_kv_gather: return make_gather(c, &gather_cases[i], t);
-    case CHECK_qkv_step: return check_make_step_of(c, i, t);
+    case CHECK_qkv_step: return make_qkv(c, i, t);
     case CHECK_gate_up_step: return make_gates(c, i, t);
     case CHECK_linear_group: return make_group(c, i, t);
     case CHECK_expert_linear: return check_make_expert_product(c, i, t);

@@ -54,6 +54,8 @@ bool cuda_has_codes_of(const char *type);
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t);
 /* Adds to what such a product may be off on the device, with activations in t. */
 void cuda_allow_codes(check_case *c, sac_dtype t);
+/* Adds to what a qkv_step may be off: of each product `of` times the length of its row of products, element by element. */
+void cuda_allow_qkv(check_case *c, double of);
 
 /* cuda_large.c: prompts too long for the plain C reference: the slot beside the flash kernel; number of
  * faults. */

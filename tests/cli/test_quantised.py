@@ -52,6 +52,12 @@ class Quantised(Case):
         with self.subTest(base=base, needle=needle):
             self.assert_refused(saccade("inspect", self.model(base, change, **config)), code, needle)
 
+    def unused(self, base, change=None, **config):
+        """What inspect lists as without effect."""
+        run = saccade("inspect", self.model(base, change, **config), "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return [k["key"] for k in json.loads(run.stdout)["unknown_keys"]]
+
     def test_inspect_shows_format_and_bytes(self):
         for base, name, n_bytes in (("awq", "awq", 2048), ("gptq_8", "gptq_8", 4096), ("ct_w4", "packed_4", 2048),
                                     ("ct_fp8", "fp8", 4096), ("nf4_nested", "nf4", 2048), ("llm_int8", "i8", 4096),
@@ -74,7 +80,7 @@ class Quantised(Case):
             (69, '"bits" other than 4 and 8', "gptq_4", {"bits": 3}),
             (69, '"checkpoint_format" other than', "gptq_4", {"checkpoint_format": "marlin"}),
             (69, '"dynamic" that changes modules', "gptq_4", {"dynamic": {"+:.*": {"bits": 8}}}),
-            (69, '"kv_cache_scheme"', "ct_w4", {"kv_cache_scheme": {"num_bits": 8}}),
+            (69, '"kv_cache_scheme" other than floats of 8 bits', "ct_w4", {"kv_cache_scheme": {"num_bits": 8}}),
             (69, "weights quantised with compressed-tensors are not supported", "ct_w4", {"format": "marlin-24"}),
             (69, '"activation_scheme" other than dynamic and static', "fp8_block", {"activation_scheme": "frozen"}),
             (65, "weight has no input_scale beside it", "fp8_block", {"activation_scheme": "static"}),
@@ -82,13 +88,13 @@ class Quantised(Case):
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [0, 128]}),
             (65, '"weight_block_size" must be two sizes', "fp8_block", {"weight_block_size": [128, 1 << 50]}),
             (69, '"quant_algo" other than FP8', "modelopt_fp8", {"quant_algo": "W4A8_AWQ"}),
-            (69, '"kv_cache_scheme"', "modelopt_fp8", {"kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}),
+            (69, '"kv_cache_scheme" other than floats of 8 bits', "modelopt_fp8", {"kv_cache_scheme": {"num_bits": 8, "type": "int"}}),
             (65, "is quantised, and", "modelopt_fp8", {"ignore": ["q_proj"]}),
             (69, '"quant_algo" other than FP8', "modelopt_nvfp4", {"quant_algo": "NVFP4_AWQ"}),
-            (69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "modelopt_nvfp4", {"dequantize": False}),
             (69, '"group_size" other than 16', "modelopt_nvfp4", {"group_size": 32}),
             (65, '"group_size" is 1099511627776', "modelopt_nvfp4", {"group_size": 1 << 40}),
-            (69, '"kv_cache_scheme"', "modelopt_nvfp4", {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}),
+            (69, '"kv_cache_scheme" other than floats of 8 bits', "modelopt_nvfp4", {"kv_cache_scheme": {"num_bits": 4, "type": "float"}}),
+            (69, '"kv_cache_scheme" other than floats of 8 bits', "modelopt_nvfp4", {"kv_cache_scheme": "NVFP4"}),
             (65, "is quantised, and", "modelopt_nvfp4", {"ignore": ["q_proj"]}),
             (69, '"dequantize" is not known', "ct_w4", {"dequantize": True}),
             (69, '"dequantize" is not known', "ct_fp8", {"dequantize": True}),
@@ -110,8 +116,9 @@ class Quantised(Case):
     def test_modelopt_in_a_file_of_its_own(self):
         """Older exports: config.json says nothing of its weights."""
         for code, needle, more in [(0, "", {}),
-                                   (69, 'model: "quantization" of hf_quant_config.json: "kv_cache_quant_algo"',
-                                    {"kv_cache_quant_algo": "FP8"}),
+                                   (0, "", {"kv_cache_quant_algo": "FP8"}),
+                                   (69, 'model: "quantization" of hf_quant_config.json: "kv_cache_quant_algo" other than floats of 8 bits',
+                                    {"kv_cache_quant_algo": "NVFP4"}),
                                    (69, 'hf_quant_config.json: "quant_algo" other than FP8', {"quant_algo": "W4A8_AWQ", "group_size": 128}),
                                    (65, 'is quantised, and "quantization" of hf_quant', {"exclude_modules": ["q_proj"]}),
                                    (69, 'hf_quant_config.json: "frobnicate" is not known', {"frobnicate": 1}),
@@ -280,13 +287,25 @@ class Quantised(Case):
             self.refused(code, needle, base, config_groups={"group_0": {"weights": weights}})
         four = {"num_bits": 4, "type": "float", "group_size": 16}
         groups = {"group_0": {"weights": four, "input_activations": {**four, "dynamic": "local"}}}
-        self.refused(69, 'activations in 4 bits: not supported with FP4; "dequantize": true', "ct_nvfp4", config_groups=groups)
-        run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True))
-        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(self.unused("ct_nvfp4", config_groups=groups), ["activations in 4 bits"])
+        self.assertEqual(self.unused("ct_nvfp4", config_groups=groups, dequantize=True), [])
+        self.assertEqual(self.unused("ct_nvfp4"), [])
         eight = {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}, "format": "float-quantized", "targets": ["re:.*none"]}
         groups = {"group_0": {**groups["group_0"], "targets": ["Linear"], "format": "nvfp4-pack-quantized"}, "group_1": eight}
         run = saccade("inspect", self.model("ct_nvfp4", config_groups=groups, dequantize=True, format="mixed-precision"))
         self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_activations_in_four_bits(self):
+        """Weights are read alone, and a line says so; the answer is that of a folder that says not to round them."""
+        answers = []
+        for said, line in (({}, 'saccade: quantization_config: "activations in 4 bits": not known here, without effect'), ({"dequantize": True}, "")):
+            run = saccade("ask", "-m", self.model("modelopt_nvfp4", **said), "--max-tokens", "4", "hello")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            answers.append(run.stdout)
+            self.assertIn(line, run.stderr)
+            self.assertEqual("without effect" in run.stderr, bool(line))
+        self.assertEqual(*answers)
+        self.assertEqual(self.unused("modelopt_nvfp4", quant_algo="W4A16_NVFP4"), [])
 
     def test_kinds_of_hqq(self):
         weights = {"nbits": 4, "group_size": 32, "axis": 1, "view_as_float": False}
@@ -434,6 +453,11 @@ class Quantised(Case):
                 keys = json.loads(saccade("inspect", folder, "--json").stdout)["unknown_keys"]
                 self.assertEqual([k["key"] for k in keys], ["*.k_scale (1)", "*.v_scale (1)"])
         self.assertNotIn("k_scale", saccade("ask", "-m", self.model("ct_w8a8"), "--max-tokens", "1", "hello").stderr)
+        scheme = {"dynamic": False, "num_bits": 8, "type": "float"}
+        for base in ("modelopt_fp8", "modelopt_nvfp4", "ct_fp8", "ct_w4"):
+            four = ["activations in 4 bits"] if base == "modelopt_nvfp4" else []
+            self.assertEqual(self.unused(base, kv_cache_scheme=scheme), ["kv_cache_scheme"] + four)
+            self.assertEqual(self.unused(base, kv_cache_scheme={}), four)
 
     def test_zero_points_of_zero(self):
         """compressed-tensors writes them for symmetric activations too."""

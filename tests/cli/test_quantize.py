@@ -25,6 +25,15 @@ def is_at_work(part):
     return bool(os.listdir(part)) if os.path.isdir(part) else os.path.exists(part) and os.path.getsize(part) > 0
 
 
+def marked(state):
+    """Bytes that a run has put on the disk for good."""
+    try:
+        with open(state, encoding="utf-8") as f:
+            return int(f.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
 class Quantize(Case):
     def quantize(self, *words, code=0):
         run = saccade("quantize", *words, "--threads", "1")
@@ -126,8 +135,32 @@ class Quantize(Case):
             with open(os.path.join(out, file), "rb") as a, open(os.path.join(other, file), "rb") as b:
                 self.assertEqual(a.read(), b.read(), file)
 
+    def test_a_killed_file_goes_on(self):
+        """Again and again, each time a little further; other formats are told what is there."""
+        out, whole = self.path("model.gguf"), self.path("whole.gguf")
+        state, done = out + ".part.state", 0
+        for _ in range(4):
+            run = subprocess.Popen([SACCADE, "quantize", DEMO, out, "--format", "q5_k_m", "--threads", "1", "-q"])
+            end = time.monotonic() + 60
+            while time.monotonic() < end and marked(state) <= done and run.poll() is None:
+                time.sleep(0.001)
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            if os.path.exists(out):
+                break
+            self.assertGreater(marked(state), done)
+            done = marked(state)
+            self.assertIn("is left of a run with another", self.quantize(DEMO, out, "--format", "q4_k_m", code=64).stderr)
+        if not os.path.exists(out):
+            told = json.loads(self.quantize(DEMO, out, "--format", "q5_k_m", "--json").stdout)
+            self.assertEqual(told["bytes_taken_up"], done)
+        self.quantize(DEMO, whole, "--format", "q5_k_m")
+        with open(out, "rb") as a, open(whole, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertFalse(os.path.exists(out + ".part") or os.path.exists(state))
+
     def test_ctrl_c_says_what_is_kept(self):
-        for name, scheme, advice in ("model", "fp8", "; run again to go on"), ("model.gguf", "q8_0", ""):
+        for name, scheme, advice in ("model", "fp8", "; run again to go on"), ("model.gguf", "q8_0", "; run again to go on"):
             run = subprocess.Popen([SACCADE, "quantize", DEMO, self.path(name), "--format", scheme, "--threads", "1"], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
             self.assertIn(scheme, run.stdout.readline())  # the plan

@@ -5,6 +5,7 @@
 #include "place_weight.h"
 #include "ref/weights/fp4_levels.h"
 #include "ref/weights/nf4_levels.h"
+#include "ref/weights/parts.h"
 #include "ref/weights/ref_weights.h"
 #include "test.h"
 
@@ -62,12 +63,14 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
     uint32_t bits;
     float scale;
     memcpy(&bits, word, 4);
+    const float minimum = t == SAC_DTYPE_Q4_1 ? sac_f16_to_f32((uint16_t)(bits >> 16)) : 0;
     const uint32_t of_scale = t == SAC_DTYPE_E4M3_128 || levels_of(t) ? bits : bits & 0xffffff00u;
     memcpy(&scale, &of_scale, 4);
     if (t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_C8_32 && t != SAC_DTYPE_C8_128) {
         const uint8_t two =
             codes[((half * 2 + chunk / 2) * 32 + lane) * 16 + chunk % 2 * 8 + step / 2 * 4 + byte];
         const int four = two >> (step % 2 * 4) & 15;
+        if (t == SAC_DTYPE_Q4_1) return sac_f16_to_f32((uint16_t)bits) * (float)four + minimum;
         return levels_of(t) ? scale * levels_of(t)[four] : scale * (float)(four - (int)(bits & 255));
     }
     const uint8_t code = codes[((half * 4 + chunk) * 32 + lane) * 16 + 4 * step + byte];
@@ -102,7 +105,11 @@ static void check(const sac_weight *w, sac_dtype want_type) {
             }
             const float is = want[input[i]];
             seen[input[i]] = true;
-            if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !levels_of(t))
+            const int64_t at = row * w->scales.dim[1] + i / w->group;
+            if (t == SAC_DTYPE_Q4_1) { /* d and m are rounded to f16 */
+                const float d = fabsf(sac_ref_scale(&w->scales, at)), m = d * fabsf(sac_ref_scale(&w->zeros, at));
+                assert_true(fabsf(got - is) <= 0x1.1p-11f * (15 * d + m));
+            } else if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !levels_of(t))
                 assert_true(fabsf(got - is) <= 0x1p-16f * fabsf(is));
             else
                 assert_true(got == is || (isnan(got) && isnan(is)));
@@ -219,6 +226,31 @@ static void test_fp4(void **state) {
     }
 }
 
+/* Zeros that are no whole numbers; what is beyond f16 is left. */
+static void test_hqq(void **state) {
+    static const struct {
+        int64_t group, k;
+        sac_dtype type;
+    } all[] = {{32, 96, SAC_DTYPE_Q4_1}, {64, 576, SAC_DTYPE_Q4_1}, {128, 512, SAC_DTYPE_Q4_1}, {40, 80, SAC_N_DTYPES},
+               {16, 64, SAC_N_DTYPES}};
+    (void)state;
+    for (int i = 0; i < 3 * (int)SAC_COUNT(all); i++) {
+        const int64_t n = i % 2 ? 19 : 32, k = all[i / 3].k, group = all[i / 3].group;
+        sac_weight w = {.format = SAC_WEIGHT_HQQ, .group = group, .tensor = tensor(SAC_DTYPE_HQQ_4, n, k)};
+        w.scales = scales((sac_dtype)(SAC_DTYPE_F32 + i % 3), n, k / group);
+        w.zeros = scales(SAC_DTYPE_F32, n, k / group);
+        float *zeros = (float *)(uintptr_t)w.zeros.data;
+        for (int64_t g = 0; g < n * (k / group); g++) zeros[g] = 8 + 8 * zeros[g];
+        if (all[i / 3].type == SAC_N_DTYPES)
+            assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+        else
+            check(&w, all[i / 3].type);
+        zeros[n * (k / group) - 1] = 0x1p30f;
+        assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+        release(&w);
+    }
+}
+
 static void test_nan(void **state) {
     (void)state;
     sac_weight w = {.format = SAC_WEIGHT_FP8, .group = 256, .tensor = tensor(SAC_DTYPE_FP8, 2, 256)};
@@ -275,7 +307,7 @@ static void test_placed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_awq), cmocka_unit_test(test_gptq),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_fp4), cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_fp4), cmocka_unit_test(test_hqq), cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -490,7 +490,7 @@ static void test_blocks(void **state) {
     }
 }
 
-/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none, HQQ neither. */
+/* Quantised folders go up as the device's types, floats beside them in 16 bits; groups of 40 fit into none. */
 static void test_folders(void **state) {
     fixture *f = *state;
     static const struct {
@@ -519,7 +519,7 @@ static void test_folders(void **state) {
         {"packed_ct_nvfp4", SAC_DTYPE_E2M1_16, NULL},
         {"packed_ct_mxfp4", SAC_DTYPE_E2M1_32, NULL},
         {"packed_modelopt_nvfp4", SAC_DTYPE_E2M1_16, NULL},
-        {"packed_hqq", SAC_N_DTYPES, "hqq in groups of 32"},
+        {"packed_hqq", SAC_DTYPE_Q4_1, NULL},
     };
     for (size_t i = 0; i < SAC_COUNT(all); i++) {
         sac_loaded_model m;

@@ -234,21 +234,70 @@ static void finished_files_are_taken_up_again(void **state) {
     sac_loaded_model_free(&m);
 }
 
-static void full_disks_leave_no_gguf(void **state) {
-    (void)state;
-    sac_error err;
-    watch w;
+/* No file may be larger than so much while it is written. */
+static sac_status quantize_within(rlim_t most, const char *out, const char *format, watch *w, sac_error *err) {
     struct rlimit was, low;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
     low = was;
-    low.rlim_cur = 1 << 20;
+    low.rlim_cur = most;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-    const sac_status st = quantize(DEMO, at("none.gguf"), "q8_0", &w, &err);
+    const sac_status st = quantize(DEMO, out, format, w, err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
-    assert_int_equal(st, SAC_IO);
+    return st;
+}
+
+static void full_disks_leave_no_gguf(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    assert_int_equal(quantize_within(64 << 10, at("none.gguf"), "q8_0", &w, &err), SAC_IO);
     assert_int_not_equal(access(at("none.gguf"), F_OK), 0);
     assert_int_not_equal(access(at("none.gguf.part"), F_OK), 0);
+    assert_int_not_equal(access(at("none.gguf.part.state"), F_OK), 0);
+}
+
+/* The tensors that are there are taken up, to the same bytes; another format's are not. */
+static void finished_tensors_are_taken_up_again(void **state) {
+    (void)state;
+    sac_error err;
+    watch w;
+    const char *out = at("on.gguf"), *part = at("on.gguf.part"), *note = at("on.gguf.part.state"), *whole = at("whole.gguf");
+    assert_ok(quantize(DEMO, whole, "q8_0", &w, &err), err);
+    assert_int_equal(w.plan.bytes_done, 0);
+    uint64_t done = 0;
+    for (int mib = 2; mib <= 6; mib += 2) {
+        assert_int_equal(quantize_within((rlim_t)mib << 20, out, "q8_0", &w, &err), SAC_IO);
+        assert_int_equal(w.plan.bytes_done, done);
+        FILE *f = fopen(note, "r");
+        unsigned long long n = 0;
+        assert_true(f && fscanf(f, "%*64s %llu", &n) == 1 && !fclose(f));
+        assert_true(n > done && n <= (unsigned)mib << 20);
+        done = n;
+    }
+    assert_int_equal(quantize(DEMO, out, "q4_0", &w, &err), SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "is left of a run with another format"));
+    assert_true(size_of(part) >= done);
+    shell("cp %s %s.left", note, note);
+    shell("cp %s %s.left", part, part);
+    assert_ok(quantize(DEMO, out, "q8_0", &w, &err), err);
+    assert_int_equal(w.plan.bytes_done, done);
+    shell("cmp %s %s", out, whole);
+    assert_true(access(part, F_OK) && access(note, F_OK));
+
+    /* a file that is shorter than what is noted, none, and a note that was not written to its end */
+    static const char *const damaged[] = {"truncate -s 1000000 %1$s; cp %2$s.left %2$s", "rm %1$s; cp %2$s.left %2$s",
+                                          "head -c 70 %2$s.left > %2$s"};
+    for (size_t i = 0; i < SAC_COUNT(damaged); i++) {
+        assert_int_equal(unlink(out), 0);
+        shell("cp %s.left %s", part, part);
+        shell(damaged[i], part, note);
+        assert_ok(quantize(DEMO, out, "q8_0", &w, &err), err);
+        assert_int_equal(w.plan.bytes_done, 0);
+        shell("cmp %s %s", out, whole);
+        assert_true(access(part, F_OK) && access(note, F_OK));
+    }
+    shell("rm %s %s", out, whole);
 }
 
 /* ---------------------------------------------------------------- beside other runs, and over what is there */
@@ -695,6 +744,7 @@ int main(void) {
         cmocka_unit_test(rows_of_llama_take_turns),
         cmocka_unit_test(finished_files_are_taken_up_again),
         cmocka_unit_test(full_disks_leave_no_gguf),
+        cmocka_unit_test(finished_tensors_are_taken_up_again),
         cmocka_unit_test(a_second_run_keeps_off),
         cmocka_unit_test(part_files_are_begun_anew),
         cmocka_unit_test(the_source_is_not_written_over),

@@ -26,17 +26,22 @@ template <typename F> struct stream_shape {
     enum {
         W_BYTES = F::CODES + F::HIGH + F::SCALES + F::MORE,
         RING = STREAM_STAGES * W_BYTES,
-        WARPS =
-            RING > 8 << 10 ? 12 : STREAM_WARPS /* more have no room in shared memory: registers go to fewer */
+        /* more have not enough registers, or no room in shared memory */
+        WARPS = F::HAS_MINIMUM || F::HIGH > 0 ? 8
+                : RING > 8 << 10              ? 12
+                                              : STREAM_WARPS
     };
 };
 
 /* What goes this way, of one row of x. Codes of four bits with a scale and a zero (AWQ, GPTQ, W4) gain by it: a step 2.42 -> 2.16 ms, gate and
  * up by it too. Bare products of types that take more registers or more bytes at a time do not: Q4_K, 8192 x 8192, 17.1 us by
  * block_product.cuh, 18.6 by this; FP8, 14 layers, 2.01 and 2.09 ms. But what they save is kernels: the norm, the rounding of x, rope and
- * store, each of which costs a step two or three us a layer. */
+ * store, each of which costs a step two or three us a layer. Of GGUF's types those of Q4_K_M and Q8_0 files have qkv_step. */
 enum { STREAM_PRODUCTS = 1, STREAM_ROUNDED = 2, STREAM_GATES = 4, STREAM_QKV = 8, STREAM_ALL = 15 };
 template <typename F> constexpr int streams = 0;
+template <typename T> constexpr int streams<q4_k<T>> = STREAM_QKV;
+template <typename T> constexpr int streams<q6_k<T>> = STREAM_QKV;
+template <typename T> constexpr int streams<q8_0<T>> = STREAM_QKV;
 template <typename T> constexpr int streams<c4_32<T>> = STREAM_ALL;
 template <typename T> constexpr int streams<c4_64<T>> = STREAM_ALL;
 template <typename T> constexpr int streams<c4_128<T>> = STREAM_ALL;
@@ -287,8 +292,8 @@ struct qkv_pairs {
     __device__ int place(int unit, int &head, int &channel) const {
         const int tiles = job.head_dim / (2 * TILE);
         head = unit / tiles, channel = (unit - head * tiles) * TILE;
-        const int m = head < job.n_heads ? 0 : head < job.n_heads + job.n_kv_heads ? 1 : 2;
-        head -= m == 0 ? 0 : m == 1 ? job.n_heads : job.n_heads + job.n_kv_heads;
+        int m = 0;
+        while (m < 2 && head >= job.heads[m]) head -= job.heads[m++];
         return m;
     }
     __device__ block_parts tile(int unit, int i) const {
@@ -355,7 +360,7 @@ template <typename F> static sac_status run_product(const sac_stream *s, const p
 }
 template <typename F> static sac_status run_qkv(const sac_stream *s, const qkv_product &j) {
     if constexpr ((streams<F> & STREAM_QKV) != 0) {
-        const int n_heads = j.n_heads + 2 * j.n_kv_heads;
+        const int n_heads = j.heads[0] + j.heads[1] + j.heads[2];
         const stream_input in = {j.x,
                                  j.norm,
                                  j.eps,

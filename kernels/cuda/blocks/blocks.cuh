@@ -56,9 +56,11 @@ struct product_job {
     x_rounding rounding; /* of one row of x, behind the norm */
 };
 
-/* What sac_qkv_step_args says, of heads whose halves are whole tiles and turned with each other. */
+/* What sac_qkv_step_args says, of heads whose halves are whole tiles and turned with each other. Matrices of other types than the
+ * kernel's have no heads: they are another launch's. */
 struct qkv_product {
     const void *w[3]; /* of q, k and v, as all below */
+    int heads[3];
     sac_block_layout layout[3];
     const float *bias[3];
     const void *x;
@@ -70,7 +72,7 @@ struct qkv_product {
     const int32_t *pos;
     void *q, *k, *v;             /* k and v: the view's */
     int64_t row_at, head_stride; /* of the view: where its row begins */
-    int head_dim, n_heads, n_kv_heads;
+    int head_dim;
     sac_dtype x_type, out;
 };
 

@@ -130,19 +130,37 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     return product(s, t, j);
 }
 
+/* A launch for each type among the matrices: Q4_K_M's files have half of their v in Q6_K. Where a later type is refused the separate ops
+ * write what the earlier ones did. */
+static sac_status qkv_by_types(const sac_stream *s, const sac_weight *const w[3], const qkv_product &j) {
+    for (int i = 0; i < 3; i++) {
+        const sac_dtype t = w[i]->tensor.dtype;
+        qkv_product of = j;
+        bool is_done = false;
+        for (int m = 0; m < 3; m++) {
+            if (w[m]->tensor.dtype == t)
+                is_done |= m < i;
+            else
+                of.heads[m] = 0;
+        }
+        if (!is_done) SAC_TRY(qkv(s, t, of));
+    }
+    return SAC_OK;
+}
+
 extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_step_args *a) {
     const sac_weight *w[] = {&a->wq, &a->wk, &a->wv};
     const float *bias[] = {a->q_bias, a->k_bias, a->v_bias};
-    const sac_dtype t = w[0]->tensor.dtype;
     const sac_kv_view *kv = &a->kv;
     const int64_t k = a->x.cols;
-    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !is_half(kv->dtype) || a->q.dtype != kv->dtype ||
+    if (!is_half(a->x.dtype) || !is_half(kv->dtype) || a->q.dtype != kv->dtype ||
         kv->head_dim % (2 * SAC_BLOCK_TILE) || a->rotation.rot_dim != kv->head_dim ||
         a->rotation.interleaved || !norms_itself(w[0], a->x, a->norm))
         return SAC_UNSUPPORTED;
     qkv_product j = {};
     for (int i = 0; i < 3; i++) {
-        if (w[i]->tensor.dtype != t || !fits(w[i], k) || !same_rows(w[i], w[0])) return SAC_UNSUPPORTED;
+        const sac_dtype t = w[i]->tensor.dtype;
+        if (sac_dtype_block(t) == 1 || !fits(w[i], k) || !same_rows(w[i], w[0])) return SAC_UNSUPPORTED;
         j.w[i] = w[i]->tensor.data, j.bias[i] = bias[i];
         j.layout[i] = sac_block_layout_of(t, w[i]->tensor.dim[0], k);
     }
@@ -151,9 +169,10 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
     j.cos_sin = a->rotation.cos_sin, j.pos = a->pos;
     j.q = a->q.data, j.k = kv->k, j.v = kv->v;
     j.row_at = a->first * kv->row_stride, j.head_stride = kv->head_stride;
-    j.head_dim = kv->head_dim, j.n_heads = a->n_heads, j.n_kv_heads = kv->n_heads;
+    j.head_dim = kv->head_dim;
+    j.heads[0] = a->n_heads, j.heads[1] = j.heads[2] = kv->n_heads;
     j.x_type = a->x.dtype, j.out = kv->dtype;
-    return qkv(s, t, j);
+    return qkv_by_types(s, w, j);
 }
 
 /* The end of a stream's scratch, and the stream with what is left. */

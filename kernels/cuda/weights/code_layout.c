@@ -4,6 +4,7 @@
 #include "ref/weights/packed_zero.h"
 #include "ref/weights/parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int group_of(const sac_weight *w, int64_t input) {
@@ -30,6 +31,8 @@ static bool sort_inputs(const sac_weight *w, int32_t *places, int32_t *input) {
     return fits;
 }
 
+static bool is_in_f16(const sac_weight *w);
+
 sac_dtype sac_code_layout_type(const sac_weight *w) {
     const int64_t k = w->tensor.dim[1], group = w->group;
     const bool by_128 = group >= k || group % 128 == 0;
@@ -52,6 +55,7 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
     case SAC_DTYPE_FP4:
         return by_128 || group % 32 == 0 ? SAC_DTYPE_E2M1_32 : group % 16 == 0 ? SAC_DTYPE_E2M1_16 : SAC_N_DTYPES;
     case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
+    case SAC_DTYPE_HQQ_4: return group % 32 == 0 && k % 32 == 0 && is_in_f16(w) ? SAC_DTYPE_Q4_1 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
 }
@@ -73,8 +77,7 @@ static int64_t scale_at(const sac_weight *w, int64_t j, int64_t g) {
     return (w->group_rows ? j / w->group_rows : j) * w->scales.dim[1] + g;
 }
 
-static float scale_of(const sac_weight *w, int64_t at) {
-    const sac_tensor *s = &w->scales;
+static float float_at(const sac_tensor *s, int64_t at) {
     float f;
     uint16_t h;
     if (s->dtype == SAC_DTYPE_F32) {
@@ -83,6 +86,17 @@ static float scale_of(const sac_weight *w, int64_t at) {
     }
     memcpy(&h, (const uint8_t *)s->data + 2 * at, 2);
     return s->dtype == SAC_DTYPE_F16 ? sac_f16_to_f32(h) : sac_bf16_to_f32(h);
+}
+
+/* HQQ's d and m; a zero's place is its scale's. */
+static float minimum_of(const sac_weight *w, int64_t at) {
+    return -float_at(&w->scales, at) * float_at(&w->zeros, at);
+}
+static bool is_in_f16(const sac_weight *w) {
+    const float most = 65504;
+    for (int64_t i = 0; i < w->scales.dim[0] * w->scales.dim[1]; i++)
+        if (!(fabsf(float_at(&w->scales, i)) <= most) || !(fabsf(minimum_of(w, i)) <= most)) return false;
+    return true;
 }
 
 /* As code_layout.h has it. */
@@ -100,8 +114,10 @@ static int zero_of(const sac_weight *w, int64_t j, int64_t g) {
 }
 
 static uint32_t word_of(const sac_weight *w, int64_t j, int64_t g) {
-    const float scale = scale_of(w, scale_at(w, j, g));
+    const int64_t at = scale_at(w, j, g);
+    const float scale = float_at(&w->scales, at);
     uint32_t u;
+    if (w->format == SAC_WEIGHT_HQQ) return sac_f32_to_f16(scale) | (uint32_t)sac_f32_to_f16(minimum_of(w, at)) << 16;
     memcpy(&u, &scale, 4);
     if (w->format == SAC_WEIGHT_FP8 || w->format == SAC_WEIGHT_NF4 || w->format == SAC_WEIGHT_FP4) return u;
     u += 0x7fu + (u >> 8 & 1);
@@ -149,7 +165,7 @@ static void take_rows(const tile *t) {
     for (int64_t r = 0; r < t->n_rows; r++) {
         const uint8_t *from = (const uint8_t *)t->w->tensor.data + (t->first + r) * k / sac_dtype_block(type);
         uint8_t *to = t->codes + r * t->stride;
-        if (type == SAC_DTYPE_PACKED_4 || type == SAC_DTYPE_FP4)
+        if (type == SAC_DTYPE_PACKED_4 || type == SAC_DTYPE_FP4 || type == SAC_DTYPE_HQQ_4)
             for (int64_t c = 0; c < k / 2; c++) to[2 * c] = from[c] & 15, to[2 * c + 1] = from[c] >> 4;
         else if (type == SAC_DTYPE_NF4)
             for (int64_t c = 0; c < k / 2; c++) to[2 * c] = from[c] >> 4, to[2 * c + 1] = from[c] & 15;

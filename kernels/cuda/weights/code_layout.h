@@ -1,4 +1,4 @@
-/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8, NF4, FP4): all as codes
+/* code_layout.h - how a GPU holds weights whose scales lie apart in files (AWQ, GPTQ, compressed-tensors, FP8, NF4, FP4, HQQ): all as codes
  * in block_layout.h's order, in tiles of 16 rows and stretches of 256 elements, and among the scales a word for each row and
  * 16, 32, 64 or 128 elements, the number in the type's name. A group of a file is one or several of these: what fits into neither
  * (a group of 8, say) is not held.
@@ -10,7 +10,9 @@
  *   nf4  w = scale level, places among the levels as c4's codes; the word: the scale in f32
  *   e2m1 w = scale code, floats of 4 bits as c4's codes; the word: the scale in f32
  *
- * A GPU's weight has the numbers in `tensor`, of a type of SAC_CODE_FORMATS, and no other parts but `order`: elements of a row
+ * HQQ, whose zeros are no whole numbers, is held as GGUF's q4_1: w = d code + m, both f16, m to the nearest. What is beyond f16 is not held.
+ *
+ * A GPU's weight has the numbers in `tensor`, of a type of SAC_CODE_FORMATS or q4_1, and no other parts but `order`: elements of a row
  * are sorted by their groups then, and it says of each which input of the file's it is. */
 #ifndef SAC_CUDA_CODE_LAYOUT_H
 #define SAC_CUDA_CODE_LAYOUT_H

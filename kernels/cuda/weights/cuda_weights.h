@@ -16,7 +16,8 @@
     X(FP8, fp8)                                                                                              \
     X(INT8, int8)                                                                                            \
     X(NF4, nf4)                                                                                              \
-    X(FP4, fp4)
+    X(FP4, fp4)                                                                                              \
+    X(HQQ, hqq)
 
 #define SAC_CUDA_WEIGHTS(X)                                                                                  \
     X(FLOATS, floats)                                                                                        \

@@ -29,15 +29,14 @@ typedef struct quantize_run {
 static void print_plan(void *ctx, const sac_quantize_plan *plan) {
     quantize_run *q = ctx;
     q->plan = *plan;
-    const char *ending = strrchr(q->out, '.');
-    if (!ending || strcmp(ending, ".gguf") != 0) interrupt_goes_on(); /* a folder's finished files are kept */
+    interrupt_goes_on(); /* what is finished is kept */
     if (q->s->json || q->s->quiet) return;
     printf("%s: %s, %" PRIu64 " bytes (%s)", q->out, q->s->quantize_format, plan->n_bytes,
            report_bytes((double)plan->n_bytes));
     printf("; %s of weights are read", report_bytes((double)plan->weights_before));
     printf(", %s is free\n", report_bytes((double)plan->bytes_free));
     if (plan->bytes_done)
-        printf("taken up again: %s in finished files of %s.part\n", report_bytes((double)plan->bytes_done), q->out);
+        printf("taken up again: %s of %s.part\n", report_bytes((double)plan->bytes_done), q->out);
     const sac_calibration_plan *c = &plan->calibration;
     if (c->n_rows) {
         printf("calibrated by %" PRId64 " prompts, %" PRId64 " rows: %s of memory besides the model", c->n_prompts, c->n_rows,
