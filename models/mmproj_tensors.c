@@ -235,6 +235,17 @@ static sac_status part_pairs(table *t, int layer, const char *part, const sac_to
     return SAC_OK;
 }
 
+/* ---- positions of a square ---- */
+
+/* [side * side, hidden] as [side, side, hidden], Kimi-VL's. */
+static void square_positions(const table *t, const sac_tower_config *tower) {
+    sac_checkpoint_tensor *found = find(t, "v.position_embd.weight");
+    if (!found || found->n_dims != 2 || found->dim[0] != (int64_t)tower->table_side * tower->table_side) return; /* the binder says so */
+    found->dim[2] = found->dim[1];
+    found->dim[0] = found->dim[1] = tower->table_side;
+    found->n_dims = 3;
+}
+
 /* ---- the whole ---- */
 
 static bool wants_one_matrix(const sac_tower_kind *kind) {
@@ -253,6 +264,7 @@ sac_status sac_mmproj_shape_tensors(sac_checkpoint *c, const sac_tower_config *t
     for (int layer = 0; layer < tower->n_layers && tower->kind == &sac_tower_pixtral; layer++)
         for (int i = 0; i < 2; i++) SAC_TRY(part_pairs(&t, layer, thirds[i], tower));
     if (tower->temporal_patch_size > 1) SAC_TRY(join_frames(&t));
+    if (tower->kind == &sac_tower_moonvit) square_positions(&t, tower);
     SAC_TRY(number_deep(&t, tower, n_deep));
     return finish(&t);
 }

@@ -114,6 +114,16 @@ static json_t *layer_types(const sac_decoder_config *d) {
     return types;
 }
 
+/* Heads whose keys and values come of latents. */
+static void add_latents(json_t *text, const sac_latent_shape *s) {
+    json_object_set_new(text, "head_dim", json_integer(s->rope_dim));
+    json_object_set_new(text, "kv_lora_rank", json_integer(s->kv_rank));
+    json_object_set_new(text, "q_lora_rank", s->q_rank ? json_integer(s->q_rank) : json_null());
+    json_object_set_new(text, "qk_rope_head_dim", json_integer(s->rope_dim));
+    json_object_set_new(text, "qk_nope_head_dim", json_integer(s->nope_dim));
+    json_object_set_new(text, "v_head_dim", json_integer(s->value_dim));
+}
+
 /* What text_config would say: sizes for the family's checks; the decoder itself stays as its own file has it. */
 static json_t *text_config(const half *h) {
     const sac_decoder_config *d = &h->l->config.decoder;
@@ -127,7 +137,9 @@ static json_t *text_config(const half *h) {
         json_object_set_new(text, "rope_parameters",
                             json_pack("{s:s, s:[i, i, i]}", "rope_type", "default", "mrope_section",
                                       language->sections[0], language->sections[1], language->sections[2]));
-    if (d->rope.rot_dim < d->head_dim) /* and a half, so that it is not rounded to less */
+    if (d->latent.kv_rank)
+        add_latents(text, &d->latent);
+    else if (d->rope.rot_dim < d->head_dim) /* and a half, so that it is not rounded to less */
         json_object_set_new(text, "partial_rotary_factor", json_real((d->rope.rot_dim + 0.5) / d->head_dim));
     if (d->linear.n_heads) json_object_set_new(text, "layer_types", layer_types(d));
     return text;

@@ -22,6 +22,7 @@ layers again and again, until there are so many.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
 import array
+import base64
 import json
 import math
 import os
@@ -178,7 +179,7 @@ ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3"
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
                  "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
-                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2",
+                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2", "kimi_vl": "deepseek2",
                  "qwen3_next": "qwen3next",
                  "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
@@ -424,7 +425,37 @@ def split_by(tokenizer, name):
     tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": split + [level]}
 
 
+def char_of_byte(b):
+    """The character that stands for a byte, as in GPT-2's vocabularies."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return chr(b if b in shown else 256 + sum(i not in shown for i in range(b)))
+
+
+def joined(piece, ranks, below):
+    """Bytes joined by merges of tokens of a lower rank, the lowest first."""
+    parts = [bytes([b]) for b in piece]
+    while len(parts) > 1:
+        rank, at = min((ranks.get(a + b, below), i) for i, (a, b) in enumerate(zip(parts, parts[1:])))
+        if rank >= below:
+            break
+        parts[at:at + 2] = [parts[at] + parts[at + 1]]
+    return parts
+
+
+def tokenizer_of_ranks(folder):
+    """tiktoken.model as a tokenizer.json would have it: what two tokens a token is made of llama.cpp's converter finds out likewise."""
+    with open(os.path.join(folder, "tiktoken.model"), "rb") as f:
+        ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, f.read().splitlines())}
+    text = lambda b: "".join(map(char_of_byte, b))
+    merges = [" ".join(map(text, joined(token, ranks, rank))) for token, rank in ranks.items() if len(token) > 1]
+    named = read_json(folder, "tokenizer_config.json")["added_tokens_decoder"]
+    added = [{"id": i, "content": named.get(str(i), {"content": f"<|reserved_token_{i}|>"})["content"]} for i in range(len(ranks), len(ranks) + 256)]
+    return {"model": {"vocab": {text(b): i for b, i in ranks.items()}, "merges": merges}, "added_tokens": added, "splits": "kimi-k2"}
+
+
 def name_of_splits(tokenizer):
+    if "splits" in tokenizer:
+        return tokenizer["splits"]
     parts = (tokenizer.get("pre_tokenizer") or {}).get("pretokenizers", [])
     patterns = [p["pattern"]["Regex"] for p in parts if p["type"] == "Split" and "Regex" in p["pattern"]]
     return next((name for name, known in SPLITS.items() if known == patterns), "gpt-2")
@@ -656,6 +687,9 @@ MISTRAL3 = {"norm": "mm.input_norm", "patch_merger": "mm.patch_merger", "linear_
 GLM4V = {"patch_embed.proj": "v.patch_embd", "post_conv_layernorm": "v.norm_embd", "position_embedding": "v.position_embd",
          "visual.post_layernorm": "v.post_ln", "downsample": "mm.patch_merger", "merger.proj": "mm.model.fc",
          "post_projection_norm": "mm.post_norm", "gate_proj": "mm.gate", "up_proj": "mm.up", "down_proj": "mm.down"}
+KIMI_VL = {"patch_embed.proj": "v.patch_embd", "pos_emb": "v.position_embd", "final_layernorm": "v.post_ln", "pre_norm": "mm.input_norm",
+           "linear_1": "mm.1", "linear_2": "mm.2"}
+KIMI_VL_BLOCK = {"wqkv": "attn_qkv", "wo": "attn_out", "norm0": "ln1", "norm1": "ln2", "mlp.fc0": "ffn_up", "mlp.fc1": "ffn_down"}
 INTERNVL = {"layer_norm": 0, "linear_1": 1, "linear_2": 3}
 BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), ("v_proj", "attn_v"),
          ("out_proj|attn.proj|projection_layer|attention.o_proj", "attn_out"), ("q_norm", "attn_q_norm"), ("k_norm", "attn_k_norm"),
@@ -668,7 +702,7 @@ BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), (
 PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
               "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
               "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3",
-              "gemma3": "gemma3", "mistral3": "pixtral", "glm4v": "glm4v", "glm4v_moe": "glm4v"}
+              "gemma3": "gemma3", "mistral3": "pixtral", "kimi_vl": "kimivl", "glm4v": "glm4v", "glm4v_moe": "glm4v"}
 
 
 def projector_of(config):
@@ -679,9 +713,13 @@ def projector_of(config):
 def vision_name(key, config):
     end = key.rsplit(".", 1)[-1] if key.endswith((".weight", ".bias")) else "weight"
     m = re.search(r"(?:encoder\.layers?|transformer\.layers|blocks)\.(\d+)\.(.+?)(?:\.weight|\.bias)?$", key)
+    if m and config["model_type"] == "kimi_vl":
+        return f"v.blk.{m[1]}.{KIMI_VL_BLOCK[m[2]]}.{end}"
     if m:
         part = next(g for p, g in BLOCK if re.search(rf"(?:^|\.)(?:{p})$", m[2]))
         return f"v.blk.{m[1]}.{part}.{end}"
+    if config["model_type"] == "kimi_vl":
+        return next(g for p, g in KIMI_VL.items() if p in key) + f".{end}"
     m = re.search(r"multi_modal_projector\.(\w+)\.", key)
     if m and config["model_type"] == "internvl":
         return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
@@ -710,7 +748,7 @@ def vision_keys(config, preprocessor, hidden, old):
     v, family = config["vision_config"], config["model_type"]
     layers = v.get("num_hidden_layers", v.get("depth"))
     width = v.get("embed_dim", v["hidden_size"])
-    eps = {"llava": 1e-5, "llava_next": 1e-5, "mistral3": 1e-5}.get(family, 1e-6)
+    eps = {"llava": 1e-5, "llava_next": 1e-5, "mistral3": 1e-5, "kimi_vl": 1e-5}.get(family, 1e-6)
     keys = {"general.architecture": "clip", "general.type": "mmproj", "clip.has_vision_encoder": True,
             "clip.vision.projection_dim": hidden, "clip.vision.patch_size": side(v["patch_size"]),
             "clip.vision.image_size": side(v.get("image_size", 560)), "clip.vision.embedding_length": width,
@@ -759,6 +797,10 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
         keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
+    if projector == "kimivl":
+        keys["clip.use_gelu"] = True
+        keys["clip.vision.projector.scale_factor"] = side(v["merge_kernel_size"])
+        keys["clip.vision.image_size"] = v["init_pos_emb_height"] * v["patch_size"]
     if projector == "pixtral":
         keys["clip.use_silu" if v["hidden_act"] == "silu" else "clip.use_gelu"] = True
         keys["clip.vision.attention.layer_norm_epsilon"] = 1e-5
@@ -812,6 +854,8 @@ def add_vision(w, name, t, old, apart):
     if w.keys.get("clip.projector_type") == "pixtral" and (".attn_q." in name or ".attn_k." in name):
         heads = w.keys["clip.vision.attention.head_count"]
         return unpermute(w.add(name, permute(t, heads)), t, heads)
+    if w.keys.get("clip.projector_type") == "kimivl" and "position_embd" in name:
+        t = Tensor([t.shape[0] * t.shape[1], t.shape[2]], t.values)
     return w.add(name, t, as_f32="position_embd" in name)
 
 
@@ -924,6 +968,8 @@ def adjust_twin(config, twin):
     if config["model_type"] == "gemma3":  # pictures whole
         preprocessor = read_json(twin, "preprocessor_config.json")
         write_json(twin, "preprocessor_config.json", {k: v for k, v in preprocessor.items() if "pan_and_scan" not in k})
+    if config["model_type"] == "kimi_vl":
+        write_json(twin, "preprocessor_config.json", {**read_json(twin, "preprocessor_config.json"), "in_token_limit": 4096})
     if config["model_type"] == "qwen2_5_vl":
         config["vision_config"]["tokens_per_second"] = 2
     path = os.path.join(twin, "video_preprocessor_config.json")
@@ -950,7 +996,7 @@ def write_cases(folder, out, config, args):
         cases.append({k: c[k] for k in ("name", "text", "messages", "keep_video_marks", "positions") if k in c})
         if chat:
             cases[-1]["chat_format"] = chat
-    if config["model_type"].startswith("deepseek") and not args.wide:
+    if config["model_type"].startswith(("deepseek", "kimi")) and not args.wide:
         cases += [{"name": f"splits {i}", "text": text} for i, text in enumerate(SPLIT_TEXTS)]
     write_json(out, "cases.json", cases)
 
@@ -996,6 +1042,7 @@ PAIRS = {
     "qwen3_next_q8_0": ("qwen3_next", "--wide --type q8_0", 0.04), "qwen3_next_old_q8_0": ("qwen3_next", "--wide --old --type q8_0", 0.04),
     "qwen3_5_text_q8_0": ("qwen3_5_text", "--wide --type q8_0", 0.06), "qwen3_5_moe_q8_0": ("qwen3_5_moe_text", "--wide --type q8_0", 0.04),
     "qwen3_next_f16": ("qwen3_next", "--type f16", 1e-5), "qwen3_next_old": ("qwen3_next", "--old --type bf16", 1e-5),
+    "kimi_vl": ("kimi_vl", "", 1e-5), "kimi_vl_f16": ("kimi_vl", "--old --type f16", 1e-5),
     "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
     "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
@@ -1010,7 +1057,7 @@ def make_set(out):
         make(parser().parse_args([os.path.join(models, folder), os.path.join(out, name)] + options.split()))
         config = read_json(os.path.join(out, name, "twin"), "config.json")
         index.append({"name": name, "tolerance": tolerance, "tokenless": "--no-image-token" in options,
-                      "image": config.get("image_token_index", config.get("image_token_id", -1))})
+                      "image": config.get("image_token_index", config.get("image_token_id", config.get("media_placeholder_token_id", -1)))})
     write_json(out, "index.json", index)
 
 
@@ -1036,11 +1083,16 @@ def make(args):
     preprocessor = read_json(twin, "preprocessor_config.json")
     if "vision_config" in config and not preprocessor:
         preprocessor = read_json(twin, "processor_config.json")["image_processor"]
-    tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
-    complete(tokenizer)
-    if config["model_type"].startswith("deepseek"):
-        split_by(tokenizer, "deepseek-llm" if args.lite else "deepseek-v3")
-    write_json(twin, "tokenizer.json", tokenizer)
+    if config["model_type"] == "kimi_vl":
+        config["text_config"]["model_type"] = "deepseek_v3"
+        shutil.copy(os.path.join(args.folder, "tiktoken.model"), twin)
+        tokenizer = tokenizer_of_ranks(twin)
+    else:
+        tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
+        complete(tokenizer)
+        if config["model_type"].startswith("deepseek"):
+            split_by(tokenizer, "deepseek-llm" if args.lite else "deepseek-v3")
+        write_json(twin, "tokenizer.json", tokenizer)
     template = None
     if os.path.exists(os.path.join(twin, "chat_template.jinja")):
         with open(os.path.join(twin, "chat_template.jinja"), encoding="utf-8") as f:

@@ -74,6 +74,7 @@ static const pre_kind pre_kinds[] = {
      .pattern = {"[\\r\\n]", "\\s?[" DEEPSEEK_LETTERS "]+",
                  "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+", "\\s+$",
                  "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+", "\\p{N}"}},
+    {.names = "kimi-k2", .pattern = {sac_kimi_split}, .ignore_merges = true}, /* as tiktoken has it */
     {.names = "default", .pattern = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2_SPLIT, "\\p{N}+", "[0-9][0-9][0-9]"}},
 };
 

@@ -274,4 +274,7 @@ sac_status sac_load_pre_tokenizer(sac_steps *steps, const struct json_t *json, i
 sac_status sac_load_post_processor(sac_tokenizer *t, const struct json_t *json, int depth, sac_error *err);
 sac_status sac_load_decoder(sac_decoder *d, const struct json_t *json, sac_error *err);
 
+/* How Kimi's texts are cut into pieces (tokenizer_tiktoken.c). */
+extern const char sac_kimi_split[];
+
 #endif

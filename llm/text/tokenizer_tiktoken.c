@@ -22,7 +22,7 @@ enum { MAX_FILE = 64 << 20, MAX_BYTES = 512 /* of a token */, MAX_CUTS = 16 << 2
 #define SMALL   "[^\\p{Han}\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}]"
 #define FRONT   "[^\\r\\n\\p{L}\\p{N}]?"
 #define ENDING  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-static const char pattern[] = "[\\p{Han}]+|" FRONT LARGE "*" SMALL "+" ENDING "|" FRONT LARGE "+" SMALL "*" ENDING
+const char sac_kimi_split[] = "[\\p{Han}]+|" FRONT LARGE "*" SMALL "+" ENDING "|" FRONT LARGE "+" SMALL "*" ENDING
                               "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 /* ---- the vocabulary ---- */
@@ -188,7 +188,7 @@ static sac_status load(sac_tokenizer *t, sac_tokenizer_json *j, sac_text_span fi
     if (st != SAC_OK) return sac_fail_prefix(err, st, "tokenizer_config.json");
     SAC_TRY(sac_load_added(t, j, err));
     clear_flags(&t->added);
-    SAC_TRY(sac_steps_add_split(&t->split, pattern, sizeof pattern - 1, false, SAC_SPLIT_ISOLATED, false, err));
+    SAC_TRY(sac_steps_add_split(&t->split, sac_kimi_split, strlen(sac_kimi_split), false, SAC_SPLIT_ISOLATED, false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, false, false, err));
     return sac_tokenizer_finish(t, err);
 }

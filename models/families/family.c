@@ -86,20 +86,34 @@ static size_t n_alike(const char *a, const char *b) {
     return n;
 }
 
-/* The model_type that begins most like `type`, if three letters do; else "". */
-static sac_status nearest_type(char nearest[40], const char *type, sac_error *err) {
-    size_t most = 2;
+/* How long a is, where b has all of it. */
+static size_t n_contained(const char *a, const char *b) {
+    return strstr(b, a) ? strlen(a) : 0;
+}
+
+/* The model_type for which `alike` is largest, and at least so much; else "". */
+static sac_status most_alike(char nearest[40], const char *type, size_t least, size_t (*alike)(const char *, const char *),
+                             sac_error *err) {
+    size_t most = least - 1;
     nearest[0] = 0;
-    for (int i = 0; type && sac_families[i]; i++) {
+    for (int i = 0; sac_families[i]; i++) {
         sac_family_spec spec;
         SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
         for (int k = 0; k < spec.model_types.n; k++) {
-            const size_t same = n_alike(spec.model_types.item[k], type);
+            const size_t same = alike(spec.model_types.item[k], type);
             if (same > most) most = same, snprintf(nearest, 40, "%.39s", spec.model_types.item[k]);
         }
         sac_family_spec_free(&spec);
     }
     return SAC_OK;
+}
+
+/* That begins most like `type`, if three letters do; else the longest that is within it, of four letters or more ("mllama"). */
+static sac_status nearest_type(char nearest[40], const char *type, sac_error *err) {
+    char name[80];
+    snprintf(name, sizeof name, "%s", type ? type : "");
+    SAC_TRY(most_alike(nearest, name, 3, n_alike, err));
+    return nearest[0] ? SAC_OK : most_alike(nearest, name, 4, n_contained, err);
 }
 
 /* Where the weights of an original layout are in transformers'. */

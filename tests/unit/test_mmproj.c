@@ -80,7 +80,7 @@ static void text_alone(void **state) {
     (void)state;
     static const sac_part picture = {.kind = SAC_PART_IMAGE, .path = FOLDER "/wide.png"};
     const sac_message message = {.role = "user", .parts = &picture, .n_parts = 1};
-    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "pixtral", "glm4v"};
+    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "pixtral", "glm4v", "kimi_vl"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         sac_error err;
         sac_model *alone, *whole;
@@ -341,6 +341,36 @@ static void damaged_glm(void **state) {
     free(b.data);
 }
 
+/* Kimi-VL: positions of a square, and a vocabulary that has the picture's token. */
+static void damaged_kimi(void **state) {
+    (void)state;
+    static const char pair[] = "kimi_vl";
+    static const char *const tensors[] = {"v.patch_embd.bias", "v.post_ln.bias", "v.blk.1.attn_qkv.weight", "v.blk.0.ln2.bias",
+                                          "v.blk.0.ffn_down.bias", "mm.input_norm.weight", "mm.1.bias", "mm.2.weight"};
+    char path[PATH_BYTES];
+    bytes b = begin(pair);
+    for (size_t i = 0; i < SAC_COUNT(tensors); i++) {
+        const bool is_whole = strstr(tensors[i], "attn_qkv") != NULL; /* three in the file */
+        rename_it(&b, is_whole ? "v.blk.1.attn_k.weight" : tensors[i]);
+        DAMAGED(tensors[i], "is missing");
+    }
+    set_dim(&b, "v.position_embd.weight", 1, 24);
+    DAMAGED("v.position_embd.weight has 24 rows, which are no square");
+    set_dim(&b, "v.position_embd.weight", 1, UINT64_MAX);
+    DAMAGED("v.position_embd.weight");
+    rename_it(&b, "v.position_embd.weight");
+    DAMAGED("v.position_embd.weight has 0 rows");
+    set_u32(&b, "clip.vision.projector.scale_factor", 3);
+    DAMAGED("mm.1.weight has shape");
+    behind(&b, "clip.use_gelu")[4] = 0;
+    DAMAGED("clip.use_gelu is not true");
+    copy("deepseek_v3", "model.gguf", "model.gguf");
+    REFUSED(path_of(path, pair, "mmproj.gguf"), "no token <|media_pad|>");
+    copy("llava", "model.gguf", "model.gguf");
+    REFUSED(path_of(path, pair, "mmproj.gguf"), "stands on deepseek2", "is llama");
+    free(b.data);
+}
+
 static void damaged_depths(void **state) {
     (void)state;
     static const char pair[] = "qwen3_vl";
@@ -385,6 +415,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_joins, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_pixtral, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_glm, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_kimi, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),
     };
     int failed = _cmocka_run_group_tests("pairs", tests, n, NULL, NULL);

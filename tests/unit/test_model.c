@@ -159,6 +159,8 @@ static void config_refuses(void **state) {
          "model_type gpt2) is not supported; these families are: llama, mistral"},
         {"{\"model_type\":\"glm4_moe_lite\",\"architectures\":[\"Glm4MoeLiteForCausalLM\"]}",
          "Glm4MoeLiteForCausalLM (model_type glm4_moe_lite) is not supported, the nearest that is: glm4_moe; these"},
+        {"{\"model_type\":\"mllama\"}", "(model_type mllama) is not supported, the nearest that is: llama; these families are"},
+        {"{\"model_type\":\"chatglm\"}", "(model_type chatglm) is not supported; these families are"},
         {GLM4_MOE("\"n_group\":3"), "\"n_group\" is 3; 128 experts do not stand in so many equal groups"},
         {GLM4_MOE("\"n_group\":128"), "\"n_group\" is 128"},
         {GLM4_MOE("\"n_group\":4,\"topk_group\":5"), "\"topk_group\" is 5, but there are 4 groups"},

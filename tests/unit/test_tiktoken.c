@@ -32,6 +32,87 @@ static void test_ids(void **state) {
     sac_tokenizer_free(t);
 }
 
+enum { MOST_TOKENS = 1024, MOST_CHARS = 64, CONTROLS = 256 };
+typedef struct gguf_vocab {
+    char merge[MOST_TOKENS][MOST_CHARS];
+    sac_text_span tokens[MOST_TOKENS], merges[MOST_TOKENS];
+    int32_t types[MOST_TOKENS];
+    size_t n, n_merges;
+} gguf_vocab;
+
+/* Which two tokens the token is joined of, as GGUF's converters find out: the neighbours that make the token of the lowest rank
+ * go together, again and again, as long as that is below its own. */
+static void add_merge(const sac_tokenizer *t, gguf_vocab *v, int32_t id) {
+    const sac_text_span s = sac_token_text(t, id);
+    size_t at[MOST_CHARS], n = 0;
+    assert_true(s.n_bytes + 2 < MOST_CHARS);
+    for (size_t i = 0; i < s.n_bytes; i++)
+        if (((unsigned char)s.text[i] & 0xc0) != 0x80) at[n++] = i;
+    at[n] = s.n_bytes;
+    while (n > 1) {
+        int32_t lowest = id;
+        size_t which = 0;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const int32_t rank = sac_token_find(t, s.text + at[i], at[i + 2] - at[i]);
+            if (rank >= 0 && rank < lowest) lowest = rank, which = i;
+        }
+        if (lowest == id) break;
+        memmove(at + which + 1, at + which + 2, (n - which - 1) * sizeof *at);
+        n--;
+    }
+    if (n != 2) return; /* a byte, or a token that only whole pieces are */
+    char *merge = v->merge[v->n_merges];
+    memcpy(merge, s.text, at[1]);
+    merge[at[1]] = ' ';
+    memcpy(merge + at[1] + 1, s.text + at[1], s.n_bytes - at[1]);
+    v->merges[v->n_merges++] = (sac_text_span){merge, s.n_bytes + 1};
+}
+
+/* The vocabulary as a GGUF file has it: byte-level texts, control tokens, and merges of the ranks. */
+static void read_vocab(const sac_tokenizer *t, gguf_vocab *v) {
+    for (sac_text_span s; v->n < MOST_TOKENS && (s = sac_token_text(t, (int32_t)v->n)).n_bytes; v->n++) v->tokens[v->n] = s;
+    assert_true(v->n > CONTROLS && v->n < MOST_TOKENS);
+    for (size_t i = 0; i < v->n; i++) v->types[i] = i < v->n - CONTROLS ? SAC_TOKEN_NORMAL : SAC_TOKEN_CONTROL;
+    for (size_t i = 0; i < v->n - CONTROLS; i++) add_merge(t, v, (int32_t)i);
+}
+
+/* The same vocabulary in GGUF, whose split pattern is "kimi-k2". */
+static void test_gguf(void **state) {
+    static gguf_vocab v;
+    (void)state;
+    sac_tokenizer *t, *g;
+    json_t *golden;
+    sac_error err = {0};
+    assert_ok(sac_tokenizer_open_tiktoken_file(&t, FOLDER "tiktoken.model", FOLDER "tokenizer_config.json", &err), err);
+    assert_ok(sac_json_parse_file(&golden, FOLDER "ids.json", &err), err);
+    read_vocab(t, &v);
+    const sac_vocab_source src = {.model = "gpt2",
+                                  .pre = "kimi-k2",
+                                  .n_tokens = v.n,
+                                  .tokens = v.tokens,
+                                  .types = v.types,
+                                  .n_merges = v.n_merges,
+                                  .merges = v.merges,
+                                  .bos_id = -1,
+                                  .eos_id = -1,
+                                  .unk_id = -1,
+                                  .add_bos = 0,
+                                  .add_eos = -1,
+                                  .add_space_prefix = -1};
+    assert_ok(sac_tokenizer_open_vocab(&g, &src, &err), err);
+    for (size_t i = 0; i < json_array_size(golden); i++) {
+        const json_t *one = json_array_get(golden, i), *text = json_array_get(one, 0), *want = json_array_get(one, 1);
+        int32_t ids[MAX_IDS];
+        const size_t n = ids_of(g, json_string_value(text), json_string_length(text), true, true, ids);
+        bool same = n == json_array_size(want);
+        for (size_t k = 0; k < n && same; k++) same = ids[k] == json_integer_value(json_array_get(want, k));
+        if (!same) fail_msg("text %zu, \"%s\": other ids, %zu and %zu", i, json_string_value(text), n, json_array_size(want));
+    }
+    json_decref(golden);
+    sac_tokenizer_free(g);
+    sac_tokenizer_free(t);
+}
+
 /* Control tokens are none where a text may not have them. */
 static void test_plain_text(void **state) {
     (void)state;
@@ -207,6 +288,7 @@ static void test_flags(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_gguf),
         cmocka_unit_test(test_plain_text),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_damaged),

@@ -80,7 +80,7 @@ static bool sees_all(const sac_tower_config *c, int layer) {
 static sac_status rotate(const run *r, sac_mat x) {
     int dim = r->c->hidden / r->c->n_heads;
     return r->ops->rope(r->stream, &(sac_rope_args){.x = x,
-                                                    .n_heads = r->c->n_heads,
+                                                    .n_heads = (int)(x.cols / dim),
                                                     .head_dim = dim,
                                                     .rotation = {r->tables.cos_sin, dim, r->c->kind->turns_neighbours, 1},
                                                     .pos = r->tables.rotation});
@@ -109,8 +109,9 @@ static sac_status attend(const run *r, const sac_qwen2vl_layer *w, int layer) {
     SAC_TRY(norm(r, n, h, w->norm1_w, w->norm1_b));
     SAC_TRY(project(r, w, n, qkv));
     const sac_mat q = qkv[0];
-    SAC_TRY(rotate(r, q));
-    SAC_TRY(rotate(r, qkv[1]));
+    const bool side_by_side = w->qkv.tensor.data != NULL; /* queries and keys are turned alike */
+    SAC_TRY(rotate(r, side_by_side ? (sac_mat){q.data, q.rows, 2 * q.cols, q.stride, q.dtype} : q));
+    if (!side_by_side) SAC_TRY(rotate(r, qkv[1]));
     SAC_TRY(r->ops->attention(r->stream, &(sac_attention_args){
                                              .o = q,
                                              .q = q,

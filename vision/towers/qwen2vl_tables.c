@@ -117,8 +117,10 @@ static int column_of(const squares *s, int patch) {
 }
 
 /* Pair i of a head turns by the row, from the first quarter of its channels on by the column: both at the same rates, or
- * by turns at those of a rope of the whole head. Where pairs are neighbours, by turns by the column and by the row. */
-static void rotate_row(const sac_tower_config *c, const squares *s, int patch, float *cos_sin) {
+ * by turns at those of a rope of the whole head. Where pairs are neighbours, by turns by the column and by the row. What a patch of
+ * the same row, or column, turns by is known already, or NULL. */
+static void rotate_row(const sac_tower_config *c, const squares *s, int patch, const float *same_row, const float *same_column,
+                       float *cos_sin) {
     int dim = c->hidden / c->n_heads, quarter = dim / 4, y = row_of(s, patch), x = column_of(s, patch);
     const int between = c->kind->rates_take_turns ? 1 : 0;
     const bool by_turns = c->kind->turns_neighbours;
@@ -126,6 +128,12 @@ static void rotate_row(const sac_tower_config *c, const squares *s, int patch, f
     for (int i = 0; i < 2 * quarter; i++) {
         const bool by_row = by_turns ? i % 2 : i < quarter;
         const int rate = by_turns ? i / 2 : i % quarter;
+        const float *known = by_row ? same_row : same_column;
+        if (known) {
+            cos_sin[2 * i] = known[2 * i];
+            cos_sin[2 * i + 1] = known[2 * i + 1];
+            continue;
+        }
         float exponent = (float)(4 * rate + (by_row ? 0 : 2 * between)) / (float)dim;
         float angle = (float)(by_row ? y : x) * (1.0f / powf(base, exponent));
         cos_sin[2 * i] = cosf(angle);
@@ -195,13 +203,22 @@ static void repeat_tile(sac_qwen2vl_tables *t, int rows, int n_tiles) {
     for (int i = 0; i < rows * n_tiles; i++) t->back[t->order[i]] = i;
 }
 
+/* Of a row before row i that shows a patch of the same row of the picture, or column, what it turns by; NULL: none that is near. */
+static const float *turned_before(const squares *s, const sac_qwen2vl_tables *t, int i, size_t dim, int (*place)(const squares *, int)) {
+    const int area = s->merge * s->merge, back[] = {1, s->merge, area, area * s->window, area * s->w};
+    for (size_t k = 0; k < SAC_COUNT(back); k++)
+        if (back[k] <= i && place(s, t->order[i - back[k]]) == place(s, t->order[i])) return t->cos_sin + (size_t)(i - back[k]) * dim;
+    return NULL;
+}
+
 static void fill(const sac_tower_config *c, sac_qwen2vl_tables *t, sac_grid g, int n_tiles) {
     squares s = squares_of(c, g);
     int rows = g.h * g.w, dim = c->hidden / c->n_heads;
     order_rows(&s, t);
     for (int i = 0; i < rows; i++) {
         t->rotation[i] = i;
-        rotate_row(c, &s, t->order[i], t->cos_sin + (size_t)i * (size_t)dim);
+        rotate_row(c, &s, t->order[i], turned_before(&s, t, i, (size_t)dim, row_of), turned_before(&s, t, i, (size_t)dim, column_of),
+                   t->cos_sin + (size_t)i * (size_t)dim);
         if (c->table_is_cubic)
             tap_patch_cubic(c, &s, i, t);
         else if (c->table_side)
