@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "decoder_pass.h"
 #include "media_reduce.h"
+#include "pages.h"
 #include "workspace.h"
 
 #include <string.h>
@@ -68,6 +69,17 @@ static void count_encoding(sac_work *w) {
     w->result.seconds.vision += w->encoding.vision_seconds;
 }
 
+/* Of all its rows at once: what has begun then waits for nothing. */
+static sac_status make_room(sac_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    const bool borrows = s->decoder.cache.pool && !s->workspace;
+    if (borrows) SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
+    const sac_status st = sac_session_make_room(s, sac_decoder_stream(s), w->prompt.n_tokens + 1, err);
+    if (st == SAC_OK) return place(w, err);
+    if (borrows) sac_session_give_back(s);
+    return sac_session_is_waiting(s, st) && !w->is_whole ? SAC_OK : st;
+}
+
 /* The next video of which it is not known what stays is for the tower; when there is none, all rows have their places. */
 static sac_status go_on_to_choices(sac_work *w, sac_error *err) {
     const sac_session *s = w->s;
@@ -75,7 +87,8 @@ static sac_status go_on_to_choices(sac_work *w, sac_error *err) {
     while (w->medium < s->n_media && !sac_media_is_undecided(&s->media[w->medium])) w->medium++;
     if (w->medium < s->n_media) return SAC_OK;
     w->medium = 0;
-    return place(w, err);
+    w->stage = SAC_WORK_ROOM;
+    return make_room(w, err);
 }
 
 static sac_status measure(sac_work *w, sac_error *err) {
@@ -286,6 +299,7 @@ static sac_status next(sac_work *w, sac_error *err) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return measure(w, err);
     case SAC_WORK_CHOOSE: return choose(w, err);
+    case SAC_WORK_ROOM: return make_room(w, err);
     case SAC_WORK_FIND: return find(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
@@ -367,7 +381,7 @@ sac_status sac_work_leave_pass(sac_work *w, sac_status st) {
 sac_status sac_work_run(sac_work *w, sac_error *err) {
     sac_status st = SAC_OK;
     limit(w, 0);
-    w->inside = true;
+    w->inside = w->is_whole = true;
     while (st == SAC_OK && !sac_work_is_done(w)) st = run_one(w, err);
     w->inside = false;
     return st;
@@ -381,6 +395,7 @@ double sac_work_left(const sac_work *w) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return -1;
     case SAC_WORK_CHOOSE:
+    case SAC_WORK_ROOM:
     case SAC_WORK_FIND:
     case SAC_WORK_TEXT:
     case SAC_WORK_APPEND:

@@ -18,6 +18,7 @@ struct serve_slot {
     bool decoding;         /* the prompt is run, the answer is being made */
     int choice;            /* of the request's, that is being made */
     serve_turn turn;       /* while the prompt is run */
+    bool lacks_pages;      /* waits for memory of its rows (preemption.h): nothing of it is run */
     bool goes_apart;       /* the job's prompts: with their rows a step would come late */
     serve_answer answer;
     serve_constraint *constraint; /* NULL = any text */
