@@ -97,7 +97,8 @@ size_t sac_session_paged_bytes(const sac_session *s) {
 /* A prompt that has not got its memory is not at anything yet. */
 static bool is_at_rest(const sac_session *s) {
     const sac_work *w = s->work;
-    return sac_work_is_done(w) ? !s->reply.busy : w->stage == SAC_WORK_ROOM && !w->inside;
+    if (sac_work_is_done(w)) return !s->reply.busy;
+    return (w->stage == SAC_WORK_ROOM || w->stage == SAC_WORK_APPEND) && !w->inside;
 }
 
 void sac_session_trim(sac_session *s) {

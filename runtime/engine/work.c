@@ -69,6 +69,11 @@ static void count_encoding(sac_work *w) {
     w->result.seconds.vision += w->encoding.vision_seconds;
 }
 
+/* Whether the piece is left to be tried again. */
+static bool may_wait(const sac_work *w, sac_status st) {
+    return sac_session_is_waiting(w->s, st) && !w->is_whole;
+}
+
 /* Of all its rows at once: what has begun then waits for nothing. */
 static sac_status make_room(sac_work *w, sac_error *err) {
     sac_session *s = w->s;
@@ -77,7 +82,7 @@ static sac_status make_room(sac_work *w, sac_error *err) {
     const sac_status st = sac_session_make_room(s, sac_decoder_stream(s), w->prompt.n_tokens + 1, err);
     if (st == SAC_OK) return place(w, err);
     if (borrows) sac_session_give_back(s);
-    return sac_session_is_waiting(s, st) && !w->is_whole ? SAC_OK : st;
+    return may_wait(w, st) ? SAC_OK : st;
 }
 
 /* The next video of which it is not known what stays is for the tower; when there is none, all rows have their places. */
@@ -280,6 +285,9 @@ void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_
 /* What is one step of an answer, or a sequence that is run anew, is one piece. */
 static sac_status start_append(sac_work *w, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(w->s, err));
+    const sac_status st = sac_session_make_room_apart(w->s, w->prompt.n_tokens + w->s->decoder.n_spare, err);
+    if (may_wait(w, st)) return SAC_OK;
+    SAC_TRY(st);
     if (!sac_append_is_cut(w)) {
         SAC_TRY(sac_append_whole(w->s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused, w->all_logits, err));
         return finish_append(w);

@@ -369,6 +369,38 @@ static void those_who_wait_lose_nothing(void **state) {
     sac_model_free(own);
 }
 
+/* Tokens that are appended, in pieces: these wait too, and what was held before stays. */
+static void appended_tokens_wait(void **state) {
+    (void)state;
+    sac_model *m = open_paged(on_card ? 2.02 : 1.01), *own = open_there();
+    sac_session *a = make(m, &(choice){0}), *b = make(m, &(choice){0}), *c = make(own, &(choice){0});
+    sac_error err;
+    int32_t ids[150];
+    bool done = false;
+    for (int i = 0; i < 150; i++) ids[i] = 5 + i * 11 % (info.vocab / 2);
+    fill(c, 40);
+    assert_ok(sac_session_append(c, ids, 150, NULL, &err), err);
+    fill(b, 40);
+    fill(a, 170);
+    sac_session_wait_for_pages(b, true);
+    assert_ok(sac_session_begin_append(b, ids, 150, NULL, NULL, &err), err);
+    for (int i = 0; i < 3 && !on_card; i++) { /* there a page holds a whole context */
+        assert_ok(sac_session_work_next(b, &done, &err), err);
+        assert_true(!done && sac_session_lacks(b) > 0);
+        assert_ok(sac_session_park(b, &err), err);
+    }
+    assert_int_equal(sac_session_n_tokens(b), 40);
+    sac_session_reset(a);
+    while (!done) assert_ok(sac_session_work_next(b, &done, &err), err);
+    assert_int_equal(sac_session_lacks(b), 0);
+    if (!on_card) assert_memory_equal(sac_session_logits(b), sac_session_logits(c), (size_t)info.vocab * sizeof(float));
+    sac_session_free(a);
+    sac_session_free(b);
+    sac_session_free(c);
+    sac_model_free(m);
+    sac_model_free(own);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_whole_memory),
@@ -377,6 +409,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_without_memory_fails_alone),
         cmocka_unit_test(a_step_without_memory_ends_its_answer),
         cmocka_unit_test(those_who_wait_lose_nothing),
+        cmocka_unit_test(appended_tokens_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,7 @@ static void run_scores(serve_slot *slot, double seconds) {
     int64_t n = serve_prompt_scores_n(slot->scores);
     sac_status st = serve_prompt_scores_next(slot->scores, seconds, &slot->events, &done, &err);
     slot->turn.n_left = serve_prompt_scores_left(slot->scores) + slot->n_behind;
+    slot->lacks_pages = st == SAC_OK && !done && sac_session_lacks(slot->session) > 0;
     if (st == SAC_OK) tell_scores(slot, done);
     if (done) {
         serve_prompt_scores_free(slot->scores);
