@@ -51,7 +51,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     t.rows = sac_decoder_rows(r, past, n + 1);
     t.rows.steps = n > 0; /* their bits are the same beside others' in a batch */
     SAC_TRY(run_layers(&t));
-    sac_kv_cache_grow_ahead(&s->cache, r->stream); /* the device is at the layers */
+    sac_kv_caches_grow_ahead(&(sac_kv_cache *){&s->cache}, 1, r->stream); /* the device is at the layers */
     s->last_row = past + n;
     s->cache.n_rows = past + 1;
     return sac_decoder_step_logits(r, s->last_row);
@@ -234,6 +234,15 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
     return SAC_OK;
 }
 
+static void grow_ahead(const decoder_steps *t) {
+    enum { TOGETHER = 256 };
+    sac_kv_cache *caches[TOGETHER];
+    for (int64_t i = 0, m; i < t->n; i += m) {
+        for (m = 0; m < TOGETHER && i + m < t->n; m++) caches[m] = &t->states[i + m]->cache;
+        sac_kv_caches_grow_ahead(caches, m, t->rows.stream);
+    }
+}
+
 static sac_status fail_all(const decoder_steps *t, const sac_decoder_batch *b, sac_status st, sac_error *err) {
     const decoder_run first = {.d = t->d, .s = t->states[0], .ops = t->rows.ops, .stream = t->rows.stream};
     st = sac_decoder_explain(&first, st, err);
@@ -254,7 +263,7 @@ sac_status sac_decoder_pass(const sac_decoder *d, sac_decoder_batch *b, const sa
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
     sac_status st = run_together(&t, b, ids, err);
-    for (int64_t i = 0; st == SAC_OK && i < n; i++) sac_kv_cache_grow_ahead(&states[i]->cache, stream); /* the device is at the layers */
+    if (st == SAC_OK) grow_ahead(&t); /* the device is at the layers */
     if (st == SAC_OK) st = hand_out_logits(&t, b, err);
     if (st != SAC_OK) return fail_all(&t, b, st, err);
     for (int64_t i = 0; i < n; i++) states[i]->last_row = states[i]->cache.n_rows++;

@@ -314,7 +314,8 @@ SAC_API size_t sac_session_paged_bytes(const sac_session *s); /* of the pages th
 SAC_API void sac_session_trim(sac_session *s);
 /* Gives back all pages of a session between two steps, or that waits with its prompt. Its rows go to the host's memory and come
  * back with the next step or piece, when there are pages for them: not a bit of its answer changes. UNSUPPORTED: it has none;
- * BAD_ARGUMENT: it is at work; NO_MEMORY, DEVICE: nothing has changed. */
+ * BAD_ARGUMENT: it is at work; NO_MEMORY: of all sessions together at most as much is parked as the pages hold; DEVICE. Then its rows
+ * are where they were. */
 SAC_API sac_status sac_session_park(sac_session *s, sac_error *err);
 
 /* Takes all the memory that this session will ever use for itself. */

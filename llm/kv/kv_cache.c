@@ -164,6 +164,7 @@ sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const s
                                     int64_t n, sac_kv_view *rows, int64_t *past) {
     int64_t n_packed;
     *rows = sac_kv_cache_begin_step(c, layer, n, past);
+    if (c->pool) return sac_kv_pages_map_layer(c, stream, layer, *past + n);
     if (!sac_kv_cache_is_packed(c)) return SAC_OK;
     const sac_kv_view tail = *rows;
     *rows = view_of(c, c->staging, c->capacity, c->capacity);

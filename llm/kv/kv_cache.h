@@ -44,8 +44,11 @@ size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows);
 /* Memory for n_rows rows of every layer, in the stream's order (on the CPU it may be NULL); without pages it is there. Whoever
  * writes rows asks before. NO_MEMORY: the pool has too few, and nothing has changed. */
 sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int64_t n_rows, sac_error *err);
-/* While a step runs: for some that come after it, if the pool has as many, so that no later one takes time for them. */
-void sac_kv_cache_grow_ahead(sac_kv_cache *c, const sac_stream *stream);
+/* The same of a prompt: a layer has it where it belongs once sac_kv_cache_begin_layer was called for it, behind the layer before. */
+sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err);
+/* While a step runs, for those that come after it, so that none of these takes time for it: of n caches, those first that need it
+ * soonest, and no more than goes unseen behind the step. */
+void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_stream *stream);
 /* Bytes that the pool would have to give for n_rows rows. */
 size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows);
 /* Memory behind the first n_rows rows goes back to the pool. Nothing of the cache is in flight. */

@@ -5,9 +5,13 @@
 
 enum {
     ROWS_BEHIND = 128, /* of the view, that a kernel's last tile of keys may touch */
-    ROWS_NEAR = 32,    /* a step that comes so near to the end of what is there */
-    ROWS_AHEAD = 96    /* asks for so many */
+    ROWS_AHEAD = 256,  /* that steps have behind theirs, if the pool has as many */
+    ROWS_SOON = 32     /* who has no more goes before others */
 };
+
+/* Of pages that a step maps for later ones: on an H200 2 MiB take 0.1 to 0.2 ms. More of many sessions, whose steps take longer. */
+#define BYTES_BEHIND     ((size_t)16 << 20)
+#define BYTES_BEHIND_ONE ((size_t)256 << 10)
 
 size_t sac_kv_paged_row_bytes(const sac_kv_cache *c) {
     return 2 * (size_t)c->shape->n_kv_heads * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
@@ -45,8 +49,21 @@ sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int
     return c->pool && n_rows > 0 ? sac_page_planes_grow(&c->planes, stream, bytes_for(c, n_rows), err) : SAC_OK;
 }
 
-void sac_kv_cache_grow_ahead(sac_kv_cache *c, const sac_stream *stream) {
-    if (c->pool && sac_kv_cache_lack(c, c->n_rows + ROWS_NEAR)) sac_kv_cache_make_room(c, stream, c->n_rows + ROWS_AHEAD, NULL);
+sac_status sac_kv_pages_map_layer(sac_kv_cache *c, const sac_stream *stream, int layer, int64_t n) {
+    return n > 0 ? sac_page_planes_map(&c->planes, stream, (size_t)layer, bytes_for(c, n), NULL) : SAC_OK;
+}
+
+sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err) {
+    return c->pool && n_rows > 0 ? sac_page_planes_take(&c->planes, bytes_for(c, n_rows), err) : SAC_OK;
+}
+
+void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_stream *stream) {
+    static const int64_t ahead[] = {ROWS_SOON, ROWS_AHEAD};
+    const size_t of_all = (size_t)n * BYTES_BEHIND_ONE;
+    size_t budget = of_all > BYTES_BEHIND ? of_all : BYTES_BEHIND;
+    for (size_t k = 0; k < SAC_COUNT(ahead); k++)
+        for (int64_t i = 0; i < n; i++)
+            if (caches[i]->pool) sac_page_planes_grow_some(&caches[i]->planes, stream, bytes_for(caches[i], caches[i]->n_rows + ahead[k]), &budget);
 }
 
 size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows) {

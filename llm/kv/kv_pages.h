@@ -10,6 +10,9 @@ size_t sac_kv_paged_row_bytes(const sac_kv_cache *c);
 /* Of the layer at `data`. */
 sac_kv_view sac_kv_paged_view(const sac_kv_cache *c, uint8_t *data, int64_t n_rows);
 
+/* A layer's first n rows have memory, of which the cache has taken as much. */
+sac_status sac_kv_pages_map_layer(sac_kv_cache *c, const sac_stream *stream, int layer, int64_t n);
+
 /* As sac_kv_cache_copy, once there is room. */
 sac_status sac_kv_pages_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first, int64_t n);
 

@@ -1,5 +1,6 @@
 #include "page_pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,16 +93,13 @@ sac_status sac_page_planes_reserve(sac_page_planes *p, sac_page_pool *pool, size
     const size_t page = pool->page_bytes;
     *p = (sac_page_planes){.pool = pool, .n_planes = n_planes, .plane_bytes = (plane_bytes + page - 1) / page * page};
     p->pages = calloc(n_planes * (p->plane_bytes / page), sizeof *p->pages);
-    if (!p->pages) return sac_fail(err, SAC_NO_MEMORY, "no memory for a list of pages");
-    void *at;
-    const sac_status st = pool->ops->reserve(pool->device, n_planes * p->plane_bytes, &at, err);
-    if (st != SAC_OK) {
-        free(p->pages);
-        *p = (sac_page_planes){0};
-        return st;
-    }
+    p->n_mapped = calloc(n_planes, sizeof *p->n_mapped);
+    void *at = NULL;
+    sac_status st = p->pages && p->n_mapped ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for a list of pages");
+    if (st == SAC_OK) st = pool->ops->reserve(pool->device, n_planes * p->plane_bytes, &at, err);
     p->at = at;
-    return SAC_OK;
+    if (st != SAC_OK) sac_page_planes_free(p);
+    return st;
 }
 
 void sac_page_planes_free(sac_page_planes *p) {
@@ -110,71 +108,81 @@ void sac_page_planes_free(sac_page_planes *p) {
         p->pool->ops->unreserve(p->pool->device, p->at, p->n_planes * p->plane_bytes);
     }
     free(p->pages);
+    free(p->n_mapped);
     *p = (sac_page_planes){0};
 }
 
 size_t sac_page_planes_lack(const sac_page_planes *p, size_t n_bytes) {
     const size_t want = pages_for(p, n_bytes);
-    return want > p->n_mapped ? (want - p->n_mapped) * p->n_planes : 0;
+    return want > p->n_taken ? (want - p->n_taken) * p->n_planes : 0;
 }
 
-/* n pages for each plane behind those that it has; false: there are not so many. */
+/* n pages more for each plane; false: there are not so many. */
 static bool take(sac_page_planes *p, size_t n) {
     sac_page_pool *pool = p->pool;
     pthread_mutex_lock(&pool->lock);
     const bool enough = pool->n_free >= n * p->n_planes;
     for (size_t i = 0; enough && i < p->n_planes; i++) {
         pool->n_free -= n;
-        memcpy(pages_from(p, i, p->n_mapped), pool->free + pool->n_free, n * sizeof *pool->free);
+        memcpy(pages_from(p, i, p->n_taken), pool->free + pool->n_free, n * sizeof *pool->free);
     }
     pthread_mutex_unlock(&pool->lock);
+    if (enough) p->n_taken += n;
     return enough;
 }
 
-/* Pages [first, first + n) of each plane. */
-static void give_back(sac_page_planes *p, size_t first, size_t n) {
-    sac_page_pool *pool = p->pool;
-    pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < p->n_planes; i++) {
-        memcpy(pool->free + pool->n_free, pages_from(p, i, first), n * sizeof *pool->free);
-        pool->n_free += n;
-    }
-    pthread_mutex_unlock(&pool->lock);
+sac_status sac_page_planes_take(sac_page_planes *p, size_t n_bytes, sac_error *err) {
+    const size_t want = pages_for(p, n_bytes);
+    if (want <= p->n_taken) return SAC_OK;
+    if (n_bytes > p->plane_bytes) return sac_fail(err, SAC_INTERNAL, "%zu bytes in planes of %zu", n_bytes, p->plane_bytes);
+    const double page_mib = (double)p->pool->page_bytes / (1 << 20), lack = page_mib * (double)sac_page_planes_lack(p, n_bytes);
+    if (take(p, want - p->n_taken)) return SAC_OK;
+    return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left", lack,
+                    page_mib * (double)p->pool->n_pages, page_mib * (double)sac_page_pool_n_free(p->pool));
 }
 
-static void unmap(sac_page_planes *p, size_t n_planes, size_t first, size_t n) {
+sac_status sac_page_planes_map(sac_page_planes *p, const sac_stream *stream, size_t plane, size_t n_bytes, sac_error *err) {
     const sac_device *d = p->pool->device;
-    for (size_t i = 0; i < n_planes; i++) p->pool->ops->unmap(d, address_of(p, i, first), n);
+    const size_t first = p->n_mapped[plane], n = p->n_taken - first;
+    if (first >= pages_for(p, n_bytes)) return SAC_OK;
+    assert(pages_for(p, n_bytes) <= p->n_taken);
+    SAC_TRY(p->pool->ops->map(d, address_of(p, plane, first), pages_from(p, plane, first), n, err));
+    p->n_mapped[plane] = p->n_taken;
+    /* attention may multiply what nobody has written by 0 */
+    if (d->zero(stream, address_of(p, plane, first), n * p->pool->page_bytes) == SAC_OK) return SAC_OK;
+    return sac_fail(err, SAC_DEVICE, "%s: clearing pages failed", d->name);
 }
 
 sac_status sac_page_planes_grow(sac_page_planes *p, const sac_stream *stream, size_t n_bytes, sac_error *err) {
-    const sac_device *d = p->pool->device;
-    const size_t want = pages_for(p, n_bytes), first = p->n_mapped, n = want - first;
-    if (want <= first) return SAC_OK;
-    if (n_bytes > p->plane_bytes) return sac_fail(err, SAC_INTERNAL, "%zu bytes in planes of %zu", n_bytes, p->plane_bytes);
-    const double page_mib = (double)p->pool->page_bytes / (1 << 20);
-    if (!take(p, n))
-        return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left",
-                        page_mib * (double)(n * p->n_planes), page_mib * (double)p->pool->n_pages,
-                        page_mib * (double)sac_page_pool_n_free(p->pool));
-    for (size_t i = 0; i < p->n_planes; i++) {
-        const sac_status st = p->pool->ops->map(d, address_of(p, i, first), pages_from(p, i, first), n, err);
-        if (st == SAC_OK) continue;
-        unmap(p, i, first, n);
-        give_back(p, first, n);
-        return st;
-    }
-    p->n_mapped = want;
-    for (size_t i = 0; i < p->n_planes; i++) /* attention may multiply what nobody has written by 0 */
-        if (d->zero(stream, address_of(p, i, first), n * p->pool->page_bytes) != SAC_OK)
-            return sac_fail(err, SAC_DEVICE, "%s: clearing pages failed", d->name);
+    SAC_TRY(sac_page_planes_take(p, n_bytes, err));
+    for (size_t i = 0; i < p->n_planes; i++) SAC_TRY(sac_page_planes_map(p, stream, i, n_bytes, err));
     return SAC_OK;
 }
 
+void sac_page_planes_grow_some(sac_page_planes *p, const sac_stream *stream, size_t n_bytes, size_t *budget) {
+    if (!*budget || sac_page_planes_take(p, n_bytes, NULL) != SAC_OK) return;
+    for (size_t i = 0; i < p->n_planes && *budget; i++) {
+        const size_t had = p->n_mapped[i];
+        if (sac_page_planes_map(p, stream, i, n_bytes, NULL) != SAC_OK) return;
+        const size_t n = (p->n_mapped[i] - had) * p->pool->page_bytes;
+        *budget -= n < *budget ? n : *budget;
+    }
+}
+
 void sac_page_planes_shrink(sac_page_planes *p, size_t n_bytes) {
-    const size_t keep = pages_for(p, n_bytes), n = p->n_mapped - keep;
-    if (keep >= p->n_mapped) return;
-    unmap(p, p->n_planes, keep, n);
-    give_back(p, keep, n);
-    p->n_mapped = keep;
+    sac_page_pool *pool = p->pool;
+    const size_t keep = pages_for(p, n_bytes), n = p->n_taken - keep;
+    if (keep >= p->n_taken) return;
+    for (size_t i = 0; i < p->n_planes; i++) {
+        if (p->n_mapped[i] <= keep) continue;
+        pool->ops->unmap(pool->device, address_of(p, i, keep), p->n_mapped[i] - keep);
+        p->n_mapped[i] = keep;
+    }
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < p->n_planes; i++) {
+        memcpy(pool->free + pool->n_free, pages_from(p, i, keep), n * sizeof *pool->free);
+        pool->n_free += n;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    p->n_taken = keep;
 }

@@ -22,8 +22,9 @@ typedef struct sac_page_planes {
     sac_page_pool *pool;
     uint8_t *at;
     size_t n_planes, plane_bytes; /* a multiple of a page's */
-    size_t n_mapped;              /* pages of each plane */
+    size_t n_taken;               /* pages that each plane has */
     uint64_t *pages;              /* [n_planes][plane_bytes / page] */
+    size_t *n_mapped;             /* [n_planes] of these, so many are where they belong */
 } sac_page_planes;
 
 /* Addresses alone. */
@@ -36,6 +37,13 @@ size_t sac_page_planes_lack(const sac_page_planes *p, size_t n_bytes);
 /* The first n_bytes of every plane have memory, zeroed in the stream's order where it is new (on the CPU a stream may be NULL).
  * NO_MEMORY: the pool has not as many pages, and nothing has changed. */
 sac_status sac_page_planes_grow(sac_page_planes *p, const sac_stream *stream, size_t n_bytes, sac_error *err);
+
+/* The same in two parts, as a card takes longer to map a page than to find one: every plane has its pages; and a plane that has not
+ * all of its first n_bytes in place gets all that it has there. */
+sac_status sac_page_planes_take(sac_page_planes *p, size_t n_bytes, sac_error *err);
+sac_status sac_page_planes_map(sac_page_planes *p, const sac_stream *stream, size_t plane, size_t n_bytes, sac_error *err);
+/* As grow, of whole planes as many as *budget bytes allow; what was mapped is taken off. No pages, no change. */
+void sac_page_planes_grow_some(sac_page_planes *p, const sac_stream *stream, size_t n_bytes, size_t *budget);
 
 /* Pages behind the first n_bytes go back to the pool. Nothing that touches them is in flight. */
 void sac_page_planes_shrink(sac_page_planes *p, size_t n_bytes);

@@ -16,7 +16,13 @@ static sac_status wait_for(const sac_session *s, const sac_stream *stream, sac_e
     return sac_model_on_device(s->model) ? s->model->device.stream_sync(stream, err) : SAC_OK;
 }
 
-static void drop_parked(sac_session *s) {
+static size_t parked_bytes(const sac_session *s) {
+    return sac_kv_cache_block_bytes(&s->decoder.cache, s->paging.n_parked);
+}
+
+void sac_session_drop_parked(sac_session *s) {
+    if (!s->paging.parked) return;
+    sac_workspaces_unpark(s->model, parked_bytes(s));
     free(s->paging.parked);
     s->paging.parked = NULL;
     s->paging.n_parked = 0;
@@ -29,7 +35,7 @@ static sac_status bring_back(sac_session *s, const sac_stream *stream, sac_error
     if (n > 0 && sac_kv_cache_from_block(c, stream, 0, n, s->paging.parked, 0, s->paging.n_parked) != SAC_OK)
         return sac_fail(err, SAC_DEVICE, "%s: bringing rows back failed", s->model->device.name);
     SAC_TRY(wait_for(s, stream, err));
-    drop_parked(s);
+    sac_session_drop_parked(s);
     sac_beginnings_offer(s);
     return SAC_OK;
 }
@@ -47,6 +53,12 @@ bool sac_session_is_waiting(const sac_session *s, sac_status st) {
     return st == SAC_NO_MEMORY && s->paging.waits && s->paging.wanted_rows;
 }
 
+sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err) {
+    sac_kv_cache *c = &s->decoder.cache;
+    if (s->paging.parked) return sac_session_make_room_apart(s, n_rows, err);
+    return tell(s, n_rows, sac_kv_cache_take_room(c, n_rows, err));
+}
+
 sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error *err) {
     if (!s->decoder.cache.pool) return SAC_OK;
     SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
@@ -56,7 +68,7 @@ sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error
 }
 
 void sac_session_give_pages(sac_session *s) {
-    drop_parked(s);
+    sac_session_drop_parked(s);
     s->paging.wanted_rows = 0;
     sac_kv_cache_trim(&s->decoder.cache, 0);
 }
@@ -91,7 +103,7 @@ size_t sac_session_lacks(const sac_session *s) {
 
 size_t sac_session_paged_bytes(const sac_session *s) {
     const sac_page_planes *p = &s->decoder.cache.planes;
-    return p->pool ? p->n_planes * p->n_mapped * sac_page_pool_page_bytes(p->pool) : 0;
+    return p->pool ? p->n_planes * p->n_taken * sac_page_pool_page_bytes(p->pool) : 0;
 }
 
 /* A prompt that has not got its memory is not at anything yet. */
@@ -110,6 +122,22 @@ static sac_status to_block(const sac_session *s, const sac_stream *stream) {
     return wait_for(s, stream, NULL);
 }
 
+static sac_status to_host(sac_session *s, sac_error *err) {
+    const int64_t n = s->decoder.cache.n_rows;
+    const size_t n_bytes = sac_kv_cache_block_bytes(&s->decoder.cache, n);
+    if (!sac_workspaces_park(s->model, n_bytes))
+        return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages: %lld would be too many", (long long)n);
+    s->paging.parked = malloc(n_bytes);
+    if (!s->paging.parked) {
+        sac_workspaces_unpark(s->model, n_bytes);
+        return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld rows that are parked", (long long)n);
+    }
+    s->paging.n_parked = n;
+    if (sac_session_with_stream(s, to_block) == SAC_OK) return SAC_OK;
+    sac_session_drop_parked(s);
+    return sac_fail(err, SAC_DEVICE, "%s: parking a session failed", s->model->device.name);
+}
+
 sac_status sac_session_park(sac_session *s, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;
     if (!c->pool) return sac_fail(err, SAC_UNSUPPORTED, "parking a session whose keys and values are not in pages");
@@ -117,14 +145,10 @@ sac_status sac_session_park(sac_session *s, sac_error *err) {
         return sac_fail(err, SAC_BAD_ARGUMENT, "parking a session that is at work");
     if (s->paging.parked) return SAC_OK;
     sac_beginnings_withdraw(s);
-    if (c->n_rows > 0) {
-        s->paging.n_parked = c->n_rows;
-        s->paging.parked = malloc(sac_kv_cache_block_bytes(c, c->n_rows));
-        if (!s->paging.parked) return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld rows that are parked", (long long)c->n_rows);
-        if (sac_session_with_stream(s, to_block) != SAC_OK) {
-            drop_parked(s);
-            return sac_fail(err, SAC_DEVICE, "%s: parking a session failed", s->model->device.name);
-        }
+    const sac_status st = c->n_rows > 0 ? to_host(s, err) : SAC_OK;
+    if (st != SAC_OK) {
+        sac_beginnings_offer(s);
+        return st;
     }
     if (!s->paging.wanted_rows) s->paging.wanted_rows = c->n_rows + 1;
     sac_kv_cache_trim(c, 0);

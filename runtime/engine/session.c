@@ -371,9 +371,9 @@ void sac_session_free(sac_session *s) {
     sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
+    sac_session_drop_parked(s);
     sac_decoder_state_free(&s->decoder);
     sac_session_block_give_back(s->model, &s->device_block);
-    free(s->paging.parked);
     if (s->has_entered) sac_workspaces_leave(s->model);
     sac_arena_free(&s->arena);
     free(s);

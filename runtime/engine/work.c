@@ -76,12 +76,8 @@ static bool may_wait(const sac_work *w, sac_status st) {
 
 /* Of all its rows at once: what has begun then waits for nothing. */
 static sac_status make_room(sac_work *w, sac_error *err) {
-    sac_session *s = w->s;
-    const bool borrows = s->decoder.cache.pool && !s->workspace;
-    if (borrows) SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
-    const sac_status st = sac_session_make_room(s, sac_decoder_stream(s), w->prompt.n_tokens + 1, err);
+    const sac_status st = sac_session_take_room(w->s, w->prompt.n_tokens + 1, err);
     if (st == SAC_OK) return place(w, err);
-    if (borrows) sac_session_give_back(s);
     return may_wait(w, st) ? SAC_OK : st;
 }
 

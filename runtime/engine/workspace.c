@@ -11,6 +11,7 @@ struct sac_workspaces {
     size_t n_sessions, n_prompts;        /* workspaces for prompts that are kept ready */
     sac_session_block kept;              /* of a session that went */
     sac_page_pool *pages;
+    size_t parked_bytes;
 };
 
 sac_status sac_workspaces_create(sac_workspaces **out, sac_error *err) {
@@ -229,6 +230,22 @@ size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes) {
 
 sac_page_pool *sac_workspaces_pages(const sac_model *m) {
     return m->workspaces->pages;
+}
+
+bool sac_workspaces_park(const sac_model *m, size_t n_bytes) {
+    sac_workspaces *w = m->workspaces;
+    const size_t most = sac_page_pool_n_pages(w->pages) * sac_page_pool_page_bytes(w->pages);
+    pthread_mutex_lock(&w->lock);
+    const bool fits = n_bytes <= most - w->parked_bytes;
+    if (fits) w->parked_bytes += n_bytes;
+    pthread_mutex_unlock(&w->lock);
+    return fits;
+}
+
+void sac_workspaces_unpark(const sac_model *m, size_t n_bytes) {
+    pthread_mutex_lock(&m->workspaces->lock);
+    m->workspaces->parked_bytes -= n_bytes;
+    pthread_mutex_unlock(&m->workspaces->lock);
 }
 
 static sac_status open_pages(sac_workspaces *w, const sac_model *m, size_t n_bytes, sac_error *err) {

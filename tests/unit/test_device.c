@@ -84,7 +84,7 @@ static void check_pages(const sac_device *d) {
     assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
     assert_int_equal(sac_page_planes_grow(&b, &s, 1, &err), SAC_NO_MEMORY);
     assert_non_null(strstr(err.text, "are left"));
-    assert_int_equal(b.n_mapped, 0);
+    assert_int_equal(b.n_taken, 0);
     assert_int_equal(sac_page_pool_n_free(pool), 1);
     assert_int_equal(sac_page_planes_grow(&a, &s, 3 * page + 1, &err), SAC_INTERNAL);
     sac_page_planes_shrink(&a, page);
@@ -98,6 +98,21 @@ static void check_pages(const sac_device *d) {
         assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
         for (size_t k = 0; k < page; k++) assert_int_equal(out[k], k < page / 2 ? 0 : 0xff);
     }
+    sac_page_planes_shrink(&a, 0); /* in parts */
+    sac_page_planes_shrink(&b, 0);
+    size_t budget = page + 1;
+    sac_page_planes_grow_some(&b, &s, page, &budget);
+    assert_true(budget == 0 && b.n_taken == 1 && b.n_mapped[0] == 1 && b.n_mapped[1] == 1 && b.n_mapped[2] == 0);
+    assert_int_equal(sac_page_planes_take(&a, 2 * page, &err), SAC_NO_MEMORY);
+    assert_int_equal(sac_page_planes_take(&a, page, &err), SAC_OK);
+    assert_int_equal(sac_page_planes_map(&a, &s, 1, page, &err), SAC_OK);
+    assert_int_equal(d->upload(&s, a.at + a.plane_bytes, in, page), SAC_OK);
+    assert_int_equal(sac_page_planes_grow(&b, &s, page, &err), SAC_OK);
+    assert_int_equal(d->upload(&s, b.at + 2 * b.plane_bytes, in, page), SAC_OK);
+    assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+    budget = page;
+    sac_page_planes_grow_some(&b, &s, 2 * page, &budget); /* there are none */
+    assert_true(budget == page && b.n_taken == 1);
     sac_page_planes_free(&a);
     sac_page_planes_free(&b);
     sac_page_planes_free(&nothing);

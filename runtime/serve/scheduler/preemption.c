@@ -50,7 +50,8 @@ static bool forget_one(const serve_server *s) {
     return true;
 }
 
-/* The answer, or prompt that waits, which was let in last; not before the slot. False: there is none. */
+/* The answer, or prompt that waits, which was let in last; not before the slot. It ends where the host has no memory for its rows
+ * either. False: there is none. */
 static bool park_one(const serve_server *s, const serve_slot *for_whom) {
     serve_slot *last = NULL;
     for (int i = 0; i < s->config->n_slots; i++) {
@@ -58,7 +59,13 @@ static bool park_one(const serve_server *s, const serve_slot *for_whom) {
         if (!slot->job || !(slot->decoding || slot->lacks_pages) || !has_pages(slot)) continue;
         if (slot->turn.ticket > (last ? last : for_whom)->turn.ticket) last = slot;
     }
-    if (!last || sac_session_park(last->session, NULL) != SAC_OK) return false;
+    if (!last) return false;
+    sac_error err;
+    const sac_status st = sac_session_park(last->session, &err);
+    if (st != SAC_OK) {
+        serve_slot_give_up(last, st, &err);
+        return true;
+    }
     last->lacks_pages = true;
     serve_metrics_count(s->metrics, SERVE_COUNT_preemptions, 1);
     return true;
@@ -69,7 +76,7 @@ static void make_way(const serve_server *s, const serve_slot *slot) {
     trim_all(s, slot);
     while (!has_enough(s, slot) && forget_one(s)) {
     }
-    while (!has_enough(s, slot) && park_one(s, slot)) {
+    while (!has_enough(s, slot) && (park_one(s, slot) || forget_one(s))) {
     }
 }
 

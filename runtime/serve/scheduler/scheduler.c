@@ -26,7 +26,7 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
         sac_batch_plan_mixed(s->model, serve_rounds_rows(s->config), serve_rounds_prompt_rows(s->config, s->model), NULL);
     sac_kv_pages pages;
     sac_model_kv_pages(s->model, &pages);
-    s->shared_bytes += plan.device_bytes ? 0 : pages.n_pages * pages.page_bytes;
+    s->shared_bytes += (plan.device_bytes ? 1 : 2) * pages.n_pages * pages.page_bytes; /* and rows that are parked */
     double all = (double)s->slot_bytes * s->config->n_slots + (double)s->shared_bytes;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;

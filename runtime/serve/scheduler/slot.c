@@ -57,6 +57,10 @@ static void finish(serve_slot *slot) {
     serve_job_end(j, NULL);
 }
 
+void serve_slot_give_up(serve_slot *slot, sac_status st, const sac_error *err) {
+    fail(slot, st, err);
+}
+
 void serve_slot_drop_cancelled(serve_slot *slot) {
     if (slot->job && atomic_load(&slot->job->cancelled)) fail(slot, SAC_CANCELLED, &(sac_error){0});
 }

@@ -61,6 +61,9 @@ void serve_slot_passed(serve_slot *slot, const sac_batch_prompt *p);
 /* One step came back: goes on, begins the prompt again for the next choice, or ends the job. */
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item);
 
+/* Ends its job without an answer, or with what there is of a stream. */
+void serve_slot_give_up(serve_slot *slot, sac_status st, const sac_error *err);
+
 /* Ends the job of a client that has left, or whose time is up, wherever it is. */
 void serve_slot_drop_cancelled(serve_slot *slot);
 
