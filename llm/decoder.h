@@ -93,6 +93,7 @@ typedef struct sac_decoder_options {
     const sac_device *device; /* NULL: the CPU */
     int n_ahead;              /* drafted tokens that a step may run behind its own */
     const char *drafting;     /* line of the decode policy through which the model drafts them itself; NULL: it does not */
+    sac_page_pool *pages;     /* that rows of keys and values are in; NULL: they have memory for the whole context */
 } sac_decoder_options;
 
 /* What runs of a sequence: a prompt, from its first piece to its logits, or the token of a step. */

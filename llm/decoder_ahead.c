@@ -82,6 +82,7 @@ sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, co
     assert(past == s->cache.n_rows && s->hidden && n >= 1 && n <= s->n_ahead + 1);
     if (n > s->n_ctx - past)
         return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+    SAC_TRY(sac_kv_cache_make_room(&s->cache, stream, past + n, err));
     sac_status st = run(&r, past, ids, n);
     if (st == SAC_OK) {
         sac_decoder_go_ahead(s, 0);

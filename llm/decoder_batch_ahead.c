@@ -83,13 +83,14 @@ static sac_status run(const decoder_steps *t, const sac_decoder_batch *b, const 
     return SAC_OK;
 }
 
-static sac_status check_room(const decoder_steps *t, sac_error *err) {
+static sac_status make_room(const decoder_steps *t, sac_error *err) {
     for (int64_t i = 0; i < t->n; i++) {
-        const sac_decoder_state *s = t->states[i];
+        sac_decoder_state *s = t->states[i];
         assert(sac_decoder_may_go_along(s) && rows_of(t, i) >= 1 && rows_of(t, i) <= s->n_ahead + 1 && !s->device && !s->states.n_layers);
         if (!s->n_ahead) SAC_TRY(sac_decoder_check_room(s, err));
         if (rows_of(t, i) > s->n_ctx - s->cache.n_rows)
             return sac_fail(err, SAC_TOO_LONG, "the context of %lld tokens is full", (long long)s->n_ctx);
+        SAC_TRY(sac_kv_cache_make_room(&s->cache, t->rows.stream, s->cache.n_rows + rows_of(t, i), err));
     }
     return SAC_OK;
 }
@@ -104,7 +105,7 @@ sac_status sac_decoder_batch_step_ahead(const sac_decoder *d, sac_decoder_batch 
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
     if (d->n_adapters) t.rows.row_adapters = b->adapters;
-    sac_status st = check_room(&t, err);
+    sac_status st = make_room(&t, err);
     if (st != SAC_OK) return st;
     st = run(&t, b, ids);
     if (st != SAC_OK) {

@@ -268,6 +268,7 @@ sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac
                             .n_out = n_out,
                             .stage = SAC_PREFILL_DONE};
     SAC_TRY(check(s, past, n, err));
+    SAC_TRY(sac_kv_cache_take_room(&s->cache, past + n, err));
     go_to(w, SAC_PREFILL_IN, 0);
     sac_status st = prepare(w);
     return st == SAC_OK ? st : fail(w, st, err);

@@ -127,6 +127,8 @@ static inline int64_t decoder_first_row(const decoder_steps *t, int64_t i) {
 
 /* Whether there is a row for one more token, turned as those before it. */
 sac_status sac_decoder_check_room(const sac_decoder_state *s, sac_error *err);
+/* The same, and memory for the rows of n tokens (kv_cache.h). */
+sac_status sac_decoder_make_room(sac_decoder_state *s, const sac_stream *stream, int64_t n, sac_error *err);
 
 /* Where keys and values of sequence i go in a layer, and what attention of its queries is told; then, when they are stored, that
  * attention, of a sequence by itself. a->q, in the type of queries, has what it makes. */

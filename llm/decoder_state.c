@@ -235,6 +235,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
+    if (o->pages) SAC_TRY_GOTO(st, sac_kv_cache_use_pages(&s->cache, o->pages, err), fail);
     return SAC_OK;
 fail:
     sac_decoder_state_free(s);
@@ -314,6 +315,7 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     take(s, d, &(sac_memory){host, device}, &taken, &taken_host);
     if (memcmp(&planned, &taken, sizeof planned) != 0 || !s->stats)
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the decoder");
+    SAC_TRY(sac_kv_cache_reserve(&s->cache, err));
     if (s->device) { /* pinned: logits come down after every step */
         SAC_TRY(s->device->host_alloc(s->device, sac_decoder_pinned_bytes(s, d), (void **)&s->logits, err));
         s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(1, d->config.vocab));
@@ -350,7 +352,7 @@ bool sac_decoder_shares(const sac_decoder_state *s) {
 /* A scheme may stretch positions by the context's length, and rows are made in chunks (SAC_LINEAR_FEW_ROWS). */
 bool sac_decoder_same_rows(const sac_decoder_state *a, const sac_decoder_state *b) {
     return a->prefill.policy == b->prefill.policy && !memcmp(a->prefill.p, b->prefill.p, sizeof a->prefill.p) &&
-           a->cache.choice.format == b->cache.choice.format && a->cache.dtype == b->cache.dtype &&
+           a->cache.choice.format == b->cache.choice.format && a->cache.dtype == b->cache.dtype && a->cache.pool == b->cache.pool &&
            !strcmp(a->rope_line, b->rope_line) && (a->n_ctx == b->n_ctx || !strncmp(a->rope_line, "model", 5)) &&
            (a->device || a->chunk == b->chunk) && a->fast == b->fast;
 }

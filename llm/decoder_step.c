@@ -15,6 +15,11 @@ sac_status sac_decoder_check_room(const sac_decoder_state *s, sac_error *err) {
                     (long long)s->cache.n_rows);
 }
 
+sac_status sac_decoder_make_room(sac_decoder_state *s, const sac_stream *stream, int64_t n, sac_error *err) {
+    SAC_TRY(sac_decoder_check_room(s, err));
+    return sac_kv_cache_make_room(&s->cache, stream, s->cache.n_rows + n, err);
+}
+
 static sac_status run_layers(const decoder_steps *t) {
     for (int layer = 0; layer < t->d->config.n_layers; layer++) {
         for (int64_t i = 0; i < t->n; i++)
@@ -47,6 +52,7 @@ static sac_status step(const decoder_run *r, int64_t past, int32_t id) {
     t.rows = sac_decoder_rows(r, past, n + 1);
     t.rows.steps = n > 0; /* their bits are the same beside others' in a batch */
     SAC_TRY(run_layers(&t));
+    sac_kv_caches_grow_ahead(&(sac_kv_cache *){&s->cache}, 1, r->stream); /* the device is at the layers */
     s->last_row = past + n;
     s->cache.n_rows = past + 1;
     return sac_decoder_step_logits(r, s->last_row);
@@ -56,7 +62,7 @@ sac_status sac_decoder_step(const sac_decoder *d, sac_decoder_state *s, const sa
                             const sac_stream *stream, int64_t past, int32_t id, sac_error *err) {
     decoder_run r = {d, s, ops, stream};
     assert(past == s->cache.n_rows && s->hidden);
-    SAC_TRY(sac_decoder_check_room(s, err));
+    SAC_TRY(sac_decoder_make_room(s, stream, 1 + s->n_spare, err));
     sac_status st = step(&r, past, id);
     if (st == SAC_OK) return st;
     sac_decoder_cut_back(s, past);
@@ -75,7 +81,7 @@ static sac_status plan(const decoder_run *r, sac_mat x, int64_t *n, sac_error *e
     const sac_decode_policy *decode = s->decode.policy;
     int64_t past = s->cache.n_rows;
     *n = 0;
-    SAC_TRY(sac_decoder_check_room(s, err));
+    SAC_TRY(sac_decoder_make_room(s, r->stream, 1 + s->n_spare, err));
     SAC_TRY(sac_decoder_prepare_step_rotations(r, past));
     SAC_TRY(sac_linear_states_begin(&s->states, past, s->device, r->stream));
     if (decode->rebuild)
@@ -177,6 +183,15 @@ static sac_status hand_out_logits(const decoder_steps *t, const sac_decoder_batc
                                 err);
 }
 
+static void grow_ahead(const decoder_steps *t) {
+    enum { TOGETHER = 256 };
+    sac_kv_cache *caches[TOGETHER];
+    for (int64_t i = 0, m; i < t->n; i += m) {
+        for (m = 0; m < TOGETHER && i + m < t->n; m++) caches[m] = &t->states[i + m]->cache;
+        sac_kv_caches_grow_ahead(caches, m, t->rows.stream);
+    }
+}
+
 static sac_status fail_all(const decoder_steps *t, const sac_decoder_batch *b, sac_status st, sac_error *err) {
     const decoder_run first = {.d = t->d, .s = t->states[0], .ops = t->rows.ops, .stream = t->rows.stream};
     st = sac_decoder_explain(&first, st, err);
@@ -197,6 +212,7 @@ sac_status sac_decoder_pass(const sac_decoder *d, sac_decoder_batch *b, const sa
     t.rows.ops = ops, t.rows.stream = stream;
     t.rows.fast = states[0]->fast;
     sac_status st = run_together(&t, b, ids, err);
+    if (st == SAC_OK) grow_ahead(&t); /* the device is at the layers */
     if (st == SAC_OK) st = hand_out_logits(&t, b, err);
     if (st != SAC_OK) return fail_all(&t, b, st, err);
     for (int64_t i = 0; i < n; i++) states[i]->last_row = states[i]->cache.n_rows++;

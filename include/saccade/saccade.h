@@ -287,6 +287,37 @@ SAC_API sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_pro
 /* What the workspaces take that are made, of the host's memory and of a device's (which may be NULL). */
 SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
 
+/* ---- keys and values in pages: sessions share memory for them, and each has as much of it as it has rows, not as its context could
+ * have. So there may be many long contexts of which few are long at a time. Formats f32, f16 and bf16 alone; the second sequence
+ * of guidance and draft models have memory of their own.
+ *
+ * A prompt gets pages for all its rows before it is run, a step gets some when it comes near to the end of those it has. When there
+ * are none left that is NO_MEMORY, and nothing is lost that was there. Whoever runs several sessions may have them wait instead
+ * (sac_session_wait_for_pages) and give them what others can spare: sac_session_trim, sac_session_reset, sac_session_park. */
+
+/* Before there are sessions, n_bytes for those that come, in whole pages; of a device's memory they are taken now. UNSUPPORTED:
+ * the device has no pages; BAD_ARGUMENT: it was asked for before, there are sessions, or n_bytes are less than a page. */
+SAC_API sac_status sac_model_page_kv(const sac_model *m, size_t n_bytes, sac_error *err);
+typedef struct sac_kv_pages {
+    size_t page_bytes, n_pages, n_free;
+} sac_kv_pages;
+SAC_API void sac_model_kv_pages(const sac_model *m, sac_kv_pages *out); /* from any thread; zeros: there are none */
+
+/* When pages run out, a piece of a prompt (sac_session_work_next) and a step fail no more: the piece is not done and may be tried
+ * again; the step is NO_MEMORY and may be made again. sac_session_lacks tells both from others. */
+SAC_API void sac_session_wait_for_pages(sac_session *s, bool waits);
+/* Bytes of pages that it lacked when it asked last, and lacks still; 0: it has what it asked for. */
+SAC_API size_t sac_session_lacks(const sac_session *s);
+SAC_API size_t sac_session_paged_bytes(const sac_session *s); /* of the pages that it has */
+
+/* Gives back pages behind the rows that it holds. Nothing while a prompt of it is being run. */
+SAC_API void sac_session_trim(sac_session *s);
+/* Gives back all pages of a session between two steps, or that waits with its prompt. Its rows go to the host's memory and come
+ * back with the next step or piece, when there are pages for them: not a bit of its answer changes. UNSUPPORTED: it has none;
+ * BAD_ARGUMENT: it is at work; NO_MEMORY: of all sessions together at most as much is parked as the pages hold; DEVICE. Then its rows
+ * are where they were. */
+SAC_API sac_status sac_session_park(sac_session *s, sac_error *err);
+
 /* Takes all the memory that this session will ever use for itself. */
 SAC_API sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,
                                       sac_error *err);

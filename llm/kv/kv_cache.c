@@ -1,4 +1,5 @@
 #include "kv_cache.h"
+#include "kv_pages.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     const sac_kv_packing *packing = c->choice.format->packing;
     size_t n_layers = (size_t)c->shape->n_layers;
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
-    c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
+    if (!c->pool) c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
     if (packing) packing->take(c->packing, c->choice.p, c->shape, &(sac_memory){host, device});
 }
 
@@ -38,6 +39,7 @@ void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device) {
 }
 
 void sac_kv_cache_free(sac_kv_cache *c) {
+    sac_page_planes_free(&c->planes);
     free(c->packing);
     *c = (sac_kv_cache){0};
 }
@@ -50,6 +52,7 @@ void sac_kv_cache_clear(sac_kv_cache *c) {
 }
 
 static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacity, int64_t n_rows) {
+    if (c->pool) return sac_kv_paged_view(c, data, n_rows);
     return (sac_kv_view){
         .k = data,
         .v = data + rows_bytes(c, capacity) / 2,
@@ -97,6 +100,8 @@ void *sac_kv_cache_rows_at(const sac_kv_cache *c, int layer, bool values, int he
 
 sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first,
                              int64_t n) {
+    SAC_TRY(sac_kv_cache_make_room(to, stream, first + n, NULL));
+    if (to->pool) return sac_kv_pages_copy(to, from, stream, first, n);
     for (int layer = 0; layer < to->shape->n_layers; layer++) {
         const sac_kv_view source = view_of(from, from->data + (size_t)layer * from->layer_bytes, from->capacity, 0),
                           rows = view_of(to, to->data + (size_t)layer * to->layer_bytes, to->capacity, 0);
@@ -114,6 +119,7 @@ size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block) {
 static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
                            int64_t n_block, bool to_block) {
     const sac_device *d = c->shape->device;
+    if (c->pool) return sac_kv_pages_exchange(c, stream, first, n, block, n_block, to_block);
     const size_t row_bytes = sac_dtype_row_bytes(c->dtype, c->shape->head_dim), n_bytes = (size_t)n * row_bytes,
                  n_pieces = (size_t)c->shape->n_layers * 2 * (size_t)c->shape->n_kv_heads;
     const size_t there = (size_t)c->capacity * row_bytes, here = (size_t)n_block * row_bytes;
@@ -131,16 +137,20 @@ static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int6
     return SAC_OK;
 }
 
+/* From a row to the next in a block: of one head, or in pages of all. */
+static size_t block_row_bytes(const sac_kv_cache *c) {
+    return c->pool ? sac_kv_paged_row_bytes(c) : sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
+}
+
 sac_status sac_kv_cache_to_block(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
                                  int64_t at, int64_t n_block) {
-    block += (size_t)at * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
-    return exchange(c, stream, first, n, block, n_block, true);
+    return exchange(c, stream, first, n, block + (size_t)at * block_row_bytes(c), n_block, true);
 }
 
 sac_status sac_kv_cache_from_block(sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, const uint8_t *block,
                                    int64_t at, int64_t n_block) {
-    block += (size_t)at * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
-    return exchange(c, stream, first, n, (uint8_t *)block, n_block, false);
+    SAC_TRY(sac_kv_cache_make_room(c, stream, first + n, NULL));
+    return exchange(c, stream, first, n, (uint8_t *)block + (size_t)at * block_row_bytes(c), n_block, false);
 }
 
 sac_kv_view sac_kv_cache_begin_step(sac_kv_cache *c, int layer, int64_t n, int64_t *past) {
@@ -154,6 +164,7 @@ sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const s
                                     int64_t n, sac_kv_view *rows, int64_t *past) {
     int64_t n_packed;
     *rows = sac_kv_cache_begin_step(c, layer, n, past);
+    if (c->pool) return sac_kv_pages_map_layer(c, stream, layer, *past + n);
     if (!sac_kv_cache_is_packed(c)) return SAC_OK;
     const sac_kv_view tail = *rows;
     *rows = view_of(c, c->staging, c->capacity, c->capacity);

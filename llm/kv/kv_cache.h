@@ -2,12 +2,16 @@
  *
  * A plain format: each layer holds K [kv_heads][capacity][head_dim], then V the same; a head's rows are
  * contiguous, as decode reads them. A packed format: its own memory, one such layer as staging area for the
- * layer that a prefill works on, and a short plain tail for each layer (kvquant.h). */
+ * layer that a prefill works on, and a short plain tail for each layer (kvquant.h).
+ *
+ * A plain format in pages (page_pool.h): a layer is a plane with memory for the rows that are there and some ahead. A row has the
+ * keys of all heads, then the values of all, [capacity][keys, values][kv_heads][head_dim], so that few rows need few pages. */
 #ifndef SAC_LLM_KV_CACHE_H
 #define SAC_LLM_KV_CACHE_H
 
 #include "arena.h"
 #include "kvquant.h"
+#include "page_pool.h"
 
 typedef struct sac_kv_cache {
     sac_kv_choice choice;
@@ -23,11 +27,33 @@ typedef struct sac_kv_cache {
     uint8_t *staging;    /* of a packed format: one layer, lent while a prompt runs; else NULL */
     size_t layer_bytes;
     void *packing; /* a packed format's state */
+    sac_page_pool *pool;    /* of the pages, or NULL */
+    sac_page_planes planes; /* then of the layers; data is where they begin */
 } sac_kv_cache;
 
 /* shape must live as long as the cache. n_spare rows beyond shape->n_ctx, for tokens computed again. */
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err);
+/* Right after that: its rows are in pages of the pool, which outlives it. UNSUPPORTED: a packed format. */
+sac_status sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool, sac_error *err);
+/* Takes their addresses; nothing without pages. */
+sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err);
+/* Of so many rows of every layer in pages. */
+size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows);
+
+/* Memory for n_rows rows of every layer, in the stream's order (on the CPU it may be NULL); without pages it is there. Whoever
+ * writes rows asks before. NO_MEMORY: the pool has too few, and nothing has changed. */
+sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int64_t n_rows, sac_error *err);
+/* The same of a prompt: a layer has it where it belongs once sac_kv_cache_begin_layer was called for it, behind the layer before. */
+sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err);
+/* While a step runs, for those that come after it, so that none of these takes time for it: of n caches, those first that need it
+ * soonest, and no more than goes unseen behind the step. */
+void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_stream *stream);
+/* Bytes that the pool would have to give for n_rows rows. */
+size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows);
+/* Memory behind the first n_rows rows goes back to the pool. Nothing of the cache is in flight. */
+void sac_kv_cache_trim(sac_kv_cache *c, int64_t n_rows);
+
 void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host);
 /* The staging area of a packed format out of memory that others have at other times; nothing for a plain one. */
 void sac_kv_cache_lend(sac_kv_cache *c, sac_arena *device);
@@ -57,7 +83,7 @@ sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const s
                              int64_t n);
 
 /* Rows outside the cache: a block of n_block rows of every layer, [layers][keys, values][kv_heads][n_block][head_dim] in the
- * cache's type, on the host. A plain format's only. */
+ * cache's type, on the host; of rows in pages [layers][n_block][keys, values][kv_heads][head_dim]. A plain format's only. */
 size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block);
 /* Rows [first, first + n) of the cache to rows `at` on of the block; and from there. On a device in the stream's order: the
  * block may be used again after a sync. No counts change. */

@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "clock.h"
+#include "pages.h"
 #include "renew.h"
 #include "workspace.h"
 
@@ -56,7 +57,8 @@ sac_status sac_append_whole(sac_session *s, int64_t past, int64_t n, float *all_
         return sac_renew(s, past + n, n, all_logits, err);
     }
     SAC_TRY(sac_session_borrow(s, is_step ? SAC_FOR_STEP : SAC_FOR_PROMPT, err));
-    sac_status st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
+    sac_status st = sac_session_make_room(s, sac_decoder_stream(s), past + n + s->decoder.n_spare, err);
+    if (st == SAC_OK) st = is_step ? append_step(s, past, all_logits, err) : append_prompt(s, past, n, all_logits, err);
     sac_session_give_back(s);
     return st;
 }
@@ -76,6 +78,7 @@ sac_status sac_append_embed(sac_work *w, sac_error *err) {
     const int64_t past = w->prompt.n_reused, n = n_appended(w);
     SAC_TRY(check_all_logits(s, n, w->all_logits, err));
     SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
+    SAC_TRY(sac_session_make_room(s, sac_decoder_stream(s), w->prompt.n_tokens, err));
     s->decoder.n_visual = 0;
     return sac_decoder_embed(sac_model_decoder(s->model), &s->decoder, sac_decoder_ops(s), sac_decoder_stream(s), past, n,
                              s->ids + past);

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "decoder_pass.h"
 #include "draft_model.h"
+#include "pages.h"
 #include "renew.h"
 #include "work.h"
 #include "workspace.h"
@@ -334,13 +335,21 @@ static void run_places(sac_batch *b, sac_batch_item *items, const size_t *places
     }
 }
 
+/* Of the step's own rows: guesses are made where there is room. */
+static sac_status make_room(const sac_batch *b, sac_session *s, sac_error *err) {
+    if (sac_renew_is_due(s)) return SAC_OK; /* in a stream of its own */
+    return sac_session_make_room(s, &b->stream, s->decoder.cache.n_rows + 1 + s->decoder.n_spare + s->decoder.n_ahead, err);
+}
+
 /* Runs the pending tokens of all sessions that have one and may go on. */
 static void run_pending(sac_batch *b, sac_batch_item *items, size_t n, prompt_list *p) {
     size_t n_together = 0;
     for (size_t i = 0; i < n; i++) {
         sac_session *s = items[i].session;
         items[i].status = sac_session_check_cancel(s, &items[i].error);
-        if (items[i].status != SAC_OK || !s->reply.pending || sac_step_take_ahead(s)) continue;
+        if (items[i].status != SAC_OK || !s->reply.pending) continue;
+        items[i].status = make_room(b, s, &items[i].error);
+        if (items[i].status != SAC_OK || sac_step_take_ahead(s)) continue;
         if (sac_renew_is_due(s) || sac_decoder_step_rows(&s->decoder) > b->rows.capacity)
             run_alone(b, &items[i]);
         else

@@ -137,6 +137,14 @@ typedef struct sac_stored {
     int64_t n_first, n_found; /* of the last prompt: rows that it had before; rows that came out of the store */
 } sac_stored;
 
+/* Keys and values in pages, where these run out (pages.h). */
+typedef struct sac_paging {
+    bool waits;          /* what finds too few is tried again */
+    int64_t wanted_rows; /* that there was no memory for; 0: it was not asked for more than there is */
+    uint8_t *parked;     /* rows that gave their pages to others, a block of n_parked; NULL: they have them */
+    int64_t n_parked;
+} sac_paging;
+
 struct sac_session {
     const sac_model *model;
     sac_session_config config;
@@ -148,6 +156,7 @@ struct sac_session {
     sac_arena device_arena;
     sac_decoder_state decoder;
     float *kept_hidden; /* [hidden] of the caller's: what a prompt leaves of its last token; NULL = nothing */
+    sac_paging paging;
     bool has_entered; /* among those that the model has workspaces for */
 
     /* Borrowed while the model runs (workspace.h), zeroed in between but for what vision knows of a model. */

@@ -4,6 +4,7 @@
 #include "draft_head.h"
 #include "draft_model.h"
 #include "guide.h"
+#include "pages.h"
 #include "prompt_chat.h"
 #include "vision_memory.h"
 #include "work.h"
@@ -25,8 +26,8 @@ void sac_session_config_default(sac_session_config *c) {
 /* ---------------------------------------------------------------- the plan */
 
 /* The configuration with every default filled in. */
-static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_draft *draft, sac_decoder_options *out,
-                          sac_error *err) {
+static sac_status resolve(const sac_model *m, const sac_session_config *c, bool in_pages, sac_draft *draft,
+                          sac_decoder_options *out, sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     SAC_TRY(sac_draft_parse(draft, c->draft, err));
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
@@ -44,6 +45,7 @@ static sac_status resolve(const sac_model *m, const sac_session_config *c, sac_d
                                  .n_ahead = draft->most,
                                  .drafting = draft->method && draft->method->from == SAC_DRAFT_OF_SPARSE ? draft->rest : NULL,
                                  .device = &m->device,
+                                 .pages = in_pages ? sac_workspaces_pages(m) : NULL,
                                  .activations = m->activations};
     if (out->n_ctx < 1 || out->n_ctx > INT32_MAX / 2)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a context of %lld tokens: give 1 to %d",
@@ -156,7 +158,8 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     sac_decoder_plan p, host;
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = weight_bytes(m)};
-    r->kv_bytes_per_token = p.kv_bytes / (size_t)n_ctx;
+    const sac_kv_cache *c = &decoder->cache;
+    r->kv_bytes_per_token = (c->pool ? c->layer_bytes * (size_t)c->shape->n_layers : p.kv_bytes) / (size_t)n_ctx;
     add_decoder(r, decoder, sac_model_decoder(m), &p, &host);
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));
@@ -169,7 +172,8 @@ static bool drafts_by_model(const sac_draft *d) {
     return d->method && d->method->from == SAC_DRAFT_OF_MODEL;
 }
 
-static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report, sac_error *err);
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, bool in_pages, sac_memory_report *report,
+                           sac_error *err);
 
 /* Of the sequence in which another model drafts. */
 static sac_status plan_drafter(const sac_model *m, const sac_draft *draft, sac_memory_report *report, sac_error *err) {
@@ -177,20 +181,20 @@ static sac_status plan_drafter(const sac_model *m, const sac_draft *draft, sac_m
     sac_memory_report its;
     SAC_TRY(sac_draft_model_find(&other, m, draft, err));
     const sac_session_config c = sac_draft_model_config(other, report->n_ctx);
-    const sac_status st = plan_one(other, &c, &its, err);
+    const sac_status st = plan_one(other, &c, false, &its, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
     sac_draft_model_add_memory(report, &its);
     return SAC_OK;
 }
 
 /* Of one sequence, and of one that drafts for it. */
-static sac_status plan_one(const sac_model *m, const sac_session_config *config, sac_memory_report *report,
+static sac_status plan_one(const sac_model *m, const sac_session_config *config, bool in_pages, sac_memory_report *report,
                            sac_error *err) {
     sac_decoder_options o;
     sac_decoder_state decoder;
     sac_reduce reduce;
     sac_draft draft;
-    SAC_TRY(resolve(m, config, &draft, &o, err));
+    SAC_TRY(resolve(m, config, in_pages, &draft, &o, err));
     SAC_TRY(resolve_reduce(m, config->reduce, &reduce, err));
     SAC_TRY(sac_decoder_state_open(&decoder, sac_model_decoder(m), &o, err));
     plan(m, &decoder, &reduce, report);
@@ -205,11 +209,11 @@ sac_status sac_session_plan(const sac_model *m, const sac_session_config *config
     sac_session_config defaults;
     sac_session_config_default(&defaults);
     if (!config) config = &defaults;
-    SAC_TRY(plan_one(m, config, report, err));
+    SAC_TRY(plan_one(m, config, true, report, err));
     if (!sac_guide_wanted(m, config)) return SAC_OK;
     sac_memory_report second;
     sac_session_config guide = sac_guide_config(config);
-    SAC_TRY(plan_one(m, &guide, &second, err));
+    SAC_TRY(plan_one(m, &guide, false, &second, err));
     sac_guide_add_memory(report, &second);
     return SAC_OK;
 }
@@ -285,23 +289,24 @@ static sac_status take_layout(sac_session *s, sac_error *err) {
                : sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for a picture's layout");
 }
 
-static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config, sac_error *err);
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config, bool in_pages,
+                             sac_error *err);
 
 static sac_status create_drafter(sac_session *s, sac_error *err) {
     sac_model *other;
     SAC_TRY(sac_draft_model_find(&other, s->model, &s->ahead.draft, err));
     const sac_session_config c = sac_draft_model_config(other, s->memory.n_ctx);
-    const sac_status st = create_one(&s->ahead.drafter, other, &c, err);
+    const sac_status st = create_one(&s->ahead.drafter, other, &c, false, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
     sac_draft_model_add_memory(&s->memory, &s->ahead.drafter->memory);
     return SAC_OK;
 }
 
-static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config,
+static sac_status create_one(sac_session **out, const sac_model *m, const sac_session_config *config, bool in_pages,
                              sac_error *err) {
     sac_decoder_options o;
     sac_draft draft;
-    SAC_TRY(resolve(m, config, &draft, &o, err));
+    SAC_TRY(resolve(m, config, in_pages, &draft, &o, err));
     sac_session *s = calloc(1, sizeof *s);
     if (!s) return sac_fail(err, SAC_NO_MEMORY, "no memory for a session");
     s->model = m;
@@ -314,6 +319,7 @@ static sac_status create_one(sac_session **out, const sac_model *m, const sac_se
     SAC_TRY_GOTO(st, sac_draft_head_plan(m, &draft, &s->decoder, &s->memory, err), fail);
     SAC_TRY_GOTO(st, check_memory(&s->memory, err), fail);
     const size_t pinned = sac_decoder_pinned_bytes(&s->decoder, sac_model_decoder(m));
+    SAC_TRY_GOTO(st, sac_session_check_pages(s, err), fail);
     SAC_TRY_GOTO(st, sac_arena_open(&s->arena, s->memory.total_bytes - pinned, err), fail);
     SAC_TRY_GOTO(st, enter_workspaces(s, err), fail);
     SAC_TRY_GOTO(st, take_decoder(s, err), fail);
@@ -339,14 +345,14 @@ sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_s
     sac_session_config_default(&defaults);
     if (!config) config = &defaults;
     *out = NULL;
-    if (!sac_guide_wanted(m, config)) return create_one(out, m, config, err);
+    if (!sac_guide_wanted(m, config)) return create_one(out, m, config, true, err);
     sac_memory_report both;
     SAC_TRY(sac_session_plan(m, config, &both, err));
     SAC_TRY(check_memory(&both, err));
     sac_session *s;
     sac_session_config guide = sac_guide_config(config);
-    SAC_TRY(create_one(&s, m, config, err));
-    sac_status st = create_one(&s->guide, m, &guide, err);
+    SAC_TRY(create_one(&s, m, config, true, err));
+    sac_status st = create_one(&s->guide, m, &guide, false, err);
     if (st != SAC_OK) {
         sac_session_free(s);
         return st;
@@ -367,6 +373,7 @@ void sac_session_free(sac_session *s) {
     sac_chat_settings_clear(&s->chat);
     sac_media_release(s);
     sac_detokenizer_free(s->detokenizer);
+    sac_session_drop_parked(s);
     sac_decoder_state_free(&s->decoder);
     sac_session_block_give_back(s->model, &s->device_block);
     if (s->has_entered) sac_workspaces_leave(s->model);
@@ -402,6 +409,7 @@ void sac_session_reset(sac_session *s) {
     sac_media_release(s);
     sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
+    sac_session_give_pages(s);
     s->n_prompted = s->n_exact = 0;
     s->begins_few = false;
     s->has_logits = false;

@@ -5,6 +5,7 @@
 #include "ahead.h"
 #include "clock.h"
 #include "guide.h"
+#include "pages.h"
 #include "renew.h"
 #include "stop_strings.h"
 #include "work.h"
@@ -220,7 +221,7 @@ void sac_step_leave(sac_session *s, sac_status st, int64_t start_ns) {
     s->reply.busy = false;
     s->decoder.wanted = (sac_token_wanted){0};
     s->reply.result.seconds.decode += sac_seconds_since(start_ns);
-    if (st != SAC_OK) s->reply.done = true;
+    if (st != SAC_OK && !sac_session_is_waiting(s, st)) s->reply.done = true;
 }
 
 static bool is_stop_id(const sac_loaded_model *m, int32_t id) {
@@ -371,7 +372,8 @@ sac_status sac_step_run(sac_session *s, sac_error *err) {
         return sac_renew(s, past + 1, 1, NULL, err);
     }
     SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
-    sac_status st = sac_ahead_run(s, past, sac_step_pending(s), err);
+    sac_status st = sac_session_make_room(s, sac_decoder_stream(s), past + 1 + s->decoder.n_spare, err);
+    if (st == SAC_OK) st = sac_ahead_run(s, past, sac_step_pending(s), err);
     sac_session_give_back(s);
     return st;
 }

@@ -47,6 +47,7 @@ sac_status sac_store_enter(const sac_store *t, sac_session *s, sac_error *err) {
     for (size_t i = 0; i < SAC_COUNT(names); i++) sac_sha256_update(h, names[i], strlen(names[i]) + 1);
     sac_sha256_update(h, numbers, sizeof numbers);
     sac_sha256_update(h, d->prefill.p, sizeof d->prefill.p);
+    if (d->cache.pool) sac_sha256_update(h, "pages", sizeof "pages"); /* blocks lie otherwise */
     if (s->reduce.is_on) sac_sha256_update(h, s->reduce.p, sizeof s->reduce.p);
     if (sac_reduce_sees_videos(&s->reduce)) sac_sha256_update(h, s->reduce.reducer->name, strlen(s->reduce.reducer->name));
     sac_sha256_finish(h, s->stored.beginning.hash);

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "decoder_pass.h"
 #include "media_reduce.h"
+#include "pages.h"
 #include "workspace.h"
 
 #include <string.h>
@@ -68,6 +69,18 @@ static void count_encoding(sac_work *w) {
     w->result.seconds.vision += w->encoding.vision_seconds;
 }
 
+/* Whether the piece is left to be tried again. */
+static bool may_wait(const sac_work *w, sac_status st) {
+    return sac_session_is_waiting(w->s, st) && !w->is_whole;
+}
+
+/* Of all its rows at once: what has begun then waits for nothing. */
+static sac_status make_room(sac_work *w, sac_error *err) {
+    const sac_status st = sac_session_take_room(w->s, w->prompt.n_tokens + 1, err);
+    if (st == SAC_OK) return place(w, err);
+    return may_wait(w, st) ? SAC_OK : st;
+}
+
 /* The next video of which it is not known what stays is for the tower; when there is none, all rows have their places. */
 static sac_status go_on_to_choices(sac_work *w, sac_error *err) {
     const sac_session *s = w->s;
@@ -75,7 +88,8 @@ static sac_status go_on_to_choices(sac_work *w, sac_error *err) {
     while (w->medium < s->n_media && !sac_media_is_undecided(&s->media[w->medium])) w->medium++;
     if (w->medium < s->n_media) return SAC_OK;
     w->medium = 0;
-    return place(w, err);
+    w->stage = SAC_WORK_ROOM;
+    return make_room(w, err);
 }
 
 static sac_status measure(sac_work *w, sac_error *err) {
@@ -270,6 +284,9 @@ void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_
 /* What is one step of an answer, or a sequence that is run anew, is one piece. */
 static sac_status start_append(sac_work *w, sac_error *err) {
     SAC_TRY(sac_session_check_cancel(w->s, err));
+    const sac_status st = sac_session_make_room_apart(w->s, w->prompt.n_tokens + w->s->decoder.n_spare, err);
+    if (may_wait(w, st)) return SAC_OK;
+    SAC_TRY(st);
     if (!sac_append_is_cut(w)) {
         SAC_TRY(sac_append_whole(w->s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused, w->all_logits, err));
         return finish_append(w);
@@ -289,6 +306,7 @@ static sac_status next(sac_work *w, sac_error *err) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return measure(w, err);
     case SAC_WORK_CHOOSE: return choose(w, err);
+    case SAC_WORK_ROOM: return make_room(w, err);
     case SAC_WORK_FIND: return find(w, err);
     case SAC_WORK_TEXT: return embed_text(w, err);
     case SAC_WORK_MEDIA: return encode_medium(w, err);
@@ -370,7 +388,7 @@ sac_status sac_work_leave_pass(sac_work *w, sac_status st) {
 sac_status sac_work_run(sac_work *w, sac_error *err) {
     sac_status st = SAC_OK;
     limit(w, 0);
-    w->inside = true;
+    w->inside = w->is_whole = true;
     while (st == SAC_OK && !sac_work_is_done(w)) st = run_one(w, err);
     w->inside = false;
     return st;
@@ -384,6 +402,7 @@ double sac_work_left(const sac_work *w) {
     switch (w->stage) {
     case SAC_WORK_PLACE: return -1;
     case SAC_WORK_CHOOSE:
+    case SAC_WORK_ROOM:
     case SAC_WORK_FIND:
     case SAC_WORK_TEXT:
     case SAC_WORK_APPEND:

@@ -18,6 +18,7 @@ typedef enum sac_work_stage {
     SAC_WORK_DONE, /* or nothing has begun */
     SAC_WORK_PLACE,
     SAC_WORK_CHOOSE, /* videos of which a reducer must see all before the prompt can be placed */
+    SAC_WORK_ROOM, /* memory for its rows, where these are in pages */
     SAC_WORK_FIND, /* rows in the store of beginnings */
     SAC_WORK_TEXT,
     SAC_WORK_MEDIA,
@@ -33,6 +34,7 @@ typedef struct sac_work {
     sac_input input; /* what it points to is the caller's until the work is done */
     sac_work_stage stage;
     bool inside; /* a piece is running, or all of them */
+    bool is_whole; /* all of them: nobody tries a piece again */
     sac_prompt prompt;
     sac_store_walk walk;
     size_t medium; /* the next for the tower, or at it */

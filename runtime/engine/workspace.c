@@ -10,6 +10,8 @@ struct sac_workspaces {
     sac_workspace_need need[SAC_N_USES]; /* the largest of the sessions' */
     size_t n_sessions, n_prompts;        /* workspaces for prompts that are kept ready */
     sac_session_block kept;              /* of a session that went */
+    sac_page_pool *pages;
+    size_t parked_bytes;
 };
 
 sac_status sac_workspaces_create(sac_workspaces **out, sac_error *err) {
@@ -30,6 +32,7 @@ static void drop(const sac_model *m, sac_workspace **at) {
 void sac_workspaces_free(sac_workspaces *w, const sac_model *m) {
     if (!w) return;
     while (w->all) drop(m, &w->all);
+    sac_page_pool_close(w->pages);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -221,6 +224,43 @@ size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes) {
     pthread_mutex_unlock(&w->lock);
     if (device_bytes) *device_bytes = device;
     return host;
+}
+
+/* ---------------------------------------------------------------- pages of keys and values */
+
+sac_page_pool *sac_workspaces_pages(const sac_model *m) {
+    return m->workspaces->pages;
+}
+
+bool sac_workspaces_park(const sac_model *m, size_t n_bytes) {
+    sac_workspaces *w = m->workspaces;
+    const size_t most = sac_page_pool_n_pages(w->pages) * sac_page_pool_page_bytes(w->pages);
+    pthread_mutex_lock(&w->lock);
+    const bool fits = n_bytes <= most - w->parked_bytes;
+    if (fits) w->parked_bytes += n_bytes;
+    pthread_mutex_unlock(&w->lock);
+    return fits;
+}
+
+void sac_workspaces_unpark(const sac_model *m, size_t n_bytes) {
+    pthread_mutex_lock(&m->workspaces->lock);
+    m->workspaces->parked_bytes -= n_bytes;
+    pthread_mutex_unlock(&m->workspaces->lock);
+}
+
+static sac_status open_pages(sac_workspaces *w, const sac_model *m, size_t n_bytes, sac_error *err) {
+    if (w->pages || w->n_sessions)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "memory for keys and values in pages: ask for it once, and before there are sessions");
+    SAC_TRY(check_device(w, m, n_bytes, err));
+    return sac_page_pool_open(&w->pages, &m->device, n_bytes, err);
+}
+
+sac_status sac_model_page_kv(const sac_model *m, size_t n_bytes, sac_error *err) {
+    sac_workspaces *w = m->workspaces;
+    pthread_mutex_lock(&w->lock);
+    const sac_status st = open_pages(w, m, n_bytes, err);
+    pthread_mutex_unlock(&w->lock);
+    return st;
 }
 
 /* ---------------------------------------------------------------- loans */

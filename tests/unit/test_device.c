@@ -1,5 +1,6 @@
 #include "buffer.h"
 #include "cuda_limits.h"
+#include "page_pool.h"
 
 #include "test.h"
 
@@ -50,12 +51,86 @@ static void check_memory(const sac_device *d) {
     d->stream_close(&s);
 }
 
+/* Addresses have memory as far as it was asked for, which is zeroed where it is new, and goes where it is wanted. */
+static void check_pages(const sac_device *d) {
+    enum { PLANES = 3 };
+    sac_page_pool *pool;
+    sac_page_planes a, b, nothing = {0};
+    sac_stream s;
+    sac_error err;
+    assert_int_equal(d->stream_open(d, &s, 0, NULL), SAC_OK);
+    const size_t page = sac_page_ops_of(d)->page_bytes(d);
+    uint8_t *out = malloc(page), *in = malloc(page);
+    assert_true(page > 0);
+    assert_int_equal(sac_page_pool_open(&pool, d, page - 1, &err), SAC_BAD_ARGUMENT);
+    assert_null(pool);
+    assert_int_equal(sac_page_pool_open(&pool, d, 7 * page + page / 2, &err), SAC_OK);
+    assert_int_equal(sac_page_pool_n_pages(pool), 7);
+    assert_int_equal(sac_page_planes_reserve(&a, pool, PLANES, 3 * page - 5, &err), SAC_OK);
+    assert_int_equal(sac_page_planes_reserve(&b, pool, PLANES, 100 * page, &err), SAC_OK);
+    assert_int_equal(a.plane_bytes, 3 * page);
+    assert_int_equal(sac_page_planes_lack(&a, page + 1), 2 * PLANES);
+    assert_int_equal(sac_page_planes_grow(&a, &s, page + 1, &err), SAC_OK);
+    assert_int_equal(sac_page_planes_lack(&a, 2 * page), 0);
+    assert_int_equal(sac_page_pool_n_free(pool), 1);
+    memset(in, 0xff, page);
+    for (size_t i = 0; i < PLANES; i++) { /* over the border of two pages */
+        uint8_t *at = a.at + i * a.plane_bytes + page / 2;
+        assert_int_equal(d->download(&s, out, at, page), SAC_OK);
+        assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+        for (size_t k = 0; k < page; k++) assert_int_equal(out[k], 0);
+        assert_int_equal(d->upload(&s, at, in, page), SAC_OK);
+    }
+    assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+    assert_int_equal(sac_page_planes_grow(&b, &s, 1, &err), SAC_NO_MEMORY);
+    assert_non_null(strstr(err.text, "are left"));
+    assert_int_equal(b.n_taken, 0);
+    assert_int_equal(sac_page_pool_n_free(pool), 1);
+    assert_int_equal(sac_page_planes_grow(&a, &s, 3 * page + 1, &err), SAC_INTERNAL);
+    sac_page_planes_shrink(&a, page);
+    assert_int_equal(sac_page_pool_n_free(pool), 4);
+    assert_int_equal(sac_page_planes_grow(&b, &s, page, &err), SAC_OK); /* pages that had something in them */
+    for (size_t i = 0; i < PLANES; i++) {
+        assert_int_equal(d->download(&s, out, b.at + i * b.plane_bytes, page), SAC_OK);
+        assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+        for (size_t k = 0; k < page; k++) assert_int_equal(out[k], 0);
+        assert_int_equal(d->download(&s, out, a.at + i * a.plane_bytes, page), SAC_OK);
+        assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+        for (size_t k = 0; k < page; k++) assert_int_equal(out[k], k < page / 2 ? 0 : 0xff);
+    }
+    sac_page_planes_shrink(&a, 0); /* in parts */
+    sac_page_planes_shrink(&b, 0);
+    size_t budget = page + 1;
+    sac_page_planes_grow_some(&b, &s, page, &budget);
+    assert_true(budget == 0 && b.n_taken == 1 && b.n_mapped[0] == 1 && b.n_mapped[1] == 1 && b.n_mapped[2] == 0);
+    assert_int_equal(sac_page_planes_take(&a, 2 * page, &err), SAC_NO_MEMORY);
+    assert_int_equal(sac_page_planes_take(&a, page, &err), SAC_OK);
+    assert_int_equal(sac_page_planes_map(&a, &s, 1, page, &err), SAC_OK);
+    assert_int_equal(d->upload(&s, a.at + a.plane_bytes, in, page), SAC_OK);
+    assert_int_equal(sac_page_planes_grow(&b, &s, page, &err), SAC_OK);
+    assert_int_equal(d->upload(&s, b.at + 2 * b.plane_bytes, in, page), SAC_OK);
+    assert_int_equal(d->stream_sync(&s, NULL), SAC_OK);
+    budget = page;
+    sac_page_planes_grow_some(&b, &s, 2 * page, &budget); /* there are none */
+    assert_true(budget == page && b.n_taken == 1);
+    sac_page_planes_free(&a);
+    sac_page_planes_free(&b);
+    sac_page_planes_free(&nothing);
+    assert_int_equal(sac_page_pool_n_free(pool), 7);
+    sac_page_pool_close(pool);
+    sac_page_pool_close(NULL);
+    d->stream_close(&s);
+    free(out);
+    free(in);
+}
+
 static void test_cpu(void **state) {
     (void)state;
     sac_device d;
     assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
     assert_int_equal(d.kind, SAC_DEVICE_CPU);
     check_memory(&d);
+    check_pages(&d);
 }
 
 static void test_too_much(void **state) {
@@ -86,6 +161,7 @@ static void test_cuda(void **state) {
     void *p;
     assert_int_equal(d.alloc(&d, d.memory_bytes * 2, &p, &err), SAC_NO_MEMORY);
     check_memory(&d); /* a refused request leaves the card usable */
+    check_pages(&d);
 }
 
 /* A device in name only, which counts copies and waits. */

@@ -117,7 +117,7 @@ typedef struct settings {
     bool request_methods;
     bool no_sharing;
     char *cache_dir;
-    int64_t cache_memory_mib, cache_disk_mib;
+    int64_t cache_memory_mib, cache_disk_mib, kv_memory_mib;
     bool lenient_fields;
     char *request_log, *otlp_traces_endpoint, *kv_events_config, *tool_parser, *reasoning_parser;
     int64_t client_slots, client_requests;

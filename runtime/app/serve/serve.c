@@ -50,6 +50,7 @@ static serve_config config_of(const run *r) {
     c.pass_rows = (int)s->pass_rows;
     c.shared_priorities = s->shared_priorities;
     c.request_methods = s->request_methods;
+    c.kv_memory_bytes = mib(s->kv_memory_mib);
     c.share_beginnings = !s->no_sharing;
     c.cache_memory_bytes = s->no_sharing ? 0 : mib(s->cache_memory_mib);
     c.cache_dir = s->cache_dir;

@@ -4,6 +4,7 @@
 #include "job_end.h"
 #include "metrics.h"
 #include "pauses.h"
+#include "preemption.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ static void drop_cancelled(serve_server *s) {
 
 static size_t count_answers(const serve_server *s) {
     size_t n = 0;
-    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding;
+    for (int i = 0; i < s->config->n_slots; i++) n += s->slots[i].decoding && !s->slots[i].lacks_pages;
     return n;
 }
 
@@ -162,6 +163,7 @@ static serve_admitted ask_admission(serve_rounds *d) {
 static bool admit_one(serve_rounds *d) {
     serve_server *s = d->server;
     size_t busy = count_busy(s);
+    if (serve_lacks_pages(s)) return false;
     pthread_mutex_lock(&s->lock);
     serve_admitted in = ask_admission(d);
     s->n_running = busy + (in.job != NULL);
@@ -189,7 +191,7 @@ static size_t list_prompts(serve_rounds *d) {
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!serve_slot_has_prompt(slot) || (!may_begin && !has_run_a_piece(slot))) continue;
+        if (!serve_slot_has_prompt(slot) || slot->lacks_pages || (!may_begin && !has_run_a_piece(slot))) continue;
         d->slots[n] = slot;
         d->turns[n++] = &slot->turn;
     }
@@ -235,7 +237,7 @@ static size_t list_answers(serve_rounds *d) {
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!slot->decoding) continue;
+        if (!slot->decoding || slot->lacks_pages) continue;
         d->slots[n] = slot;
         d->items[n++] = (sac_batch_item){.session = slot->session, .events = &slot->events};
     }
@@ -369,6 +371,7 @@ static bool step(serve_rounds *d, passengers *p) {
 
 void serve_rounds_run(serve_rounds *d) {
     drop_cancelled(d->server);
+    serve_preempt(d->server);
     while (admit_one(d)) {
     }
     bool due = sac_now_ns() - d->stepped_ns >= d->due_ns;

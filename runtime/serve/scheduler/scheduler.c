@@ -24,6 +24,9 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     s->shared_bytes =
         plan.workspace_bytes * n_workspaces(s) +
         sac_batch_plan_mixed(s->model, serve_rounds_rows(s->config), serve_rounds_prompt_rows(s->config, s->model), NULL);
+    sac_kv_pages pages;
+    sac_model_kv_pages(s->model, &pages);
+    s->shared_bytes += (plan.device_bytes ? 1 : 2) * pages.n_pages * pages.page_bytes; /* and rows that are parked */
     double all = (double)s->slot_bytes * s->config->n_slots + (double)s->shared_bytes;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;
@@ -58,6 +61,7 @@ static sac_status open_events(serve_server *s, sac_error *err) {
 }
 
 sac_status serve_scheduler_open(serve_server *s, sac_error *err) {
+    if (s->config->kv_memory_bytes) SAC_TRY(sac_model_page_kv(s->model, s->config->kv_memory_bytes, err));
     SAC_TRY(check_memory(s, err));
     SAC_TRY(sac_model_reserve_workspaces(s->model, n_workspaces(s), err));
     SAC_TRY(
@@ -87,6 +91,9 @@ void serve_scheduler_close(serve_server *s) {
 
 double serve_scheduler_cache_use(serve_server *s) {
     double rows = 0;
+    sac_kv_pages pages;
+    sac_model_kv_pages(s->model, &pages);
+    if (pages.n_pages) return (double)(pages.n_pages - pages.n_free) / (double)pages.n_pages;
     for (int i = 0; i < s->config->n_slots; i++) rows += (double)atomic_load(&s->slots[i].n_rows);
     return rows / ((double)s->config->n_slots * (double)s->n_ctx);
 }

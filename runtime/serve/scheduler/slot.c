@@ -28,7 +28,7 @@ static void release(serve_slot *slot) {
     free(slot->hidden);
     slot->hidden = NULL;
     slot->job = NULL;
-    slot->decoding = false;
+    slot->decoding = slot->lacks_pages = false;
     atomic_store(&slot->n_rows, 0);
 }
 
@@ -55,6 +55,10 @@ static void finish(serve_slot *slot) {
     serve_answer_finish(&slot->answer);
     release(slot);
     serve_job_end(j, NULL);
+}
+
+void serve_slot_give_up(serve_slot *slot, sac_status st, const sac_error *err) {
+    fail(slot, st, err);
 }
 
 void serve_slot_drop_cancelled(serve_slot *slot) {
@@ -211,6 +215,7 @@ static void run_scores(serve_slot *slot, double seconds) {
     int64_t n = serve_prompt_scores_n(slot->scores);
     sac_status st = serve_prompt_scores_next(slot->scores, seconds, &slot->events, &done, &err);
     slot->turn.n_left = serve_prompt_scores_left(slot->scores) + slot->n_behind;
+    slot->lacks_pages = st == SAC_OK && !done && sac_session_lacks(slot->session) > 0;
     if (st == SAC_OK) tell_scores(slot, done);
     if (done) {
         serve_prompt_scores_free(slot->scores);
@@ -243,6 +248,7 @@ void serve_slot_run_piece(serve_slot *slot, double seconds) {
         return;
     }
     slot->turn.n_left = sac_session_work_left(slot->session) + slot->n_behind;
+    slot->lacks_pages = !done && sac_session_lacks(slot->session) > 0;
     if (done && slot->hidden && !is_finite(slot->hidden, (size_t)slot->server->info.hidden)) {
         st =
             sac_fail(&err, SAC_BAD_FILE, "the model's hidden state is not a number; its file may be damaged");
@@ -300,6 +306,8 @@ static void finish_choice(serve_slot *slot) {
 
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item) {
     atomic_store(&slot->n_rows, sac_session_n_tokens(slot->session));
+    slot->lacks_pages = item->status == SAC_NO_MEMORY && sac_session_lacks(slot->session) > 0;
+    if (slot->lacks_pages) return;
     if (item->status != SAC_OK)
         fail(slot, item->status, &item->error);
     else if (item->done)

@@ -18,6 +18,7 @@ struct serve_slot {
     bool decoding;         /* the prompt is run, the answer is being made */
     int choice;            /* of the request's, that is being made */
     serve_turn turn;       /* while the prompt is run */
+    bool lacks_pages;      /* waits for memory of its rows (preemption.h): nothing of it is run */
     bool goes_apart;       /* the job's prompts: with their rows a step would come late */
     serve_answer answer;
     serve_constraint *constraint; /* NULL = any text */
@@ -59,6 +60,9 @@ void serve_slot_passed(serve_slot *slot, const sac_batch_prompt *p);
 
 /* One step came back: goes on, begins the prompt again for the next choice, or ends the job. */
 void serve_slot_stepped(serve_slot *slot, const sac_batch_item *item);
+
+/* Ends its job without an answer, or with what there is of a stream. */
+void serve_slot_give_up(serve_slot *slot, sac_status st, const sac_error *err);
 
 /* Ends the job of a client that has left, or whose time is up, wherever it is. */
 void serve_slot_drop_cancelled(serve_slot *slot);

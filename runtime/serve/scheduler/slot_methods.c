@@ -15,6 +15,7 @@ sac_status serve_methods_session(serve_server *s, const serve_methods *m, sac_se
     sac_session_config c = serve_methods_config(s, m);
     sac_status st = sac_session_create(out, s->model, &c, err);
     if (st == SAC_OK) sac_session_leave_logits(*out, true);
+    if (st == SAC_OK) sac_session_wait_for_pages(*out, true);
     if (st == SAC_OK && s->beginnings) st = sac_session_join(*out, s->beginnings, err);
     if (st == SAC_OK) return SAC_OK;
     sac_session_free(*out);

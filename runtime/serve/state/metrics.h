@@ -18,7 +18,7 @@
     X(drafts, "vllm:spec_decode_num_drafts_total", "Passes of an answer with tokens that were guessed")                 \
     X(draft_tokens, "vllm:spec_decode_num_draft_tokens_total", "Tokens that were guessed")                           \
     X(accepted_tokens, "vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that answers took")             \
-    X(preemptions, "vllm:num_preemptions_total", "Answers interrupted for others (never happens)")           \
+    X(preemptions, "vllm:num_preemptions_total", "Answers and prompts that gave their memory to others for a while") \
     X(visual_tokens, "saccade:visual_tokens_total", "Visual tokens in prompts")                              \
     X(frames, "saccade:frames_total", "Frames and pictures looked at")                                       \
     X(media_hits, "saccade:media_cache_hits_total", "Pictures and videos found decoded")                     \

@@ -30,6 +30,7 @@ typedef struct serve_config {
     double target_itl_s;   /* time between two tokens of an answer, beside prompts; 0 = none is set (pauses.h) */
     bool shared_priorities; /* of requests are compared among all clients, not only among one's own */
     sac_session_config session;
+    size_t kv_memory_bytes; /* of keys and values of all slots, in pages; 0 = each has a context's */
     bool share_beginnings; /* what prompts of several slots begin with is run once */
     size_t cache_memory_bytes; /* for beginnings that no slot holds any more; 0 = none are kept */
     const char *cache_dir;     /* and files of them; NULL = none */

@@ -1,0 +1,25 @@
+/* device_pages.h - addresses apart from memory, of devices that have pages: a table beside the device's own. */
+#ifndef SAC_DEVICE_PAGES_H
+#define SAC_DEVICE_PAGES_H
+
+#include "device.h"
+
+typedef struct sac_page_ops {
+    size_t (*page_bytes)(const sac_device *d); /* 0: the device has none, and nothing else is asked of it */
+    /* A range of addresses without memory; n_bytes is a multiple of a page's. */
+    sac_status (*reserve)(const sac_device *d, size_t n_bytes, void **at, sac_error *err);
+    void (*unreserve)(const sac_device *d, void *at, size_t n_bytes); /* nothing is mapped there */
+    sac_status (*take)(const sac_device *d, uint64_t *page, sac_error *err);
+    void (*give)(const sac_device *d, uint64_t page);
+    /* n pages one behind another, after which there is memory as alloc()'s with unknown contents. All of them or none. */
+    sac_status (*map)(const sac_device *d, void *at, const uint64_t *pages, size_t n, sac_error *err);
+    void (*unmap)(const sac_device *d, void *at, size_t n); /* nothing that touches them is in flight */
+} sac_page_ops;
+
+/* NULL: there are none for its kind. */
+const sac_page_ops *sac_page_ops_of(const sac_device *d);
+
+extern const sac_page_ops sac_cpu_pages;
+const sac_page_ops *sac_cuda_pages(void); /* in builds with SAC_CUDA */
+
+#endif

@@ -1,0 +1,28 @@
+/* pages.h - memory for a session's rows where keys and values are in pages of the model (sac_model_page_kv). */
+#ifndef SAC_ENGINE_PAGES_H
+#define SAC_ENGINE_PAGES_H
+
+#include "engine.h"
+
+/* Rows that were parked are back, and there is memory for n_rows rows; on a device both are done when it returns, whatever stream
+ * they are read in. Before anything is written that needs them. NO_MEMORY: the pages have run out, and nothing has changed. */
+sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64_t n_rows, sac_error *err);
+
+/* The same of a prompt that is to be run: its layers get it as they come. Nothing of the session runs. */
+sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err);
+
+/* The same while nothing runs, in a workspace for the moment. */
+sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error *err);
+
+/* Whether what failed so is to be tried again. */
+bool sac_session_is_waiting(const sac_session *s, sac_status st);
+
+/* All of them go, with what was parked: nothing is held any more. */
+void sac_session_give_pages(sac_session *s);
+
+void sac_session_drop_parked(sac_session *s); /* also of a session that is not whole yet */
+
+/* Whether the whole context has room in the pages, when there is nobody else. */
+sac_status sac_session_check_pages(const sac_session *s, sac_error *err);
+
+#endif

@@ -1,0 +1,94 @@
+#include "preemption.h"
+
+#include "metrics.h"
+
+/* The first in line behind `after` (NULL = of all); NULL = none waits. */
+static serve_slot *next_waiting(const serve_server *s, const serve_slot *after) {
+    serve_slot *best = NULL;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (!slot->job || !slot->lacks_pages || (after && slot->turn.ticket <= after->turn.ticket)) continue;
+        if (!best || slot->turn.ticket < best->turn.ticket) best = slot;
+    }
+    return best;
+}
+
+bool serve_lacks_pages(const serve_server *s) {
+    return next_waiting(s, NULL) != NULL;
+}
+
+static size_t free_bytes(const serve_server *s) {
+    sac_kv_pages p;
+    sac_model_kv_pages(s->model, &p);
+    return p.n_free * p.page_bytes;
+}
+
+static bool has_enough(const serve_server *s, const serve_slot *slot) {
+    return free_bytes(s) >= sac_session_lacks(slot->session);
+}
+
+static bool has_pages(const serve_slot *slot) {
+    return slot->session && sac_session_paged_bytes(slot->session) > 0;
+}
+
+static void trim_all(const serve_server *s, const serve_slot *but) {
+    for (int i = 0; i < s->config->n_slots; i++)
+        if (&s->slots[i] != but && s->slots[i].session) sac_session_trim(s->slots[i].session);
+}
+
+/* The conversation of the idle slot that was not used for longest; false: none has any. */
+static bool forget_one(const serve_server *s) {
+    serve_slot *oldest = NULL;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (!slot->job && has_pages(slot) && (!oldest || slot->turn.ticket < oldest->turn.ticket)) oldest = slot;
+    }
+    if (!oldest) return false;
+    serve_trace_free(oldest->trace);
+    oldest->trace = NULL;
+    sac_session_reset(oldest->session);
+    return true;
+}
+
+/* The answer, or prompt that waits, which was let in last; not before the slot. It ends where the host has no memory for its rows
+ * either. False: there is none. */
+static bool park_one(const serve_server *s, const serve_slot *for_whom) {
+    serve_slot *last = NULL;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        serve_slot *slot = &s->slots[i];
+        if (!slot->job || !(slot->decoding || slot->lacks_pages) || !has_pages(slot)) continue;
+        if (slot->turn.ticket > (last ? last : for_whom)->turn.ticket) last = slot;
+    }
+    if (!last) return false;
+    sac_error err;
+    const sac_status st = sac_session_park(last->session, &err);
+    if (st != SAC_OK) {
+        serve_slot_give_up(last, st, &err);
+        return true;
+    }
+    last->lacks_pages = true;
+    serve_metrics_count(s->metrics, SERVE_COUNT_preemptions, 1);
+    return true;
+}
+
+static void make_way(const serve_server *s, const serve_slot *slot) {
+    if (has_enough(s, slot)) return;
+    trim_all(s, slot);
+    while (!has_enough(s, slot) && forget_one(s)) {
+    }
+    while (!has_enough(s, slot) && (park_one(s, slot) || forget_one(s))) {
+    }
+}
+
+void serve_preempt(serve_server *s) {
+    serve_slot *first = next_waiting(s, NULL);
+    if (!first) return;
+    make_way(s, first);
+    size_t left = free_bytes(s);
+    for (serve_slot *slot = first; slot; slot = next_waiting(s, slot)) {
+        const size_t lacks = sac_session_lacks(slot->session);
+        if (lacks > left) return;
+        left -= lacks;
+        slot->lacks_pages = false;
+    }
+}

@@ -1,0 +1,61 @@
+"""Slots that share memory for keys and values: more of them than it holds contexts. Where it runs out answers give way to earlier
+ones, and all come to their ends with the tokens that they have in memory of their own."""
+import threading
+
+from server import Case, Server, main
+
+N = 5
+
+
+def ask(server, k, answers, **more):
+    text = f"Number {k}. " + "The quick brown fox jumps over the lazy dog. " * (2 + 4 * (k % 3))
+    reply = server.chat(text, ignore_eos=True, max_tokens=40 + 16 * (k % 2), logprobs=True, **more)
+    if reply.status != 200:
+        answers[k] = reply.text
+        return
+    choice = reply.json["choices"][0]
+    answers[k] = [(t["token"], t["logprob"]) for t in choice["logprobs"]["content"]]
+
+
+def ask_all(server):
+    answers = {}
+    clients = [threading.Thread(target=ask, args=[server, k, answers]) for k in range(N)]
+    for c in clients:
+        c.start()
+    for c in clients:
+        c.join()
+    return answers
+
+
+class Pages(Case):
+    def test_answers_are_those_of_memory_of_their_own(self):
+        with Server("--ctx", "512", "--slots", "4") as server:
+            own = ask_all(server)
+            self.assertEqual(server.metric("vllm:num_preemptions_total"), 0)
+        self.assertEqual({len(a) for a in own.values()}, {40, 56})
+        with Server("--ctx", "512", "--slots", "4", "--kv-memory", "3") as server:
+            for _ in range(2):  # the second finds idle slots that hold the first's rows
+                self.assertEqual(ask_all(server), own)
+            self.assertGreater(server.metric("vllm:num_preemptions_total"), 0)
+            self.assertLessEqual(server.metric("vllm:kv_cache_usage_perc"), 1)
+
+    def test_who_leaves_while_waiting_leaves_nothing_behind(self):
+        with Server("--ctx", "512", "--slots", "4", "--kv-memory", "3", "--request-seconds", "0.5") as server:
+            answers = {}
+            clients = [threading.Thread(target=ask, args=[server, k, answers], kwargs={"stream": False}) for k in range(N)]
+            for c in clients:
+                c.start()
+            for c in clients:
+                c.join()
+            server.wait_for(lambda: server.n_requests() == 0, "a request stays")
+            self.assertEqual(server.chat("Hello", max_tokens=2).status, 200)
+
+    def test_a_context_must_fit(self):
+        with self.assertRaisesRegex(AssertionError, "a context of 8192 tokens takes .* smaller context"):
+            Server("--kv-memory", "3")
+        with self.assertRaisesRegex(AssertionError, "KV format kivi packs rows in memory of its own"):
+            Server("--kv-memory", "100", "--kv", "kivi")
+
+
+if __name__ == "__main__":
+    main()
