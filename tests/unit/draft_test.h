@@ -2,6 +2,7 @@
 #ifndef SAC_DRAFT_TEST_H
 #define SAC_DRAFT_TEST_H
 
+#include "draft.h"
 #include "step_test.h"
 
 #include <math.h>
