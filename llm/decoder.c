@@ -2,7 +2,6 @@
 #include "decoder_run.h"
 #include "decoder_told.h"
 
-#include <math.h>
 #include <string.h>
 
 sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) {
@@ -31,12 +30,6 @@ sac_block_rows sac_decoder_rows(const decoder_run *r, int64_t first, int64_t n) 
 static sac_status project_logits(const decoder_run *r, int64_t first, int64_t n, float *out) {
     sac_block_rows rows = sac_decoder_rows(r, first, n);
     return sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(out, n, r->d->config.vocab));
-}
-
-void sac_decoder_end_logits(const sac_decoder *d, float *logits, int64_t n) {
-    const float cap = d->config.logit_softcap, divisor = d->config.logit_divisor;
-    for (int64_t i = 0; i < n && divisor > 0; i++) logits[i] /= divisor;
-    for (int64_t i = 0; i < n && cap > 0; i++) logits[i] = cap * tanhf(logits[i] / cap);
 }
 
 sac_status sac_decoder_fetch_logits(const decoder_run *r, int64_t row, float *out) {
