@@ -129,7 +129,9 @@ class Load:
         if reply is None:
             return
         status, text = reply
-        if status == 200:
+        if '"timeout_error"' in text:  # whole, or the end of a stream
+            self.notes.fault(f"TOO SLOW: {what}: {text[-200:]}")
+        elif status == 200:
             self.notes.count("answers")
             if not is_right(text):
                 self.notes.fault(f"WRONG: {what}: {text}")
