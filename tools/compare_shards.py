@@ -35,14 +35,14 @@ def compare(path, out, arguments, **more):
 
 def run_parts(out, parts, arguments, cards):
     """True where every process went through, lines that the model refuses (75) apart."""
-    running = []
-    for i, videos in enumerate(parts):
-        path = os.path.join(out, "parts", f"{i}.json")
+    paths, running = [os.path.join(out, "parts", f"{i}.json") for i in range(len(parts))], []
+    for path, videos in zip(paths, parts):
         text = json.dumps(videos)
         if os.path.exists(path) and open(path, encoding="utf-8").read() != text:
             raise SystemExit(f"{path}: of another set, or another number of processes; give these, or another OUT")
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
+    for i, path in enumerate(paths):
         command, more = compare(path, os.path.join(out, "parts", str(i)), arguments + ["-q"], stdout=subprocess.DEVNULL)
         env = {**os.environ, **({"CUDA_VISIBLE_DEVICES": str(i % cards)} if cards else {})}
         running.append(subprocess.Popen(command, env=env, **more))
@@ -57,7 +57,9 @@ def take_over(out):
     """The parts' answers to the journals of the whole, which have a header and their first question."""
     for whole in glob.glob(os.path.join(glob.escape(out), "whole/journals/*.jsonl")):
         with open(whole, encoding="utf-8") as f:
-            there = {json.loads(line).get("question_id") for line in f if line.endswith("\n")}
+            lines = [line for line in f if line.endswith("\n")]  # a killed run leaves half a line
+        os.truncate(whole, sum(len(line.encode()) for line in lines))
+        there = {json.loads(line).get("question_id") for line in lines}
         with open(whole, "a", encoding="utf-8") as f:
             for path in sorted(glob.glob(os.path.join(glob.escape(out), "parts/*/journals", glob.escape(os.path.basename(whole))))):
                 with open(path, encoding="utf-8") as part:
@@ -79,7 +81,7 @@ def main():
         videos = json.load(f)
     if not isinstance(videos, list) or not all(isinstance(v, dict) and isinstance(v.get("questions"), list) for v in videos):
         raise SystemExit(f"{path}: no list of videos with their questions")
-    if "--videos" not in arguments:
+    if "--videos" not in {a.split("=")[0] for a in arguments}:
         arguments += ["--videos", os.path.dirname(path) or "."]
     os.makedirs(os.path.join(args.out, "parts"), exist_ok=True)
     if not run_parts(args.out, deal(videos, args.processes, args.seed), arguments, args.cards):

@@ -172,7 +172,7 @@ class Display:
                 if data == before and data != looked:  # it is not being drawn any more
                     wrong, looked = look(pixels_of(data)), data
                 before = data
-            if shots:
+            if shots and before:
                 with open(os.path.join(shots, name + ".ppm"), "wb") as f:
                     f.write(b"P6\n%d %d\n255\n" % SCREEN + bytes(v for row in pixels_of(before) for pixel in row for v in pixel))
             if wrong:

@@ -127,8 +127,8 @@ void sac_sync_folder_of(const char *path) {
 
 sac_status sac_out_close(sac_out_file *f, sac_error *err) {
     if (fsync(f->fd)) return failed(f, "cannot be written", errno, err);
+    if (f->state) unlink(f->state); /* first: no state is left behind a whole file */
     if (rename(f->part, f->path)) return failed(f, "cannot be renamed", errno, err);
-    if (f->state) unlink(f->state);
     sac_sync_folder_of(f->path);
     close(f->fd); /* and with it the lock, so not before the rename */
     free(f->path);

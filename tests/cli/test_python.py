@@ -108,7 +108,9 @@ class Wheel(Case):
         server = subprocess.Popen([SACCADE, "serve", "--port", "0", "--ctx", "4096"], text=True, stderr=subprocess.PIPE)
         try:
             host = re.search(r"http://\S+:\d+", server.stderr.readline()).group(0)
+            until = time.monotonic() + TIMEOUT_S
             while not ready(host):
+                self.assertLess(time.monotonic(), until, "the server did not start")
                 time.sleep(0.05)
             for vector, body in (text, {"input": said}), (picture, {"messages": [{"role": "user", "content": parts}]}):
                 request = urllib.request.Request(host + "/v1/embeddings", json.dumps(body).encode(), {"Content-Type": "application/json"})

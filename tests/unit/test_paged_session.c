@@ -78,6 +78,7 @@ static void equal(const heard *a, const heard *b) {
         return;
     }
     assert_int_equal(a->n_ids, b->n_ids);
+    assert_int_equal(a->ids[0], b->ids[0]);
     double off = 0, all = 0;
     for (int i = 0; i < info.vocab; i++) {
         off += pow((double)a->logits[i] - (double)b->logits[i], 2);

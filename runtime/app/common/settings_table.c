@@ -271,7 +271,7 @@ const setting settings_table[] = {
      "HOST",
      "media may be fetched from this host, *.example.org, or * for any; repeat for more (fetching is off)"},
     {"slots", 0, "serve", false, SETTING_INT, offsetof(settings, slots), COMMAND_SERVE, 1, 256, "N",
-     "answers made side by side; each takes a context's memory (4)"},
+     "answers made side by side; each takes a context's memory, unless --kv-memory is given (4)"},
     {"kv-memory", 0, "serve", false, SETTING_INT, offsetof(settings, kv_memory_mib), COMMAND_SERVE, 0, 1 << 24, "MIB",
      "keys and values of all slots share so much, each has what its rows need; 0 = each has a context's (0)"},
     {"no-sharing", 0, "serve", false, SETTING_FLAG, offsetof(settings, no_sharing), COMMAND_SERVE, 0, 0, NULL,

@@ -42,7 +42,7 @@ function inline(text, inLink) {
     else if (m[12]) found = [make("br")];
     if (!found) continue;
     if (m.index > from) nodes.push(text.slice(from, m.index));
-    nodes.push(...found);
+    for (const f of found) nodes.push(f);
     from = m.index + m[0].length;
   }
   if (from < text.length) nodes.push(text.slice(from));
