@@ -50,7 +50,8 @@ static double attend_cost(const sac_prefill_work *w, int64_t n) {
     return rows * (before + rows / 2) * (double)decoder_q_cols(&w->d->config) * 2;
 }
 
-/* Queries at a time: the larger root of attend_cost(n) = most; on a device whole steps of it. */
+/* Queries at a time: the larger root of attend_cost(n) = most; on a device whole steps of it, and no few at the end, which would go to
+ * other kernels and have other bits. */
 static int64_t attend_rows(const sac_prefill_work *w) {
     const bool queued = w->s->device;
     const int64_t left = w->n - w->at, least = queued ? SAC_PREFILL_DEVICE_ROWS : SAC_PREFILL_LEAST_ROWS;
@@ -59,7 +60,8 @@ static int64_t attend_rows(const sac_prefill_work *w) {
     const double pairs = most / ((double)decoder_q_cols(&w->d->config) * 2);
     int64_t n = (int64_t)(sqrt(before * before + 2 * pairs) - before);
     if (queued) n -= n % least;
-    return decoder_min(n < least ? least : n, left);
+    if (n < least) n = least;
+    return queued && left - n < least ? left : decoder_min(n, left);
 }
 
 /* The last border between chunks with as many rows behind it as a chunk has, in which prompts that begin alike mostly

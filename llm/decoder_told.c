@@ -156,12 +156,22 @@ static sac_status look(const decoder_told_rows *r, const asked *a) {
 
 /* ---------------------------------------------------------------- what comes of it */
 
+/* Lists go to the sequence's own room: the batch's is the next pass's, which may be of the same step. */
 static sac_token_told told_of(const decoder_told_rows *r, int64_t i, int most_best) {
     const sac_told_room *room = r->room;
-    const sac_token_wanted *w = &r->states[i]->wanted;
+    const sac_decoder_state *s = r->states[i];
+    const sac_token_wanted *w = &s->wanted;
     sac_token_told t = {.is_told = true, .largest_at = room->largest_at[i], .largest = room->largest[i], .drawn_at = -1};
     if (w->scale > 0) t.total = room->total[i], t.drawn_at = room->drawn_at[i], t.drawn = room->drawn[i];
-    if (w->n_best > 1) t.n_best = most_best, t.best_at = room->best_at + (int64_t)i * most_best, t.best = room->best + (int64_t)i * most_best;
+    if (w->n_best > 1) {
+        const sac_told_room *own = &s->told_room;
+        const size_t n = (size_t)most_best, at = (size_t)i * n;
+        if (room != own) {
+            memcpy(own->best_at, room->best_at + at, n * sizeof *own->best_at);
+            memcpy(own->best, room->best + at, n * sizeof *own->best);
+        }
+        t.n_best = most_best, t.best_at = own->best_at, t.best = own->best;
+    }
     return t;
 }
 

@@ -56,7 +56,7 @@ sac_status sac_prefill_work_begin(sac_prefill_work *w, const sac_decoder *d, sac
 /* The next piece. On failure the work is dropped. On the CPU one that would take more than w->most is cut to fewer rows, and
  * dense attention to fewer queries, SAC_PREFILL_LEAST_ROWS at least: of 64 rows each costs about 5 % more than of 256 (Q4_K, of a
  * layer of an 8B model), of 32 rows 20 %. No row's bits depend on it. On a device, where pieces are queued, any w->most > 0 cuts
- * dense attention to about half the work of a chunk's widest products, in steps of SAC_PREFILL_DEVICE_ROWS queries: else a layer's
+ * dense attention to about half the work of a chunk's widest products, in steps of SAC_PREFILL_DEVICE_ROWS queries (by Hopper's kernel for heads of 128 the bits are those of the whole): else a layer's
  * attention over 128 K tokens holds up the steps of others for 200 ms (H200). */
 enum { SAC_PREFILL_LEAST_ROWS = 64, SAC_PREFILL_DEVICE_ROWS = 1024 };
 sac_status sac_prefill_work_next(sac_prefill_work *w, sac_error *err);

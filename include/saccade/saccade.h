@@ -570,7 +570,8 @@ typedef struct sac_events {
     void (*logits)(void *ctx, float *logits, int n_vocab);
     /* Before a token is chosen, when those before it are: clears the bits of tokens that may not come; bit id % 32 of
      * allowed[id / 32], (n_vocab + 31) / 32 words, all ones. As `logits` that sets them to -INFINITY, but a GPU's logits need not come
-     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model. */
+     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model. In a batch on a GPU those of all sessions are called
+     * before any of their tokens is told. */
     void (*mask)(void *ctx, uint32_t *allowed, int n_vocab);
 } sac_events;
 
@@ -682,7 +683,8 @@ SAC_API sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *
 
 /* The same, cut to take about so many seconds at most, so that answers of other sessions are not held up for longer: as
  * pieces of this session before it tell, on the CPU, and as far as pieces can be cut (64 tokens of a layer, one tile of a
- * tower; not a method's attention). Answers keep their bits. 0: no limit. */
+ * tower; not a method's attention). On a device any limit cuts dense attention to about half of a chunk's work. Answers keep their
+ * bits on the CPU, and on a Hopper card with heads of 128 channels. 0: no limit. */
 SAC_API sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and

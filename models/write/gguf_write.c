@@ -186,7 +186,7 @@ static uint64_t begins_at(const sac_gguf_out *g, int i) {
 static sac_status write_rest(const sac_gguf_out *g, sac_out_file *f, sac_pool *pool, sac_error *err) {
     int i = 0;
     if (f->n_bytes == 0) SAC_TRY(sac_out_write(f, g->head, g->head_bytes, err));
-    while (begins_at(g, i) < f->n_bytes) i++;
+    while (i < g->n_tensors && begins_at(g, i) < f->n_bytes) i++;
     for (; i < g->n_tensors && f->n_bytes == begins_at(g, i); i++) {
         SAC_TRY(sac_out_rounded(f, &g->tensors[i].rounded, pool, err));
         SAC_TRY(sac_out_align(f, SAC_GGUF_ALIGNMENT, err));

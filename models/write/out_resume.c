@@ -44,7 +44,12 @@ sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES]
 sac_status sac_out_resume(sac_out_file *f, const char *path, const char of[SAC_OUT_OF_BYTES], sac_out_progress *progress, sac_error *err) {
     uint64_t n_bytes;
     SAC_TRY(sac_out_take(f, path, progress, err));
-    SAC_TRY(sac_out_resume_find(path, of, &n_bytes, err)); /* now that no other run has it */
+    const sac_status st = sac_out_resume_find(path, of, &n_bytes, err); /* now that no other run has it */
+    if (st != SAC_OK) {                                                 /* what is there stays */
+        close(f->fd);
+        f->fd = -1;
+        return st;
+    }
     if (asprintf(&f->state, "%s.state", f->part) < 0) {
         f->state = NULL;
         return sac_fail_no_memory(err);

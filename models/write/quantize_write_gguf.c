@@ -31,6 +31,7 @@ sac_status sac_quantize_write_gguf(sac_quantize_job *j, sac_gguf_out *out) {
     j->plan.n_bytes = out->file_bytes;
     SAC_TRY(make_stamp(j, out, of));
     SAC_TRY(sac_out_resume_find(j->out, of, &j->plan.bytes_done, j->err));
+    if (j->plan.bytes_done > j->plan.n_bytes) j->plan.bytes_done = 0; /* no count of this file */
     j->bytes_reused -= j->plan.bytes_done < j->bytes_reused ? j->plan.bytes_done : j->bytes_reused;
     if (c) c->plan(c->ctx, NULL, &j->plan.calibration);
     SAC_TRY(sac_quantize_begin(j, j->out));

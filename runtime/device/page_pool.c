@@ -19,10 +19,10 @@ sac_status sac_page_pool_open(sac_page_pool **out, const sac_device *d, size_t n
     const sac_page_ops *ops = sac_page_ops_of(d);
     const size_t page_bytes = ops ? ops->page_bytes(d) : 0;
     if (!page_bytes)
-        return sac_fail(err, SAC_UNSUPPORTED, "%s: its driver has no memory in pages", d->name);
+        return sac_fail(err, SAC_UNSUPPORTED, "%s: its driver has no memory in pages: run without", d->name);
     const size_t n = n_bytes / page_bytes;
     if (!n)
-        return sac_fail(err, SAC_BAD_ARGUMENT, "%zu bytes for keys and values in pages: one page of %s is %zu", n_bytes, d->name,
+        return sac_fail(err, SAC_BAD_ARGUMENT, "%zu bytes for keys and values in pages: one page of %s is %zu, give at least that", n_bytes, d->name,
                         page_bytes);
     sac_page_pool *p = calloc(1, sizeof *p);
     uint64_t *pages = calloc(n, sizeof *pages);
@@ -137,7 +137,7 @@ sac_status sac_page_planes_take(sac_page_planes *p, size_t n_bytes, sac_error *e
     if (n_bytes > p->plane_bytes) return sac_fail(err, SAC_INTERNAL, "%zu bytes in planes of %zu", n_bytes, p->plane_bytes);
     const double page_mib = (double)p->pool->page_bytes / (1 << 20), lack = page_mib * (double)sac_page_planes_lack(p, n_bytes);
     if (take(p, want - p->n_taken)) return SAC_OK;
-    return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left", lack,
+    return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left: end or reset other sessions, or give more", lack,
                     page_mib * (double)p->pool->n_pages, page_mib * (double)sac_page_pool_n_free(p->pool));
 }
 

@@ -27,6 +27,10 @@ static void forget(sac_ahead *a) {
     a->n = a->at = 0;
 }
 
+void sac_ahead_drop(sac_session *s) {
+    if (s->ahead.n) forget(&s->ahead);
+}
+
 bool sac_ahead_has(sac_session *s) {
     sac_ahead *a = &s->ahead;
     if (!a->n) return false;

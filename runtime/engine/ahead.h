@@ -8,6 +8,9 @@
 /* An answer begins. */
 void sac_ahead_start(sac_session *s);
 
+/* What was run ahead is forgotten: its rows lie behind the sequence's end, and go. */
+void sac_ahead_drop(sac_session *s);
+
 /* Whether the pending token (s->reply.pending) was drafted and run. Otherwise what was run ahead is forgotten. */
 bool sac_ahead_has(sac_session *s);
 /* It becomes the last of the sequence, and its logits are the decoder's; to be written by sac_step_pending before. */

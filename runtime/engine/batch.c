@@ -335,7 +335,7 @@ static void run_places(sac_batch *b, sac_batch_item *items, const size_t *places
     }
 }
 
-/* Of the step's own rows: guesses are made where there is room. */
+/* Of the step's own rows and of those that it may run ahead. */
 static sac_status make_room(const sac_batch *b, sac_session *s, sac_error *err) {
     if (sac_renew_is_due(s)) return SAC_OK; /* in a stream of its own */
     return sac_session_make_room(s, &b->stream, s->decoder.cache.n_rows + 1 + s->decoder.n_spare + s->decoder.n_ahead, err);

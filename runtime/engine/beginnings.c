@@ -86,7 +86,7 @@ void sac_beginnings_leave(sac_session *s) {
 }
 
 void sac_beginnings_offer(sac_session *s) {
-    if (!s->beginnings) return;
+    if (!s->beginnings || s->paging.parked) return; /* offered when they are brought back */
     pthread_mutex_lock(&s->beginnings->lock);
     s->n_shared = s->n_exact;
     if (s->beginnings->store) sac_store_offer(s->beginnings->store, s);

@@ -1,5 +1,6 @@
 #include "pages.h"
 
+#include "ahead.h"
 #include "beginnings.h"
 #include "work.h"
 #include "workspace.h"
@@ -50,7 +51,7 @@ sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64
 }
 
 bool sac_session_is_waiting(const sac_session *s, sac_status st) {
-    return st == SAC_NO_MEMORY && s->paging.waits && s->paging.wanted_rows;
+    return st == SAC_NO_MEMORY && s->paging.waits && sac_session_lacks(s) > 0;
 }
 
 sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err) {
@@ -61,9 +62,10 @@ sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err)
 
 sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error *err) {
     if (!s->decoder.cache.pool) return SAC_OK;
-    SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
+    const bool has_one = s->workspace; /* a prompt that looked at its video */
+    if (!has_one) SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
     const sac_status st = sac_session_make_room(s, sac_decoder_stream(s), n_rows, err);
-    sac_session_give_back(s);
+    if (!has_one) sac_session_give_back(s);
     return st;
 }
 
@@ -126,7 +128,7 @@ static sac_status to_host(sac_session *s, sac_error *err) {
     const int64_t n = s->decoder.cache.n_rows;
     const size_t n_bytes = sac_kv_cache_block_bytes(&s->decoder.cache, n);
     if (!sac_workspaces_park(s->model, n_bytes))
-        return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages: %lld would be too many", (long long)n);
+        return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages, and %lld would be too many: come again later, or give more pages", (long long)n);
     s->paging.parked = malloc(n_bytes);
     if (!s->paging.parked) {
         sac_workspaces_unpark(s->model, n_bytes);
@@ -144,6 +146,7 @@ sac_status sac_session_park(sac_session *s, sac_error *err) {
     if (!is_at_rest(s))
         return sac_fail(err, SAC_BAD_ARGUMENT, "parking a session that is at work");
     if (s->paging.parked) return SAC_OK;
+    sac_ahead_drop(s);
     sac_beginnings_withdraw(s);
     const sac_status st = c->n_rows > 0 ? to_host(s, err) : SAC_OK;
     if (st != SAC_OK) {

@@ -368,11 +368,12 @@ sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
     if (sac_step_take_ahead(s)) return SAC_OK;
     if (sac_renew_is_due(s)) {
+        SAC_TRY(sac_session_make_room_apart(s, past + 1, err)); /* until there is, the token is pending */
         sac_step_pending(s);
         return sac_renew(s, past + 1, 1, NULL, err);
     }
     SAC_TRY(sac_session_borrow(s, SAC_FOR_STEP, err));
-    sac_status st = sac_session_make_room(s, sac_decoder_stream(s), past + 1 + s->decoder.n_spare, err);
+    sac_status st = sac_session_make_room(s, sac_decoder_stream(s), past + 1 + s->decoder.n_spare + s->decoder.n_ahead, err);
     if (st == SAC_OK) st = sac_ahead_run(s, past, sac_step_pending(s), err);
     sac_session_give_back(s);
     return st;

@@ -269,6 +269,7 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
     sac_work_drop(w);
     *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns(), .pace = w->pace};
     s->has_logits = false;
+    s->paging.wanted_rows = 0;
     sac_call_enter(s, events);
 }
 

@@ -93,9 +93,11 @@ static float minimum_of(const sac_weight *w, int64_t at) {
     return -float_at(&w->scales, at) * float_at(&w->zeros, at);
 }
 static bool is_in_f16(const sac_weight *w) {
-    const float most = 65504;
-    for (int64_t i = 0; i < w->scales.dim[0] * w->scales.dim[1]; i++)
-        if (!(fabsf(float_at(&w->scales, i)) <= most) || !(fabsf(minimum_of(w, i)) <= most)) return false;
+    const float most = 65504, least = 0x1p-14f; /* of those with all their bits */
+    for (int64_t i = 0; i < w->scales.dim[0] * w->scales.dim[1]; i++) {
+        const float d = fabsf(float_at(&w->scales, i));
+        if (!(d <= most) || (d > 0 && d < least) || !(fabsf(minimum_of(w, i)) <= most)) return false;
+    }
     return true;
 }
 

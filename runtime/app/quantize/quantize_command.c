@@ -166,8 +166,8 @@ const command command_quantize = {
         "(q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_s, q4_k_m, q5_k_s, q5_k_m, q6_k, f16, bf16), or a Hugging Face folder in "
         "compressed-tensors' layout (w4a16[:g=N], w8a16, int8, fp8), in which tower, projector, embedding and head stay as "
         "they are. MODEL is in 16 or 32 bits. Nothing is at OUT until all of it is on the disk: it grows as OUT.part; the "
-        "same command after an interruption goes on with the first unfinished file of a folder, and begins a GGUF file "
-        "anew.",
+        "same command after an interruption goes on with the first unfinished file of a folder, or tensor of a GGUF "
+        "file.",
     .examples = "  saccade quantize MODEL model-w4 --format w4a16\n"
                 "  saccade quantize MODEL model-w4 --format w4a16:g=64\n"
                 "  saccade quantize MODEL model-w4 --format w4a16 --calibrate prompts.jsonl\n"

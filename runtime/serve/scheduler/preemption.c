@@ -71,12 +71,23 @@ static bool park_one(const serve_server *s, const serve_slot *for_whom) {
     return true;
 }
 
-static void make_way(const serve_server *s, const serve_slot *slot) {
-    if (has_enough(s, slot)) return;
-    trim_all(s, slot);
-    while (!has_enough(s, slot) && forget_one(s)) {
+/* Of idle slots, and of those that were let in later and can be parked. */
+static size_t could_give(const serve_server *s, const serve_slot *to) {
+    size_t n = 0;
+    for (int i = 0; i < s->config->n_slots; i++) {
+        const serve_slot *slot = &s->slots[i];
+        if (slot == to || !slot->session) continue;
+        if (!slot->job || ((slot->decoding || slot->lacks_pages) && slot->turn.ticket > to->turn.ticket))
+            n += sac_session_paged_bytes(slot->session);
     }
-    while (!has_enough(s, slot) && (park_one(s, slot) || forget_one(s))) {
+    return n;
+}
+
+/* Nobody gives anything where all of it would not be enough: then those who were let in before have to end. */
+static void make_way(const serve_server *s, const serve_slot *slot) {
+    if (has_enough(s, slot) || free_bytes(s) + could_give(s, slot) < sac_session_lacks(slot->session)) return;
+    trim_all(s, slot);
+    while (!has_enough(s, slot) && (forget_one(s) || park_one(s, slot))) {
     }
 }
 

@@ -184,6 +184,11 @@ static size_t count_under_way(const serve_server *s) {
     return n;
 }
 
+/* Whether it has pages that others wait for, and would keep them until it begins. */
+static bool holds_up(const serve_server *s, const serve_slot *slot) {
+    return serve_lacks_pages(s) && slot->session && sac_session_paged_bytes(slot->session) > 0;
+}
+
 /* Those that may run their next piece. */
 static size_t list_prompts(serve_rounds *d) {
     serve_server *s = d->server;
@@ -191,7 +196,7 @@ static size_t list_prompts(serve_rounds *d) {
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!serve_slot_has_prompt(slot) || slot->lacks_pages || (!may_begin && !has_run_a_piece(slot))) continue;
+        if (!serve_slot_has_prompt(slot) || slot->lacks_pages || (!may_begin && !has_run_a_piece(slot) && !holds_up(s, slot))) continue;
         d->slots[n] = slot;
         d->turns[n++] = &slot->turn;
     }

@@ -31,9 +31,9 @@ static sac_status check_memory(serve_server *s, sac_error *err) {
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (all <= machine) return SAC_OK;
     return sac_fail(err, SAC_NO_MEMORY,
-                    "%d slots of %lld tokens take %.1f GiB, this machine has %.1f: give a smaller --ctx or "
-                    "fewer --slots",
-                    s->config->n_slots, (long long)plan.n_ctx, all / (1 << 30), machine / (1 << 30));
+                    "%d slots of %lld tokens take %.1f GiB%s, this machine has %.1f: give a smaller --ctx, fewer --slots%s",
+                    s->config->n_slots, (long long)plan.n_ctx, all / (1 << 30), pages.n_pages ? " with their pages and the room for rows that wait" : "",
+                    machine / (1 << 30), pages.n_pages ? " or a smaller --kv-memory" : "");
 }
 
 static void say(void *ctx, const char *line) {

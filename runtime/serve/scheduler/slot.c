@@ -35,11 +35,13 @@ static void release(serve_slot *slot) {
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
     serve_slot_note(slot, st == SAC_CANCELLED ? "abort" : "error");
-    if (!slot->decoding) { /* not all of the prompt is there: nobody is to count on it */
+    const bool is_parked = slot->lacks_pages && slot->session && !sac_session_paged_bytes(slot->session);
+    if (!slot->decoding || is_parked) { /* not all of the prompt is there: nobody is to count on it */
         serve_trace_free(slot->trace);
         slot->trace = NULL;
     }
     if (slot->session) sac_session_end(slot->session, NULL);
+    if (is_parked) sac_session_reset(slot->session); /* rows on the host are nobody's any more */
     release(slot);
     serve_job_fail(j, st, err);
 }
