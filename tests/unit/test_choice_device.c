@@ -134,6 +134,48 @@ static void the_best_alone_come_down(void **state) {
     }
 }
 
+/* Sessions that take two rows each of a batch of four go through the model in two passes of one step: the lists of the first are not
+ * those of the second. */
+static void each_pass_has_its_lists(void **state) {
+    (void)state;
+    enum { FOUR = 4 };
+    card c;
+    sac_error err;
+    sac_batch *batch;
+    sac_session *s[FOUR];
+    int32_t token[2][STEPS][FOUR];
+    open_card(&c);
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32", .decode = "adore:sigma=attention,m=24,r=1,recent=8"};
+    for (int i = 0; i < FOUR; i++) assert_ok(sac_session_create(&s[i], c.m, &config, &err), err);
+    assert_int_equal(sac_decoder_step_rows(&s[0]->decoder), 2);
+    assert_ok(sac_batch_create(&batch, c.m, FOUR, &err), err);
+    for (int leaves = 0; leaves < 2; leaves++) {
+        for (int i = 0; i < FOUR; i++) {
+            int32_t ids[60];
+            for (int t = 0; t < 60; t++) ids[t] = 10 + (t * (7 + 4 * i) + i) % 250;
+            sac_sampling o = greedy();
+            o.temperature = 3, o.top_k = 9, o.seed = (uint64_t)(5 + i);
+            sac_session_reset(s[i]);
+            sac_session_leave_logits(s[i], leaves);
+            assert_ok(sac_session_begin_tokens(s[i], ids, (size_t)(45 + 5 * (i % 3)), &o, NULL, &err), err);
+        }
+        for (int t = 0; t < STEPS; t++) {
+            sac_batch_item items[FOUR] = {{0}};
+            for (int i = 0; i < FOUR; i++) items[i].session = s[i];
+            assert_ok(sac_batch_step(batch, items, FOUR, &err), err);
+            for (int i = 0; i < FOUR; i++) {
+                assert_ok(items[i].status, items[i].error);
+                token[leaves][t][i] = items[i].token;
+            }
+        }
+        for (int i = 0; i < FOUR; i++) sac_session_end(s[i], NULL);
+    }
+    assert_memory_equal(token[0], token[1], sizeof token[0]);
+    sac_batch_free(batch);
+    for (int i = 0; i < FOUR; i++) sac_session_free(s[i]);
+    close_card(&c);
+}
+
 /* ---------------------------------------------------------------- what changes scores, sums and log probabilities */
 
 enum { TOP = 6 };
@@ -384,7 +426,7 @@ static void no_numbers_are_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_answers_bring_no_logits_down), cmocka_unit_test(what_needs_logits_gets_them),
-        cmocka_unit_test(the_best_alone_come_down), cmocka_unit_test(what_changes_scores_is_done_there),
+        cmocka_unit_test(the_best_alone_come_down), cmocka_unit_test(each_pass_has_its_lists), cmocka_unit_test(what_changes_scores_is_done_there),
         cmocka_unit_test(some_models_and_limits_bring_all_down), cmocka_unit_test(a_card_that_fails_is_said),
         cmocka_unit_test(no_numbers_are_said)};
     return cmocka_run_group_tests_name("choice on a device", tests, NULL, NULL);

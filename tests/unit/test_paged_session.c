@@ -333,7 +333,11 @@ static void those_who_wait_lose_nothing(void **state) {
         const sac_message *q = ask_about(&g[i].q, NULL, 0, texts[i]);
         hear_alone(&g[i].alone, own, alone, q, &o);
         sac_session_free(alone);
-        g[i].s = make(m, &(choice){0});
+        sac_session_config config;
+        sac_session_config_default(&config);
+        config.n_ctx = CTX;
+        config.draft = i % 2 && !on_card ? "lookup" : NULL; /* its answers are the same */
+        assert_ok(sac_session_create(&g[i].s, m, &config, &err), err);
         assert_ok(sac_session_join(g[i].s, shared, &err), err);
         sac_session_wait_for_pages(g[i].s, true);
         g[i].events = hear(&g[i].here);
