@@ -11,7 +11,7 @@
 /* How long drafts are whose tokens cost nothing to guess. On a CPU a row more costs up to a whole step, so refused rows have
  * to be paid for: each accepted token earns one, and each pass of the model a small part of one, by which drafting is tried again where it has
  * failed. So an answer in which no draft is right runs START + 1 / A_ROW of its passes in vain, at most. */
-enum { A_ROW = 50, START = 1 * A_ROW, RICH = 2 * SAC_DRAFT_MOST * A_ROW };
+enum { A_ROW = SAC_AHEAD_A_ROW, START = 1 * A_ROW, RICH = 2 * SAC_DRAFT_MOST * A_ROW };
 
 void sac_ahead_start(sac_session *s) {
     s->ahead.n = s->ahead.at = 0;
@@ -21,21 +21,11 @@ void sac_ahead_start(sac_session *s) {
     sac_ahead_gain_start(&s->ahead.gain, s->reply.result.seconds.prefill);
 }
 
-static void forget(sac_ahead *a) {
-    sac_ahead_gain_settle(&a->gain, a->at);
-    a->credit -= (a->n - a->at) * A_ROW;
-    a->n = a->at = 0;
-}
-
-void sac_ahead_drop(sac_session *s) {
-    if (s->ahead.n) forget(&s->ahead);
-}
-
 bool sac_ahead_has(sac_session *s) {
     sac_ahead *a = &s->ahead;
     if (!a->n) return false;
     if (a->at == a->n || a->ids[a->at + 1] != s->answer[s->reply.result.n_tokens - 1]) {
-        forget(a);
+        sac_ahead_drop(s);
         return false;
     }
     return true;

@@ -5,6 +5,8 @@
 
 #include "engine.h"
 
+enum { SAC_AHEAD_A_ROW = 50 }; /* what a refused row takes of a draft's credit */
+
 /* An answer begins. */
 void sac_ahead_start(sac_session *s);
 
