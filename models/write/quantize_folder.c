@@ -2,7 +2,6 @@
  * which source and format it is; a finished file of weights there is taken up by a later run. */
 #define _GNU_SOURCE
 #include "calibrated.h"
-#include "hash.h"
 #include "quantize_job.h"
 
 #include <dirent.h>
@@ -187,24 +186,13 @@ static sac_status make_index(folder_job *f) {
 
 /* ---------------------------------------------------------------- the unfinished folder */
 
-/* The source's files by size and time, and the format: a finished file of another run is the same then. */
+/* What a run reads and is told, and all heads: a finished file of another run is the same then. */
 static sac_status make_state(folder_job *f) {
-    const sac_quantize_job *j = f->j;
     sac_sha256 *h;
-    uint8_t hash[32];
-    SAC_TRY(sac_sha256_open(&h, j->err));
-    sac_sha256_update(h, j->options->format, strlen(j->options->format) + 1);
+    SAC_TRY(sac_quantize_stamp_begin(f->j, &h));
     sac_sha256_update(h, f->config, strlen(f->config) + 1);
-    if (j->options->calibrator) sac_sha256_update(h, j->options->calibrator->stamp, sizeof j->options->calibrator->stamp);
-    for (int i = 0; i < j->weights.n_files; i++) {
-        struct stat st = {0};
-        (void)stat(j->weights.files[i].path, &st);
-        const int64_t stamp[3] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec};
-        sac_sha256_update(h, stamp, sizeof stamp);
-        sac_sha256_update(h, f->shards[i].header, f->shards[i].header_bytes);
-    }
-    sac_sha256_finish(h, hash);
-    for (int i = 0; i < 32; i++) snprintf(f->state + 2 * i, 3, "%02x", hash[i]);
+    for (int i = 0; i < f->j->weights.n_files; i++) sac_sha256_update(h, f->shards[i].header, f->shards[i].header_bytes);
+    sac_quantize_stamp_end(h, f->state);
     return SAC_OK;
 }
 

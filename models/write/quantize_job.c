@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 bool sac_folder_is_empty(const char *path, const char *but) {
@@ -81,4 +83,23 @@ sac_status sac_quantize_open_folder(sac_quantize_job *j) {
     j->plan.n_kept = j->rounds.n_kept;
     if (j->rounds.n_kept) snprintf(j->plan.first_kept, sizeof j->plan.first_kept, "%.120s", j->rounds.first_kept->from->name);
     return SAC_OK;
+}
+
+sac_status sac_quantize_stamp_begin(const sac_quantize_job *j, sac_sha256 **h) {
+    SAC_TRY(sac_sha256_open(h, j->err));
+    sac_sha256_update(*h, j->options->format, strlen(j->options->format) + 1);
+    if (j->options->calibrator) sac_sha256_update(*h, j->options->calibrator->stamp, sizeof j->options->calibrator->stamp);
+    for (int i = 0; i < j->weights.n_files; i++) {
+        struct stat st = {0};
+        (void)stat(j->weights.files[i].path, &st);
+        const int64_t stamp[3] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec};
+        sac_sha256_update(*h, stamp, sizeof stamp);
+    }
+    return SAC_OK;
+}
+
+void sac_quantize_stamp_end(sac_sha256 *h, char *text) {
+    uint8_t hash[32];
+    sac_sha256_finish(h, hash);
+    for (int i = 0; i < 32; i++) snprintf(text + 2 * i, 3, "%02x", hash[i]);
 }

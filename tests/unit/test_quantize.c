@@ -277,6 +277,8 @@ static void finished_tensors_are_taken_up_again(void **state) {
     }
     assert_int_equal(quantize(DEMO, out, "q4_0", &w, &err), SAC_BAD_ARGUMENT);
     assert_non_null(strstr(err.text, "is left of a run with another format"));
+    shell("cp -r %s %s", DEMO, at("demo")); /* the same bytes and name, at another time */
+    assert_int_equal(quantize(at("demo"), out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
     assert_true(size_of(part) >= done);
     shell("cp %s %s.left", note, note);
     shell("cp %s %s.left", part, part);
