@@ -6,6 +6,7 @@
 #define SAC_LIBAV_INPUT_H
 
 #include "frame_pixels.h"
+#include "libav_container.h"
 #include "status.h"
 #include "video.h"
 
@@ -33,13 +34,6 @@ typedef struct sac_packet_head {
     bool is_shown; /* false for what is only referred to, or cut off by an edit list */
     bool is_whole; /* false when the file ends or is damaged within it */
 } sac_packet_head;
-
-/* Mutes libav's log and bounds its allocations, once for the process. */
-void sac_libav_set_up(void);
-
-/* The status for a failed allocation in libav: BAD_FILE when there is memory, but the file asked for more
- * than the bound; else NO_MEMORY. */
-sac_status sac_libav_no_memory(sac_error *err);
 
 /* Opens the container, the first video stream in it and its decoder. fd is taken over (also on failure), -1 =
  * bytes in memory, borrowed. */
