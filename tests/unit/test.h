@@ -43,4 +43,11 @@ static inline const char *test_assets(void) {
         if ((call) != SAC_OK) fail_msg("%s", (err).text);                                                    \
     } while (0)
 
+/* A refusal is one line and holds what is expected of it. */
+#define assert_says(err, expect)                                                                             \
+    do {                                                                                                     \
+        if (!strstr((err).text, expect)) fail_msg("\"%s\" does not say \"%s\"", (err).text, expect);         \
+        assert_null(strchr((err).text, '\n'));                                                               \
+    } while (0)
+
 #endif

@@ -110,7 +110,7 @@ static void refused(const writer *w, const char *expect) {
     parsed p;
     parse(&p, w->bytes, w->n);
     assert_int_not_equal(p.st, SAC_OK);
-    if (!strstr(p.err.text, expect)) fail_msg("\"%s\" does not say \"%s\"", p.err.text, expect);
+    assert_says(p.err, expect);
     release(&p);
 }
 
