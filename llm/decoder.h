@@ -140,12 +140,12 @@ typedef struct sac_decoder_state {
     float *logits;            /* [vocab] of the last token that was run; not of it where told.is_told */
     sac_token_wanted wanted;  /* the caller's: what is read of the logits of a step, so that on a device the rest may stay there */
     sac_token_told told;      /* what came of it */
-    float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), or NULL */
+    float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), on the host; or NULL */
     float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =
                             not known */
-    int32_t *step_id;        /* on a device: pinned, so that its ops read the step's token where it lies */
+    int32_t *step_id;        /* [1 + n_ahead] on a device: pinned, so that its ops read the tokens of a step where they lie */
     sac_told_room told_room; /* on a device; its part of the device's memory is lent */
     sac_window_sums window_sums;   /* .window 0: prefill and decode policy share nothing */
     sac_mass mass;                 /* when it is measured */
@@ -171,7 +171,7 @@ typedef struct sac_decoder_state {
     sac_expert_rows experts;
     sac_linear_rows linear;
     void *low;                 /* [most_rank] each */
-    float *device_logits;      /* [vocab]; NULL on the CPU */
+    float *device_logits;      /* [vocab], in a step [1 + n_ahead][vocab]; NULL on the CPU */
     int32_t *device_ids;       /* [chunk] on a device, for a prompt */
     int32_t *picked_positions; /* [chunk] of queries that a prefill policy picks; or NULL */
     int64_t first_row;

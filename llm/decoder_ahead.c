@@ -1,6 +1,6 @@
 /* decoder_ahead.c - several rows of one sequence in a step. Linear layers run once over all of them, as over a batch;
  * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. Keys and values are
- * read once for all of them. */
+ * read once for all of them on the CPU. */
 #include "decoder_ahead.h"
 
 #include "attend.h"
@@ -28,7 +28,9 @@ sac_status sac_decoder_attend_ahead(const decoder_run *r, const sac_block_rows *
     q = decoder_as(q, sac_block_query_type(q.dtype, part->kv.dtype));
     sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, q, part->kv, past, first + n);
     for (int64_t i = 0; i < n; i++) each[i] = sac_causal_args(&a, sac_mat_rows(q, i, 1), past + i);
-    SAC_TRY(r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)n}));
+    sac_status st = r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)n});
+    for (int64_t i = 0; st == SAC_UNSUPPORTED && i < n; i++) SAC_TRY(r->ops->attention(r->stream, &each[i]));
+    if (st != SAC_OK && st != SAC_UNSUPPORTED) return st;
     for (int64_t i = 0; i < n; i++) {
         a.n_seen = first + i + 1;
         sac_count_step(&a, (double)(past + i + 1));
@@ -45,27 +47,34 @@ static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, in
     return sac_block_out(rows, &r->d->layers[layer]);
 }
 
-sac_status sac_decoder_prepare_ahead(const decoder_run *r, int64_t past, int64_t n) {
-    SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
-    for (int64_t i = past; i < past + n; i++) r->s->positions[i] = (int32_t)i;
+/* To s->ahead_logits; waits for a device. */
+static sac_status find_logits(const decoder_run *r, const sac_block_rows *rows, int64_t n) {
+    const sac_decoder_state *s = r->s;
+    const int64_t vocab = r->d->config.vocab;
+    float *to = s->device ? s->device_logits : s->ahead_logits;
+    SAC_TRY(sac_block_head(rows, r->d->final_norm, &r->d->head, sac_mat_f32(to, n, vocab)));
+    if (s->device) {
+        SAC_TRY(s->device->download(r->stream, s->ahead_logits, to, decoder_floats(n, vocab)));
+        SAC_TRY(s->device->stream_sync(r->stream, NULL));
+    }
+    sac_decoder_end_logits(r->d, s->ahead_logits, n * vocab);
     return SAC_OK;
 }
 
 static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, int64_t n) {
     sac_decoder_state *s = r->s;
-    const int64_t vocab = r->d->config.vocab;
     sac_block_rows rows = sac_decoder_rows(r, past, n);
     rows.steps = true;
     SAC_TRY(sac_stream_use(r->stream));
     SAC_TRY(sac_decoder_prepare_ahead(r, past, n));
-    SAC_TRY(decoder_embed(r->d, r->ops, r->stream, rows.hidden, ids));
+    if (s->device) memcpy(s->step_id, ids, (size_t)n * sizeof *ids);
+    SAC_TRY(decoder_embed(r->d, r->ops, r->stream, rows.hidden, s->device ? s->step_id : ids));
     for (int layer = 0; layer < r->d->config.n_layers; layer++) {
         decoder_show_rows(s, layer, past, rows.hidden);
         SAC_TRY(run_layer(r, &rows, layer, n));
     }
-    SAC_TRY(sac_block_head(&rows, r->d->final_norm, &r->d->head, sac_mat_f32(s->ahead_logits, n, vocab)));
-    sac_decoder_end_logits(r->d, s->ahead_logits, n * vocab);
-    return SAC_OK;
+    sac_kv_caches_grow_ahead(&(sac_kv_cache *){&s->cache}, 1, r->stream); /* the device is at the layers */
+    return find_logits(r, &rows, n);
 }
 
 void sac_decoder_go_ahead(sac_decoder_state *s, int64_t i) {

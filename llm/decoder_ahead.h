@@ -6,7 +6,8 @@
 
 /* Token ids[0] after `past` cached ones, as sac_decoder_step, and n - 1 <= n_ahead drafted ones behind it. The sequence
  * is longer by ids[0] alone, and s->logits are its; keys and values of the others lie behind its end, where the
- * next step writes over them. past + n <= n_ctx. Every row has the bits that steps one by one would give it. */
+ * next step writes over them. past + n <= n_ctx. Every row has the bits that steps one by one would give it; on a device it is
+ * rounded as in a batch. */
 sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops,
                                   const sac_stream *stream, int64_t past, const int32_t *ids, int64_t n,
                                   sac_error *err);

@@ -18,7 +18,7 @@ static int64_t rows_of(const decoder_steps *t, int64_t i) {
 }
 
 bool sac_decoder_may_go_along(const sac_decoder_state *s) {
-    return s->n_ahead || (!s->device && !s->n_spare && !s->decode.policy->rebuild && !s->states.n_layers);
+    return !s->device && (s->n_ahead || (!s->n_spare && !s->decode.policy->rebuild && !s->states.n_layers));
 }
 
 /* Where keys and values of sequence i go; *a is of one that does not draft. */

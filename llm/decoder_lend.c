@@ -32,7 +32,7 @@ static void take_activations(sac_decoder_state *s, const sac_decoder *d, sac_dec
     if (c->gated_attention) s->wide = take_rows(s, a, rows, 2 * decoder_q_cols(c));
     if (d->most_rank) s->low = take_rows(s, a, rows, d->most_rank);
     if (s->device) {
-        s->device_logits = sac_arena_take(a, decoder_floats(1, c->vocab));
+        s->device_logits = sac_arena_take(a, decoder_floats(use == SAC_FOR_STEP ? 1 + s->n_ahead : 1, c->vocab));
         sac_told_room_take(&s->told_room, 1, a);
     }
     if (use == SAC_FOR_STEP) return;

@@ -1,7 +1,7 @@
 /* decoder_positions.c - the places of the rows at hand in the sequence, and the cos/sin table that they are
  * turned by. The table has a row for each row of the sequence, so that ops look it up by place, whatever
  * numbers a family gives to the rows. */
-#include "decoder_run.h"
+#include "decoder_ahead_run.h"
 
 /* Rows of the table from `first` on are of other numbers. */
 static void forget_rotations(sac_decoder_state *s, int64_t first) {
@@ -77,6 +77,22 @@ sac_status sac_decoder_prepare_step_positions(const decoder_run *r, int64_t past
     }
     if (past < s->n_positions) return SAC_OK;
     int64_t end = decoder_min(past + STEPS_AHEAD, s->n_ctx);
+    for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
+    SAC_TRY(sac_decoder_upload_positions(r, past, end - past));
+    s->n_positions = end;
+    return SAC_OK;
+}
+
+sac_status sac_decoder_prepare_ahead(const decoder_run *r, int64_t past, int64_t n) {
+    sac_decoder_state *s = r->s;
+    if (!s->device) {
+        SAC_TRY(sac_decoder_prepare_rotations(r, past, past + n));
+        for (int64_t i = past; i < past + n; i++) s->positions[i] = (int32_t)i;
+        return SAC_OK;
+    }
+    const int64_t end = decoder_min(past + (n > STEPS_AHEAD ? n : STEPS_AHEAD), s->n_ctx);
+    if (past + n > s->n_cos_sin) SAC_TRY(sac_decoder_prepare_rotations(r, past, end));
+    if (past + n <= s->n_positions) return SAC_OK;
     for (int64_t i = past; i < end; i++) s->positions[i] = (int32_t)i;
     SAC_TRY(sac_decoder_upload_positions(r, past, end - past));
     s->n_positions = end;

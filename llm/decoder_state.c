@@ -159,14 +159,9 @@ static const char *default_kv(const sac_decoder_state *s) {
     return s->device ? sac_dtype_name(s->dtype) : "f16";
 }
 
-/* Rows run ahead must be forgotten where they are refused, and have a step's bits (decoder_ahead.h). */
+/* Rows run ahead must be forgotten where they are refused, and have a step's bits; on a device but for rounding (decoder_ahead.h). */
 static sac_status check_ahead(const sac_decoder_state *s, const sac_decoder_config *c,
                                    const sac_kv_choice *kv, sac_error *err) {
-    if (s->device)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "a draft on %s: rows of several tokens are rounded otherwise there than those "
-                        "of one; run on the CPU, or without a draft",
-                        s->device->name);
     if (kv->format->packing)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "a draft and KV format %s: it packs rows, and those of refused tokens could not be "
@@ -273,7 +268,7 @@ static void take(sac_decoder_state *s, const sac_decoder *d, const sac_memory *m
     }
     ADD_TO(rope_bytes);
     if (!s->device) s->logits = sac_take_host(m, decoder_floats(1, c->vocab));
-    if (s->n_ahead) s->ahead_logits = sac_take_host(m, decoder_floats(1 + s->n_ahead, c->vocab));
+    if (s->n_ahead && !s->device) s->ahead_logits = sac_take_host(m, decoder_floats(1 + s->n_ahead, c->vocab));
     ADD_TO(logits_bytes);
     sac_prefill_take(&s->prefill, &s->shape, m);
     sac_decode_take(&s->decode, &s->shape, m);
@@ -299,9 +294,14 @@ void sac_decoder_state_plan(sac_decoder_state *s, const sac_decoder *d, sac_deco
     if (!s->device) *host = (sac_decoder_plan){0};
 }
 
-/* Of the pinned block: logits and the step's token; the room for what is told of rows comes behind them. */
+/* Rows of logits in the pinned block: of the last token, behind it those of a pass with drafts. */
+static int64_t pinned_rows(const sac_decoder_state *s) {
+    return s->n_ahead ? 2 + s->n_ahead : 1;
+}
+
+/* Of the pinned block: logits and the step's tokens; the room for what is told of rows comes behind them. */
 static size_t logits_bytes(const sac_decoder_state *s, const sac_decoder *d) {
-    return sac_arena_block_bytes(decoder_floats(1, d->config.vocab) + sizeof *s->step_id);
+    return sac_arena_block_bytes(decoder_floats(pinned_rows(s), d->config.vocab) + (size_t)(1 + s->n_ahead) * sizeof *s->step_id);
 }
 
 size_t sac_decoder_pinned_bytes(const sac_decoder_state *s, const sac_decoder *d) {
@@ -318,7 +318,8 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     SAC_TRY(sac_kv_cache_reserve(&s->cache, err));
     if (s->device) { /* pinned: logits come down after every step */
         SAC_TRY(s->device->host_alloc(s->device, sac_decoder_pinned_bytes(s, d), (void **)&s->logits, err));
-        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(1, d->config.vocab));
+        s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(pinned_rows(s), d->config.vocab));
+        if (s->n_ahead) s->ahead_logits = s->logits + d->config.vocab;
         sac_told_room_lay(&s->told_room, (uint8_t *)s->logits + logits_bytes(s, d), 1, d->config.vocab);
     }
     sac_decoder_rewind(s, 0);

@@ -246,9 +246,10 @@ typedef struct sac_session_config {
     bool measure_mass; /* compare what decode methods read with dense attention: slow, for tables */
     /* Tokens guessed and run several in a pass: "none" (default); "lookup:n=3,most=7", as the prompt or the answer went on where
      * the same tokens stood before; "sparse:method=quest,budget=1024", by the model through a decode method; "model:PATH", by another
-     * with the same tokens, kept with this one; "eagle3:PATH", by an EAGLE-3 head of the model, likewise. Answers are the same bit for bit, with any sampling. With decode "dense" and kv f32,
-     * f16 or bf16, on the CPU; others are UNSUPPORTED. In a batch each drafts in rows to spare,
-     * where all sessions of a pass have a draft. */
+     * with the same tokens, kept with this one; "eagle3:PATH", by an EAGLE-3 head of the model, likewise. Answers are the same bit for
+     * bit, with any sampling; on a device passes of several rows are rounded as those of a batch. With decode "dense" and kv f32, f16
+     * or bf16, "sparse" and "eagle3" on the CPU; others are UNSUPPORTED. In a batch on the CPU each drafts in rows to spare, where all
+     * sessions of a pass have a draft; on a device one does that is stepped by itself. */
     const char *draft;
 } sac_session_config;
 

@@ -1,6 +1,7 @@
 #include "draft_model.h"
 #include "tokenizer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Where both have a token with an id it must be the same one. Ids that only one of them knows never come to the other. */
@@ -22,10 +23,16 @@ static sac_status compare_tokens(const sac_model *of, const sac_model *draft, co
                     path, n, n_same);
 }
 
+/* Where the other runs, in its type of activations. */
 static sac_status open_model(sac_model **out, const sac_model *of, const char *path, sac_error *err) {
     sac_model_options o;
+    char card[32];
     sac_model_options_default(&o);
     o.n_threads = 1, o.vision_cache_bytes = 0, o.mmproj = "none", o.fast = of->fast;
+    if (sac_model_on_device(of)) {
+        snprintf(card, sizeof card, "cuda:%d", of->device.index);
+        o.device = card, o.activations = sac_dtype_name(of->activations);
+    }
     sac_status st = sac_model_open(out, path, &o, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "draft model");
     if ((*out)->loaded.has_vision)

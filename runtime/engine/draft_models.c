@@ -88,4 +88,6 @@ void sac_draft_model_add_memory(sac_memory_report *to, const sac_memory_report *
     to->total_bytes += its->total_bytes;
     to->workspace_bytes += its->workspace_bytes;
     to->weight_bytes += its->weight_bytes;
+    to->device_bytes += its->device_bytes;
+    to->workspace_device_bytes += its->workspace_device_bytes;
 }

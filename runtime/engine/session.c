@@ -25,11 +25,20 @@ void sac_session_config_default(sac_session_config *c) {
 
 /* ---------------------------------------------------------------- the plan */
 
+/* Those that a device has ops for. */
+static sac_status check_draft(const sac_model *m, const sac_draft *draft, sac_error *err) {
+    const sac_draft_method *d = draft->method;
+    if (!d || !sac_model_on_device(m) || d->from == SAC_DRAFT_OF_TOKENS || d->from == SAC_DRAFT_OF_MODEL) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "draft %s on %s: it drafts on the CPU only so far; use lookup or model there", d->name,
+                    m->device.name);
+}
+
 /* The configuration with every default filled in. */
 static sac_status resolve(const sac_model *m, const sac_session_config *c, bool in_pages, sac_draft *draft,
                           sac_decoder_options *out, sac_error *err) {
     const sac_decoder_config *d = &m->loaded.decoder.config;
     SAC_TRY(sac_draft_parse(draft, c->draft, err));
+    SAC_TRY(check_draft(m, draft, err));
     int64_t default_ctx = d->max_position < MAX_DEFAULT_CTX ? d->max_position : MAX_DEFAULT_CTX;
     *out = (sac_decoder_options){.n_ctx = c->n_ctx ? c->n_ctx : default_ctx,
                                  .chunk = c->prefill_chunk         ? c->prefill_chunk

@@ -1,0 +1,154 @@
+/* Drafts on a device, without one (late_device.h): passes of several rows give the tokens and logits of steps one by one, but for
+ * rounding; what is refused; and a device that fails. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "batch.h"
+#include "draft_test.h"
+#include "late_card.h"
+
+enum { N_CTX = 200, ANSWER = 48 };
+
+static sac_session *session_on(const card *c, const char *draft) {
+    return session_of(c->m, "f32", N_CTX, draft);
+}
+
+/* Ops that a device joins round otherwise than those that they join. */
+static void alike(const seen *a, const seen *b) {
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->result.n_tokens, b->result.n_tokens);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->result.n_tokens * sizeof *a->ids);
+    for (int i = 0; i < a->n * a->vocab; i++)
+        if (!(fabsf(a->logits[i] - b->logits[i]) <= 1e-4f * (1 + fabsf(a->logits[i]))))
+            fail_msg("logit %d of token %d: %g, drafted %g", i % a->vocab, i / a->vocab, a->logits[i], b->logits[i]);
+}
+
+/* Tokens that repeat, so that guesses are right, then others. */
+static void force(seen *x, int period) {
+    static int32_t ids[ANSWER];
+    for (int i = 0; i < ANSWER; i++) ids[i] = i < 30 ? 5 + (N_PROMPT + i) % period : 40 + i * 7 % 90;
+    x->forced = ids, x->n_forced = ANSWER;
+}
+
+static void passes_give_what_steps_give(void **state) {
+    (void)state;
+    static const char *const drafts[] = {"lookup", "lookup:most=3", "lookup:most=31"};
+    card c;
+    open_card(&c);
+    late_holds_largest = true; /* logits that nobody waits for do not come */
+    sac_session *plain = session_on(&c, NULL);
+    sac_sampling o = step_sampling(ANSWER);
+    o.ignore_eos = true;
+    for (size_t d = 0; d < SAC_COUNT(drafts); d++) {
+        sac_session *drafted = session_on(&c, drafts[d]);
+        for (int period = 4; period < 8; period++) { /* the same session again: of its first answer nothing may be left */
+            late_has_no_many = period % 2; /* then rows attend one by one */
+            seen want = {0}, got = {0};
+            force(&want, period), force(&got, period);
+            answer(&want, plain, repeated(period), N_PROMPT, &o);
+            answer(&got, drafted, repeated(period), N_PROMPT, &o);
+            alike(&want, &got);
+            assert_true(got.result.n_accepted_tokens > 8);
+            assert_true(got.result.n_drafted_tokens > got.result.n_accepted_tokens);
+            assert_int_equal(want.result.n_drafted_tokens, 0);
+            drop(&want), drop(&got);
+            sac_session_reset(plain), sac_session_reset(drafted);
+        }
+        sac_session_free(drafted);
+    }
+    sac_session_free(plain);
+    close_card(&c);
+    late_holds_largest = late_has_no_many = false;
+}
+
+/* In a batch of several they step as the others do, alone as without one. */
+static void batches_take_them(void **state) {
+    (void)state;
+    card c;
+    open_card(&c);
+    sac_error err;
+    sac_session *s[3];
+    sac_batch *b;
+    int32_t tokens[2][3][ANSWER];
+    sac_sampling o = step_sampling(ANSWER);
+    o.ignore_eos = true;
+    for (int drafts = 0; drafts < 2; drafts++) {
+        for (int i = 0; i < 3; i++) {
+            s[i] = session_on(&c, drafts ? "lookup" : NULL);
+            assert_ok(sac_session_begin_tokens(s[i], repeated(4 + i), N_PROMPT, &o, NULL, &err), err);
+        }
+        assert_ok(sac_batch_create(&b, c.m, 9, &err), err); /* rows to spare */
+        for (int t = 0; t < ANSWER; t++) {
+            sac_batch_item items[3] = {{0}};
+            const size_t n = t < 20 ? 3 : 1; /* the first goes on alone, and drafts */
+            for (size_t i = 0; i < n; i++) items[i].session = s[i];
+            assert_ok(sac_batch_step(b, items, n, &err), err);
+            for (size_t i = 0; i < n; i++) {
+                assert_ok(items[i].status, items[i].error);
+                tokens[drafts][i][t] = items[i].token;
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            sac_result r;
+            sac_session_end(s[i], &r);
+            assert_true(drafts || !r.n_drafted_tokens);
+            sac_session_free(s[i]);
+        }
+        sac_batch_free(b);
+    }
+    assert_memory_equal(tokens[0][0], tokens[1][0], sizeof tokens[0][0]);
+    for (int i = 1; i < 3; i++) assert_memory_equal(tokens[0][i], tokens[1][i], 20 * sizeof(int32_t));
+    close_card(&c);
+}
+
+static void refuses_what_it_has_no_ops_for(void **state) {
+    (void)state;
+    static const char *const drafts[] = {"sparse", "eagle3:tests/golden/eagle/none"};
+    card c;
+    open_card(&c);
+    for (size_t i = 0; i < SAC_COUNT(drafts); i++) {
+        sac_session_config config;
+        sac_session *s = NULL;
+        sac_error err = {0};
+        sac_session_config_default(&config);
+        config.n_ctx = N_CTX, config.draft = drafts[i];
+        assert_int_equal(sac_session_create(&s, c.m, &config, &err), SAC_UNSUPPORTED);
+        assert_null(s);
+        assert_says(err, "use lookup or model there");
+    }
+    close_card(&c);
+}
+
+/* Whatever op or copy of an answer fails, the step says so; the session can go. */
+static void a_fault_ends_the_answer(void **state) {
+    (void)state;
+    int n_faults = 0;
+    sac_sampling o = step_sampling(ANSWER);
+    o.ignore_eos = true;
+    for (sac_status st = SAC_DEVICE; st != SAC_OK; n_faults += st != SAC_OK) {
+        card c;
+        sac_error err = {0};
+        int32_t token;
+        open_card(&c);
+        sac_session *s = session_on(&c, "lookup");
+        assert_ok(sac_session_begin_tokens(s, repeated(4), N_PROMPT, &o, NULL, &err), err);
+        late_fail_at = 1 + 13 * n_faults;
+        st = SAC_OK;
+        for (bool done = false; st == SAC_OK && !done;) st = sac_session_step(s, NULL, &token, &done, &err);
+        assert_true(st == SAC_OK || st == SAC_DEVICE);
+        assert_null(strchr(err.text, '\n'));
+        sac_session_end(s, NULL);
+        late_fail_at = 0, late_failed = false;
+        sac_session_free(s);
+        close_card(&c);
+    }
+    assert_true(n_faults > 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_give_what_steps_give),
+        cmocka_unit_test(batches_take_them),
+        cmocka_unit_test(refuses_what_it_has_no_ops_for),
+        cmocka_unit_test(a_fault_ends_the_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
