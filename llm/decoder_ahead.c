@@ -1,6 +1,6 @@
 /* decoder_ahead.c - several rows of one sequence in a step. Linear layers run once over all of them, as over a batch;
  * each row's attention is a step's own, over the rows up to it, because a chunk's would round otherwise. Keys and values are
- * read once for all of them on the CPU. */
+ * read once for all of them. On a device, which rounds otherwise anyway, a few rows are one call of attention. */
 #include "decoder_ahead.h"
 
 #include "attend.h"
@@ -20,17 +20,28 @@ sac_block_part sac_decoder_part_ahead(const decoder_run *r, int layer, int64_t n
     return part;
 }
 
+enum { AT_ONCE = 8 }; /* with the heads that share keys, what a card's attention of few queries is made for */
+
+static sac_status attend_rows(const decoder_run *r, const sac_layer_attention *a, sac_mat q, int64_t past) {
+    sac_attention_args each[1 + SAC_DRAFT_MOST];
+    if (!r->s->device) {
+        for (int64_t i = 0; i < q.rows; i++) each[i] = sac_causal_args(a, sac_mat_rows(q, i, 1), past + i);
+        return r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)q.rows});
+    }
+    for (int64_t i = 0; i < q.rows; i += AT_ONCE) {
+        const sac_attention_args some = sac_causal_args(a, sac_mat_rows(q, i, decoder_min(q.rows - i, AT_ONCE)), past + i);
+        SAC_TRY(r->ops->attention(r->stream, &some));
+    }
+    return SAC_OK;
+}
+
 sac_status sac_decoder_attend_ahead(const decoder_run *r, const sac_block_rows *rows, int layer, const sac_block_part *part,
                                     sac_mat q) {
     const int64_t start = sac_now_ns(), first = r->s->cache.n_rows, n = part->n, past = part->first;
-    sac_attention_args each[1 + SAC_DRAFT_MOST];
     assert(n <= 1 + SAC_DRAFT_MOST);
     q = decoder_as(q, sac_block_query_type(q.dtype, part->kv.dtype));
     sac_layer_attention a = sac_decoder_layer_attention(r, layer, first, q, part->kv, past, first + n);
-    for (int64_t i = 0; i < n; i++) each[i] = sac_causal_args(&a, sac_mat_rows(q, i, 1), past + i);
-    sac_status st = r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)n});
-    for (int64_t i = 0; st == SAC_UNSUPPORTED && i < n; i++) SAC_TRY(r->ops->attention(r->stream, &each[i]));
-    if (st != SAC_OK && st != SAC_UNSUPPORTED) return st;
+    SAC_TRY(attend_rows(r, &a, q, past));
     for (int64_t i = 0; i < n; i++) {
         a.n_seen = first + i + 1;
         sac_count_step(&a, (double)(past + i + 1));

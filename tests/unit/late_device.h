@@ -43,7 +43,7 @@ static size_t late_n_downloaded;         /* bytes */
 static int late_n_allocated, late_n_freed;
 static size_t late_left; /* bytes of memory; 0: not known */
 static int late_prompt;  /* so many streams, the first opened, do everything at once */
-static bool late_has_no_attention, late_has_no_many;
+static bool late_has_no_attention;
 static bool late_holds_largest; /* that op, those beside it and copies to the host are done when somebody waits, however prompt a stream is */
 static int late_fail_at; /* this op or copy from now fails, and all after it; 0: none */
 static bool late_failed;
@@ -152,7 +152,6 @@ static inline bool late_is_of_choice(const char *op) {
     }                                                                                                        \
     static inline sac_status late_##op(const sac_stream *s, const sac_##op##_args *a) {                      \
         if (late_has_no_attention && !strcmp(#op, "attention")) return SAC_UNSUPPORTED;                      \
-        if (late_has_no_many && !strcmp(#op, "attention_many")) return SAC_UNSUPPORTED;                      \
         static_assert(sizeof *a <= LATE_ARGS, "");                                                           \
         const int prompt = late_prompt;                                                                      \
         if (late_holds_largest && late_is_of_choice(#op)) late_prompt = 0;                                   \

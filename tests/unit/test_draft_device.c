@@ -33,17 +33,17 @@ static void passes_give_what_steps_give(void **state) {
     static const char *const drafts[] = {"lookup", "lookup:most=3", "lookup:most=31"};
     card c;
     open_card(&c);
-    late_holds_largest = true; /* logits that nobody waits for do not come */
     sac_session *plain = session_on(&c, NULL);
     sac_sampling o = step_sampling(ANSWER);
     o.ignore_eos = true;
     for (size_t d = 0; d < SAC_COUNT(drafts); d++) {
         sac_session *drafted = session_on(&c, drafts[d]);
         for (int period = 4; period < 8; period++) { /* the same session again: of its first answer nothing may be left */
-            late_has_no_many = period % 2; /* then rows attend one by one */
             seen want = {0}, got = {0};
             force(&want, period), force(&got, period);
+            late_prompt = LATE_STREAMS;
             answer(&want, plain, repeated(period), N_PROMPT, &o);
+            late_prompt = 0; /* what nobody waits for is not done */
             answer(&got, drafted, repeated(period), N_PROMPT, &o);
             alike(&want, &got);
             assert_true(got.result.n_accepted_tokens > 8);
@@ -54,9 +54,9 @@ static void passes_give_what_steps_give(void **state) {
         }
         sac_session_free(drafted);
     }
+    late_prompt = LATE_STREAMS;
     sac_session_free(plain);
     close_card(&c);
-    late_holds_largest = late_has_no_many = false;
 }
 
 /* In a batch of several they step as the others do, alone as without one. */
