@@ -24,6 +24,8 @@ sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const s
                              int64_t past, int32_t id, int most, int32_t *out, int *n, sac_error *err) {
     sac_status st = SAC_OK;
     assert(s->drafting.policy && past == s->cache.n_rows && most <= s->n_ahead && past + most <= s->n_ctx);
+    const sac_token_wanted wanted = s->wanted;
+    s->wanted = (sac_token_wanted){0}; /* of the answer's token, not of guesses */
     exchange(s);
     for (*n = 0; *n < most; ++*n) {
         st = sac_decoder_step(d, s, ops, stream, past + *n, id, err);
@@ -31,6 +33,7 @@ sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const s
         id = out[*n] = sac_largest_at(s->logits, s->vocab);
     }
     exchange(s);
+    s->wanted = wanted;
     if (st != SAC_OK) {
         sac_decoder_cut_back(s, past); /* to before the first of them */
         return st;

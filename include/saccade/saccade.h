@@ -248,8 +248,8 @@ typedef struct sac_session_config {
      * the same tokens stood before; "sparse:method=quest,budget=1024", by the model through a decode method; "model:PATH", by another
      * with the same tokens, kept with this one; "eagle3:PATH", by an EAGLE-3 head of the model, likewise. Answers are the same bit for
      * bit, with any sampling; on a device passes of several rows are rounded as those of a batch. With decode "dense" and kv f32, f16
-     * or bf16, "sparse" and "eagle3" on the CPU; others are UNSUPPORTED. In a batch on the CPU each drafts in rows to spare, where all
-     * sessions of a pass have a draft; on a device one does that is stepped by itself. */
+     * or bf16, "eagle3" on the CPU; others are UNSUPPORTED. In a batch on the CPU each drafts in rows to spare, where all sessions of a
+     * pass have a draft; on a device one does that is stepped by itself. */
     const char *draft;
 } sac_session_config;
 

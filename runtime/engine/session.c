@@ -25,12 +25,12 @@ void sac_session_config_default(sac_session_config *c) {
 
 /* ---------------------------------------------------------------- the plan */
 
-/* Those that a device has ops for. */
+/* A head runs on the host. */
 static sac_status check_draft(const sac_model *m, const sac_draft *draft, sac_error *err) {
     const sac_draft_method *d = draft->method;
-    if (!d || !sac_model_on_device(m) || d->from == SAC_DRAFT_OF_TOKENS || d->from == SAC_DRAFT_OF_MODEL) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "draft %s on %s: it drafts on the CPU only so far; use lookup or model there", d->name,
-                    m->device.name);
+    if (!d || !sac_model_on_device(m) || d->from != SAC_DRAFT_OF_HEAD) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "draft %s on %s: it drafts on the CPU only so far; use lookup, sparse or model there",
+                    d->name, m->device.name);
 }
 
 /* The configuration with every default filled in. */

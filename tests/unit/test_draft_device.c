@@ -30,7 +30,8 @@ static void force(seen *x, int period) {
 
 static void passes_give_what_steps_give(void **state) {
     (void)state;
-    static const char *const drafts[] = {"lookup", "lookup:most=3", "lookup:most=31"};
+    static const char *const drafts[] = {"lookup", "lookup:most=3", "lookup:most=31", "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0",
+                                         "sparse:most=3,adapt=0,method=tokenselect,k=12,init=2,local=6"};
     card c;
     open_card(&c);
     sac_session *plain = session_on(&c, NULL);
@@ -38,20 +39,22 @@ static void passes_give_what_steps_give(void **state) {
     o.ignore_eos = true;
     for (size_t d = 0; d < SAC_COUNT(drafts); d++) {
         sac_session *drafted = session_on(&c, drafts[d]);
+        const bool repeats = !strncmp(drafts[d], "lookup", 6); /* the others guess what the model would say */
+        int64_t n_accepted = 0, n_drafted = 0;
         for (int period = 4; period < 8; period++) { /* the same session again: of its first answer nothing may be left */
             seen want = {0}, got = {0};
-            force(&want, period), force(&got, period);
+            if (repeats) force(&want, period), force(&got, period);
             late_prompt = LATE_STREAMS;
             answer(&want, plain, repeated(period), N_PROMPT, &o);
             late_prompt = 0; /* what nobody waits for is not done */
             answer(&got, drafted, repeated(period), N_PROMPT, &o);
             alike(&want, &got);
-            assert_true(got.result.n_accepted_tokens > 8);
-            assert_true(got.result.n_drafted_tokens > got.result.n_accepted_tokens);
+            n_accepted += got.result.n_accepted_tokens, n_drafted += got.result.n_drafted_tokens;
             assert_int_equal(want.result.n_drafted_tokens, 0);
             drop(&want), drop(&got);
             sac_session_reset(plain), sac_session_reset(drafted);
         }
+        assert_true(n_accepted > 32 && n_drafted > n_accepted);
         sac_session_free(drafted);
     }
     late_prompt = LATE_STREAMS;
@@ -101,7 +104,7 @@ static void batches_take_them(void **state) {
 
 static void refuses_what_it_has_no_ops_for(void **state) {
     (void)state;
-    static const char *const drafts[] = {"sparse", "eagle3:tests/golden/eagle/none"};
+    static const char *const drafts[] = {"eagle3:tests/golden/eagle/none"};
     card c;
     open_card(&c);
     for (size_t i = 0; i < SAC_COUNT(drafts); i++) {
@@ -112,7 +115,7 @@ static void refuses_what_it_has_no_ops_for(void **state) {
         config.n_ctx = N_CTX, config.draft = drafts[i];
         assert_int_equal(sac_session_create(&s, c.m, &config, &err), SAC_UNSUPPORTED);
         assert_null(s);
-        assert_says(err, "use lookup or model there");
+        assert_says(err, "use lookup, sparse or model there");
     }
     close_card(&c);
 }
