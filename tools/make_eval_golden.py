@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Writes tests/golden/eval_scores.json: scores of some hundreds of answers by the benchmarks' official scorers.
 
-    pip download --no-deps lmms-eval==0.7.3 pycocoevalcap==1.2 && unzip both into FOLDER
-    tools/make_eval_golden.py FOLDER > tests/golden/eval_scores.json        (needs numpy, and Java for the tokenizer)
+    pip download --no-deps lmms-eval==0.7.3 pycocoevalcap==1.2 ms-vlmeval==0.0.20 llava-torch==1.2.2.post1 lm-eval==0.4.13 \
+      opencompass==0.5.4 rouge==1.0.1 fuzzywuzzy==0.18.0 && unzip all into FOLDER, and of lmms-eval==0.5.0 lmms_eval/ as FOLDER/lmms_eval_0_5
+    tools/make_eval_golden.py FOLDER > tests/golden/eval_scores.json        (needs numpy, PyYAML, six, and Java for the tokenizer)
 
-lmms-eval's functions for TextVQA (EvalAI's processor), DocVQA, ChartQA, MMMU, MMBench, EgoSchema, NExT-QA, LongVideoBench,
-ScienceQA and TempCompass, and pycocoevalcap's CIDEr and PTBTokenizer, are taken out of the packages' files and run as they
-are; random.choice is replaced, so that a draw can be told. Nothing of theirs is stored but what they answer. MVBench,
-MLVU, StreamingBench and POPE's scripts are in no package: tests/cli/eval_oracle.py has them from their definition."""
+The functions that each scorer below names are taken out of the packages' files and run as they are; random.choice is replaced, so that a draw
+can be told. Nothing of theirs is stored but what they answer. Scripts that authors publish beside their data come from packages that carry
+them: Video-MME's from lmms-eval 0.5, VideoChat2's check_ans for MVBench from ms-vlmeval (VLMEvalKit), POPE's evaluate.py from llava-torch, LongBench's
+metrics.py from lm-eval and opencompass (with characters in place of jieba's words). MLVU's, StreamingBench's and InfiniteBench's are in no
+package, nor vqaEval.py: tests/cli/eval_oracle.py has them from their definition."""
 import ast
+import contextlib
+import io
 import json
 import math
 import os
@@ -18,9 +22,13 @@ import statistics
 import string
 import subprocess
 import sys
-from collections import defaultdict
+import tempfile
+import types
+from collections import Counter, defaultdict
+from typing import Union
 
 import numpy as np
+import yaml
 
 FOLDER = sys.argv[1]
 
@@ -33,21 +41,21 @@ def draw(_):
     raise Draw
 
 
-def functions(path, *names):
-    """Functions and classes of a file, without its imports."""
+def functions(path, *names, **more):
+    """Functions and classes of a file, without its imports, which are `more`."""
     with open(os.path.join(FOLDER, path), encoding="utf-8") as f:
         tree = ast.parse(f.read())
     tree.body = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in names
                  or isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") in names]
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             node.decorator_list = []
     random.choice = draw
 
     class Log:
         info = staticmethod(lambda *_: None)
     scope = dict(re=re, np=np, random=random, math=math, statistics=statistics, string=string, eval_logger=Log, defaultdict=defaultdict,
-                 os=os, json=json)
+                 os=os, json=json, Counter=Counter, Union=Union, **more)
     exec(compile(tree, path, "exec"), scope)
     return scope
 
@@ -76,7 +84,10 @@ RESPONSES = [
     "F", "(F)", "Z", "AA", "A A", "B B B", "A. B. C.", "C.", " C.", "C .", "( C )", "(C", "C)", "<B>", "B/C", "B&C", "the a an",
     "An apple a day", "THE", "hello, world", "1,2", "1, 2", "12,34", "1,2,3 dogs", "aint cant hadnt", "'", "''", "\"\"", "`B`", "~", "^",
     "*B*", "**B**", "_B_", "\\boxed{B}", "Final: B", "so B", "B because A is wrong", "A is wrong, so B.", "Not A. Not B. C.", "A man (B)",
-    "It is A (not B).", "ab", "Bc", "b.", "c)", "(d)", "D",
+    "It is A (not B).", "ab", "Bc", "b.", "c)", "(d)", "D", "#### 12", "####12", "7 + 5 = 12\n#### 12.", "#### $12,000", "#### 12,000 dollars", "#### -5",
+    "so -5.\n#### 5000", "#### 1\n#### 12", "The answer is 12.", "The answer is 12,000", "The answer is -5. #### 7", "The answer is $12.", "y", "n.",
+    "Paragraph 12", "Paragraph 1, not 12", "段落5", "段落5，不是12", "dog or red dog", "# x\nx=3", "\n\nx=3\n", "```\nx=3\n```", "The man is walking.",
+    "A red dog sits. The man walks.", "東京。タワー",
 ]
 CHOICE = [
     {"options": ["cat", "a red dog", "12%", "7"], "answer": "B"},
@@ -217,6 +228,108 @@ def tempcompass():
     return table(items, score)
 
 
+def videomme():
+    read = functions("lmms_eval_0_5/tasks/videomme/utils.py", "extract_characters_regex")["extract_characters_regex"]
+    return table([{"answer": c} for c in "ABD"], lambda item, response: read(response) == item["answer"])
+
+
+def mvbench():
+    """The response goes on from the prompt's "(", of which VideoChat2 takes the first line. Where its first word has none of the letters a to g
+    the later check_ans says no; the packaged one, without that guard, takes what is part of "(b)", as "(" is."""
+    check = functions("vlmeval/dataset/utils/mvbench.py", "check_ans")["check_ans"]
+
+    def score(item, response):
+        line = response.strip().split("\n")[0]
+        said = line if line.startswith("(") else "(" + line
+        right = f"({item['answer']}) {item['options'][ord(item['answer']) - 65]}"
+        return any(c in said.lower().split(" ")[0] for c in "abcdefg") and check(said, right)
+
+    return table(CHOICE, score)
+
+
+def pope():
+    """All responses under a mixed lot of labels, as a file of the benchmark has them, and the figures that the script prints."""
+    judge = functions("llava/eval/eval_pope.py", "eval_pope")["eval_pope"]
+    labels = ["yes" if i % 3 else "no" for i in range(len(RESPONSES))]
+    answers = [{"text": r} for r in RESPONSES]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f, contextlib.redirect_stdout(io.StringIO()) as told:
+        f.write("".join(json.dumps({"label": label}) + "\n" for label in labels))
+        f.flush()
+        judge(answers, f.name)
+    said = {r: a["text"] for r, a in zip(RESPONSES, answers)}
+    out = table([{"answer": "yes"}, {"answer": "no"}], lambda item, response: said[response] == item["answer"])
+    out["labels"] = labels
+    out["figures"] = {k: float(v) for k, v in re.findall(r"(Accuracy|Precision|Recall|F1 score|Yes ratio): (\S+)", told.getvalue())}
+    return out
+
+
+def exact():
+    """lmms-eval strips answers before its exact_match (api/task.py), with the settings of gqa.yaml."""
+    match = functions("lmms_eval/api/metrics.py", "exact_match_hf_evaluate")["exact_match_hf_evaluate"]
+
+    def score(item, response):
+        return match([response.strip()], [item["answer"]], ignore_case=True, ignore_punctuation=True)["exact_match"]
+
+    return table([{"answer": a} for a in ("a red dog", "yes", "U.S.A", "naïve café", "12", "cat")], score)
+
+
+def mme():
+    read = functions(TASKS + "mme/utils.py", "parse_pred_ans")["parse_pred_ans"]
+    return table([{"answer": "yes"}, {"answer": "no"}], lambda item, response: read(response) == item["answer"])
+
+
+def gsm8k(which):
+    """lm-eval's filters and metric, with the settings of its two tasks."""
+    new_filter = functions("lm_eval/filters/extraction.py", "RegexFilter", Filter=object, Iterable=list, Sequence=list, Any=object)["RegexFilter"]
+    match = functions("lm_eval/api/metrics.py", "exact_match_hf_evaluate")["exact_match_hf_evaluate"]
+    filters, ignored = {}, {}
+    for kind, file in ("#### ", "gsm8k.yaml"), ("The answer is ", "gsm8k-cot.yaml"):
+        with open(os.path.join(FOLDER, "lm_eval/tasks/gsm8k", file), encoding="utf-8") as f:
+            task = yaml.safe_load(f)
+        settings, = (f["filter"][0] for f in task["filter_list"] if f["name"] == which)
+        filters[kind] = new_filter(**{k: v for k, v in settings.items() if k != "function"})
+        metric, = task["metric_list"]
+        ignored[kind] = {k: metric[k] for k in ("regexes_to_ignore", "ignore_case", "ignore_punctuation")}
+
+    def score(item, response):
+        said = filters[item["kind"]].apply([[response]], [{}])[0][0]
+        return match([said], ["So it is.\n#### " + item["answer"]], **ignored[item["kind"]])["exact_match"]
+
+    return table([{"answer": a, "kind": k} for k in filters for a in ("12", "12,000", "-5", "5000", "1234.50")], score)
+
+
+def longbench():
+    sys.path.insert(0, FOLDER)
+    import fuzzywuzzy.fuzz
+    import rouge
+    cut = types.SimpleNamespace(cut=lambda text, cut_all: list(text))
+    names = ("normalize_answer", "normalize_zh_answer", "count_score", "retrieval_score", "retrieval_zh_score", "classification_score", "rouge_score",
+             "rouge_zh_score", "f1_score", "qa_f1_score", "qa_f1_zh_score")
+    rules = functions("lm_eval/tasks/longbench/metrics.py", *names, jieba=cut, Rouge=rouge.Rouge)
+    code = functions("opencompass/datasets/longbench/evaluators.py", "LongBenchCodeSimEvaluator", BaseEvaluator=object, List=list,
+                     fuzz=fuzzywuzzy.fuzz)["LongBenchCodeSimEvaluator"]()
+
+    def score(item, response):
+        if item["kind"] in ("trec", "triviaqa", "samsum", "lsht"):  # eval.py
+            response = response.lstrip("\n").split("\n")[0]
+        if item["kind"] == "lcc":
+            return max(code.score([response], [[a]])["score"] for a in item["answers"]) / 100
+        rule = rules[{"hotpotqa": "qa_f1_score", "triviaqa": "qa_f1_score", "multifieldqa_zh": "qa_f1_zh_score", "gov_report": "rouge_score", "samsum": "rouge_score",
+                      "vcsum": "rouge_zh_score", "passage_count": "count_score", "passage_retrieval_en": "retrieval_score",
+                      "passage_retrieval_zh": "retrieval_zh_score", "trec": "classification_score"}[item["kind"]]]
+        return max(rule(response, a, all_classes=item.get("classes")) for a in item["answers"])
+
+    items = [
+        {"kind": "hotpotqa", "answers": ["a red dog", "12,000 dollars"]}, {"kind": "triviaqa", "answers": ["Jane Doe", "B because A"]},
+        {"kind": "multifieldqa_zh", "answers": ["東京", "Привет, 12%"]}, {"kind": "gov_report", "answers": ["The man is walking. A red dog sits."]},
+        {"kind": "samsum", "answers": ["There is no dog in the park today"]}, {"kind": "vcsum", "answers": ["東京タワー"]},
+        {"kind": "passage_count", "answers": ["12"]}, {"kind": "passage_retrieval_en", "answers": ["Paragraph 12"]},
+        {"kind": "passage_retrieval_zh", "answers": ["段落5"]}, {"kind": "trec", "answers": ["dog"], "classes": ["cat", "red dog", "dog", "yes"]},
+        {"kind": "trec", "answers": ["red dog"], "classes": ["cat", "dog", "red dog", "yes"]}, {"kind": "lcc", "answers": ["x=3", "B because A is wrong"]},
+    ]  # fmt: skip
+    return table(items, score)
+
+
 WORDS = {
     "who": [
         "a man",
@@ -322,7 +435,9 @@ def cider():
 def main():
     out = {
         "responses": RESPONSES,
-        "scorers": {f.__name__: f() for f in (mmmu, egoschema, longvideobench, scienceqa, mmbench, vqa, anls, relaxed, tempcompass)},
+        "scorers": {f.__name__: f() for f in (mmmu, egoschema, longvideobench, scienceqa, mmbench, vqa, anls, relaxed, tempcompass, videomme, mvbench, pope,
+                                              exact, mme, longbench)}
+        | {"gsm8k": gsm8k("strict-match"), "gsm8k_flexible": gsm8k("flexible-extract")},
         "cider": cider(),
     }
     print(json.dumps(out, ensure_ascii=False, separators=(",", ":")))

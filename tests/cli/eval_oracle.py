@@ -1,4 +1,4 @@
-"""Scoring rules whose official scripts are in no package, written from their definition, in double precision: POPE's
+"""Scoring rules written from their definition, in double precision, for the whole way through the command: POPE's
 evaluate.py, MVBench's and MLVU's check_ans, StreamingBench's first letter, MMBench's circles; GSM8K as lm-eval's filters, GQA and
 MME as lmms-eval's tasks, LongBench's metrics.py with rouge 1.0.1 and fuzzywuzzy, InfiniteBench's compute_scores.py with rouge_score.
 Used by test_eval_sets.py and test_eval_rules.py."""

@@ -95,7 +95,7 @@ class Progress(Case):
             n_text += len(plain[2]) if is_text else 0
         print(f"the page: {n_sent} bytes sent with its examples, {n_text} of text before gzip")
         self.assertLess(n_sent, 60000)
-        self.assertLess(n_text, 65000)
+        self.assertLess(n_text, 60000)
         self.assertEqual(self.raw("/page/none.js", {})[0], 404)
         self.assertEqual(self.raw("/page/../page.js", {})[0], 404)
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
+#include "eval_score.h"
 #include "scores/ptb.h"
 #include "scores/score.h"
 
@@ -30,7 +31,8 @@ static eval_item item_of(const json_t *j) {
     eval_item item = {.answer = json_string_value(json_object_get(j, "answer")),
                       .answers = json_object_get(j, "answers"),
                       .question = json_string_value(json_object_get(j, "question")),
-                      .kind = json_string_value(json_object_get(j, "kind"))};
+                      .kind = json_string_value(json_object_get(j, "kind")),
+                      .classes = json_object_get(j, "classes")};
     const json_t *options = json_object_get(j, "options");
     item.n_options = json_array_size(options);
     for (size_t i = 0; i < item.n_options; i++)
@@ -75,8 +77,32 @@ static void check(const char *name, const eval_scorer *s) {
     assert_int_equal(n_wrong, 0);
 }
 
+/* Video-MME's letter, which is no scorer of items. */
+static bool one_videomme(const eval_item *item, const char *id, const char *response, eval_mark *out) {
+    (void)id;
+    out->score = eval_letter(response) == item->answer[0];
+    return true;
+}
+
+static bool one_flexible(const eval_item *item, const char *id, const char *response, eval_mark *out) {
+    bool ok = eval_scorer_gsm8k.one(item, id, response, out);
+    out->score = out->second;
+    return ok;
+}
+
+static const eval_scorer videomme = {.name = "videomme", .one = one_videomme},
+                         gsm8k_flexible = {.name = "gsm8k_flexible", .one = one_flexible};
+
 static void official(void **state) {
     (void)state;
+    check("videomme", &videomme);
+    check("mvbench", &eval_scorer_mvbench);
+    check("pope", &eval_scorer_pope);
+    check("exact", &eval_scorer_exact);
+    check("mme", &eval_scorer_mme);
+    check("gsm8k", &eval_scorer_gsm8k);
+    check("gsm8k_flexible", &gsm8k_flexible);
+    check("longbench", &eval_scorer_longbench);
     check("mmmu", &eval_scorer_mmmu);
     check("egoschema", &eval_scorer_egoschema);
     check("longvideobench", &eval_scorer_longvideobench);
@@ -86,6 +112,36 @@ static void official(void **state) {
     check("anls", &eval_scorer_anls);
     check("relaxed", &eval_scorer_relaxed);
     check("tempcompass", &eval_scorer_tempcompass);
+}
+
+/* POPE's figures of all responses, as its script prints them. */
+static void pope_figures(void **state) {
+    (void)state;
+    enum { MOST = 400 };
+    const json_t *table = json_object_get(json_object_get(golden, "scorers"), "pope"),
+                 *said = json_object_get(golden, "responses"), *expected = json_object_get(table, "figures");
+    static const char *const names[] = {"Precision", "Recall", "F1 score", "Yes ratio"};
+    static eval_item items[MOST];
+    static const eval_item *pointers[MOST];
+    static const char *responses[MOST], *ids[MOST];
+    static eval_mark marks[MOST];
+    size_t n = json_array_size(said);
+    double right = 0;
+    assert_true(n > 100 && n <= MOST);
+    for (size_t i = 0; i < n; i++) {
+        items[i].answer = json_string_value(json_array_get(json_object_get(table, "labels"), i));
+        pointers[i] = &items[i];
+        ids[i] = "";
+        responses[i] = json_string_value(json_array_get(said, i));
+    }
+    const eval_answers a = {pointers, ids, responses, n};
+    assert_true(eval_score_all(&eval_scorer_pope, &a, marks));
+    for (size_t i = 0; i < n; i++) right += marks[i].score;
+    assert_true(fabs(right / (double)n - json_number_value(json_object_get(expected, "Accuracy"))) < 1e-12);
+    eval_figure figures[EVAL_FIGURES_MAX];
+    assert_int_equal(eval_scorer_pope.figures(&a, marks, figures), 4);
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(figures[i].value - json_number_value(json_object_get(expected, names[i]))) < 1e-12);
 }
 
 /* Each word of the processor's table becomes what the processor makes of it. */
@@ -228,7 +284,7 @@ static void crafted_answers_are_cheap(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(official), cmocka_unit_test(contractions),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(official), cmocka_unit_test(pope_figures), cmocka_unit_test(contractions),
                                        cmocka_unit_test(cider),    cmocka_unit_test(captions_cut),
                                        cmocka_unit_test(circles),  cmocka_unit_test(draws),
                                        cmocka_unit_test(crafted_answers_are_cheap)};

@@ -19,11 +19,13 @@ export function make(tag, properties, ...children) {
   return node;
 }
 
+const anchor = (href, shown) => make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown);
+
 function link(text, address) {
   let url;
   try { url = new URL(address); } catch { return inline(text); }
   if (!["http:", "https:", "mailto:"].includes(url.protocol)) return inline(text);
-  return [make("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, inline(text || address, true))];
+  return [anchor(url.href, inline(text || address, true))];
 }
 
 /* Nodes of a line or paragraph. */
@@ -35,7 +37,7 @@ function inline(text, inLink) {
     if (m[1]) found = [m[1]];
     else if (m[2]) found = [make("code", {}, m[3].replace(/^ (.*) $/, "$1"))];
     else if (m[5] && !inLink) found = link(m[4], m[5]);
-    else if (m[6] && !inLink) found = [make("a", { href: m[6], target: "_blank", rel: "noopener noreferrer" }, m[6])];
+    else if (m[6] && !inLink) found = [anchor(m[6], m[6])];
     else if (m[8]) found = [make("strong", {}, inline(m[8], inLink))];
     else if (m[9]) found = [make("del", {}, inline(m[9], inLink))];
     else if (m[10] || m[11]) found = [make("em", {}, inline(m[10] || m[11], inLink))];

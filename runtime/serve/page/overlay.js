@@ -37,12 +37,11 @@ function paint(shot, layer) {
     context.strokeRect(i % frame.columns * wide + .5, Math.floor(i / frame.columns) * high + .5, wide - 1, high - 1);
   });
   caption.textContent = `${what} · ${percent(shareOf(kept))}`;
-  canvas.setAttribute("aria-label", `${what}: ${percent(shareOf(kept))} kept`);
+  canvas.ariaLabel = `${what}: ${percent(shareOf(kept))} kept`;
 }
 
 async function makeShot(frame, file, source, tiled) {
-  const canvas = make("canvas", { width: 224, height: 224 }), caption = make("figcaption");
-  canvas.setAttribute("role", "img");
+  const canvas = make("canvas", { width: 224, height: 224, role: "img" }), caption = make("figcaption");
   const what = frame.time !== null ? frame.time.toFixed(2) + " s" : tiled ? "tile " + frame.tile : file ? file.name : "picture";
   let image = null;
   if (source && !tiled) {
@@ -78,7 +77,7 @@ export function overlay(frames, files, first) {
   const tell = () => { told.textContent = (+range.value ? `layer ${range.value} of ${n_layers}` : "all layers") + ` · ${mean(range.value - 1)}`; };
   const shots = [], details = make("details", { className: "kept" }, make("summary", {}, `Attention kept ${mean(-1)} of what it saw`),
     make("label", { className: "layer", hidden: !n_layers }, "Layer", range, told), box);
-  range.oninput = () => { tell(); range.setAttribute("aria-valuetext", told.textContent); for (const s of shots) paint(s, range.value - 1); };
+  range.oninput = () => { tell(); range.ariaValueText = told.textContent; for (const s of shots) paint(s, range.value - 1); };
   details.ontoggle = () => { if (details.open && !box.firstChild) drawAll(box, own, files, range, shots); };
   tell();
   return details;

@@ -10,10 +10,12 @@ const EXAMPLES = [
   ["picture0000.png", "What number is written?", "A picture with a number"],
   ["drawn031_12.mp4", "Which number appears last?", "A video of 12 frames"],
 ];
+const METHODS = ["prefill", "decode", "kv"];
 const settings = store.settings();
 let chats = [], chat = null, files = [], editing = -1, running = null, info = null, models = [], key = "";
 try { key = sessionStorage.getItem("saccade-key") || ""; } catch { /* asked for anew */ }
 
+function showTheme() { document.documentElement.dataset.theme = settings.theme || ""; }
 function notice(text) { $("notice").textContent = text; $("notice").hidden = !text; }
 
 /* ---------------------------------------------------------------- the server */
@@ -36,7 +38,7 @@ async function askServer() {
   $("model").hidden = models.length < 2;
   $("model").replaceChildren(...models.map(m => make("option", {}, m.id)));
   $("methods").hidden = !info.request_methods;
-  for (const kind of ["prefill", "decode", "kv"]) {
+  for (const kind of METHODS) {
     const { own, names } = info.methods[kind];
     const as = own ? `as the server (${own.split(":")[0]})` : "as the server";
     $(kind).replaceChildren(make("option", { value: "" }, as), ...names.map(n => make("option", {}, n)));
@@ -51,7 +53,7 @@ function requestOf(messages) {
   if (settings.temperature) body.temperature = Number(settings.temperature);
   if (settings.length) body.max_tokens = Number(settings.length);
   if (settings.frames) body.media_io_kwargs = { video: { num_frames: Number(settings.frames) } };
-  if (info.request_methods) for (const kind of ["prefill", "decode", "kv"]) if (settings[kind]) own[kind] = settings[kind];
+  if (info.request_methods) for (const kind of METHODS) if (settings[kind]) own[kind] = settings[kind];
   return JSON.stringify(body);
 }
 
@@ -59,8 +61,7 @@ function requestOf(messages) {
 
 function add(list) {
   const good = [...list].filter(typeOf);
-  if (good.length < list.length) notice("Only pictures and videos can be added.");
-  else notice("");
+  notice(good.length < list.length ? "Only pictures and videos can be added." : "");
   for (const f of good) files.push({ id: newId(), name: f.name || "picture", type: typeOf(f), blob: f });
   if (info && files.length > info.max_media) {
     files.length = info.max_media;
@@ -83,7 +84,7 @@ function showFiles() {
 function ready() {
   $("ask").disabled = !running && !files.length && !$("question").value.trim();
   $("ask").classList.toggle("running", !!running);
-  $("ask").setAttribute("aria-label", running ? "Stop" : "Ask");
+  $("ask").ariaLabel = running ? "Stop" : "Ask";
   $("ask").firstElementChild.firstElementChild.setAttribute("href", running ? "#i-stop" : "#i-send");
 }
 
@@ -139,29 +140,31 @@ function showChat() {
 function showChats() {
   $("chats").replaceChildren(...chats.map(c => {
     const open = make("button", { type: "button", className: "open", title: c.title, onclick: () => openChat(c) }, c.title);
-    if (c.id === chat.id) open.setAttribute("aria-current", "page");
+    if (c.id === chat.id) open.ariaCurrent = "page";
     return make("li", { className: c.id === chat.id ? "now" : "" }, open, button("x", "Delete " + c.title, () => drop(c)));
   }));
 }
 
-function newChat() {
-  halt();
-  chat = { id: newId(), title: "", updated: 0, messages: [] };
+const emptyChat = () => ({ id: newId(), title: "", updated: 0, messages: [] });
+
+function turnTo(c) {
+  chat = c;
   stopEditing();
   showChat();
   showSide(false);
   $("question").focus();
+}
+
+function newChat() {
+  halt();
+  turnTo(emptyChat());
 }
 
 async function openChat(c) {
   halt();
   await store.fill(c);
-  chat = c;
-  stopEditing();
-  showChat();
-  showSide(false);
+  turnTo(c);
   toEnd();
-  $("question").focus();
 }
 
 /* An answer that is on its way must not bring it back: see keep. */
@@ -192,8 +195,7 @@ async function answer() {
   own.messages.push(m);
   showChat();
   const li = $("messages").lastElementChild, stage = make("p", { className: "stage" }), text = li.querySelector(".answer"), say = sayer();
-  const words = make("span", {}, "Waiting"), bar = make("progress", { max: 1, hidden: true });
-  bar.setAttribute("aria-label", "Progress");
+  const words = make("span", {}, "Waiting"), bar = make("progress", { max: 1, hidden: true, ariaLabel: "Progress" });
   stage.append(words, bar);
   text.before(stage);
   li.querySelector(".acts").hidden = true;
@@ -325,7 +327,7 @@ async function example([name, question]) {
 /* ---------------------------------------------------------------- settings, camera, list */
 
 function openSettings(field) {
-  for (const id of ["temperature", "length", "frames", "prefill", "decode", "kv", "theme"]) $(id).value = settings[id] || "";
+  for (const id of ["temperature", "length", "frames", "theme", ...METHODS]) $(id).value = settings[id] || "";
   $("key").value = key;
   if (!$("settings").open) $("settings").showModal();
   if (field) $(field).focus();
@@ -340,7 +342,7 @@ $("settings").onchange = e => {
   if (!e.target.checkValidity()) return;
   settings[e.target.id] = e.target.value;
   store.keepSettings(settings);
-  document.documentElement.dataset.theme = settings.theme || "";
+  showTheme();
 };
 $("settings").onclose = () => { if (!info) askServer(); };
 $("forget").onclick = async () => {
@@ -376,7 +378,7 @@ $("shot").onclick = async () => {
 
 function showSide(open) {
   document.body.classList.toggle("side", open);
-  $("menu").setAttribute("aria-expanded", open);
+  $("menu").ariaExpanded = open;
   if (open) $("new").focus();
 }
 
@@ -402,22 +404,23 @@ $("no-shot").onclick = () => $("camera").close();
 $("open-settings").onclick = () => openSettings();
 $("menu").onclick = () => showSide(true);
 $("scrim").onclick = () => showSide(false);
-addEventListener("paste", e => { if (e.clipboardData.files.length) { e.preventDefault(); add(e.clipboardData.files); } });
+const take = (e, list) => { if (list.length) { e.preventDefault(); add(list); } };
+addEventListener("paste", e => take(e, e.clipboardData.files));
 for (const name of ["dragenter", "dragover"])
   addEventListener(name, e => { if (e.dataTransfer.types.includes("Files")) { e.preventDefault(); document.body.classList.add("dragging"); } });
 addEventListener("dragleave", e => { if (!e.relatedTarget) document.body.classList.remove("dragging"); });
 addEventListener("drop", e => {
   document.body.classList.remove("dragging");
-  if (e.dataTransfer.files.length) { e.preventDefault(); add(e.dataTransfer.files); }
+  take(e, e.dataTransfer.files);
 });
 
-document.documentElement.dataset.theme = settings.theme || "";
+showTheme();
 $("examples").append(...EXAMPLES.map(x => {
   const video = x[0].endsWith("mp4"), shot = make(video ? "video" : "img", { src: "page/" + x[0], className: "shot" });
   if (video) Object.assign(shot, { muted: true, preload: "metadata", tabIndex: -1 }); else shot.alt = "";
   return make("li", {}, make("button", { type: "button", onclick: () => example(x) }, shot, make("span", {}, x[1], make("small", {}, x[2]))));
 }));
-chat = { id: newId(), title: "", updated: 0, messages: [] };
+chat = emptyChat();
 stopEditing();
 askServer();
 store.list().catch(() => []).then(list => { chats = [...chats, ...list.filter(c => !chats.some(o => o.id === c.id))]; showChats(); });

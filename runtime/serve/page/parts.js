@@ -4,16 +4,13 @@ import { make } from "./markdown.js";
 export const $ = id => document.getElementById(id);
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), b => b.toString(16).padStart(2, "0")).join("");
 const icon = name => {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  const [svg, use] = ["svg", "use"].map(tag => document.createElementNS("http://www.w3.org/2000/svg", tag));
   use.setAttribute("href", "#i-" + name);
-  svg.setAttribute("aria-hidden", "true");
   svg.append(use);
   return svg;
 };
 export function button(name, label, run) {
-  const b = make("button", { type: "button", className: "icon", title: label, onclick: run }, icon(name));
-  b.setAttribute("aria-label", label);
-  return b;
+  return make("button", { type: "button", className: "icon", title: label, ariaLabel: label, onclick: run }, icon(name));
 }
 const TYPES = { mp4: "mp4", m4v: "mp4", mov: "quicktime", mkv: "x-matroska", webm: "webm", avi: "x-msvideo" };
 
@@ -29,9 +26,8 @@ export function preview(file, controls) {
   const video = file.type.startsWith("video/");
   file.url = file.url || URL.createObjectURL(file.blob);
   const view = make(video ? "video" : "img", { src: file.url, title: file.name });
-  if (video) Object.assign(view, { muted: true, controls, preload: "metadata", playsInline: true, tabIndex: controls ? 0 : -1 });
+  if (video) Object.assign(view, { muted: true, controls, preload: "metadata", playsInline: true, tabIndex: controls ? 0 : -1, ariaLabel: file.name });
   else view.alt = file.name;
-  if (video) view.setAttribute("aria-label", file.name);
   view.onerror = () => view.replaceWith(make("span", { className: "gone" }, file.name));
   return view;
 }
