@@ -187,10 +187,18 @@ def check_all(what, n, draw):
     return n_bad > 0
 
 
+def frames_list(path, *pictures):
+    """A list of frames for --frames, half a second apart."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(f"{picture} {0.5 * i}\n" for i, picture in enumerate(pictures))
+    return path
+
+
 def fault_of_answer(command, folder):
     """The same of a question; without a picture where the model takes none."""
     lines = ""
-    for media in (["--image", os.path.join(MODELS, "long.png"), "--frames", os.path.join(MODELS, "frame2.png")], []):
+    frame = frames_list(folder.rstrip("/") + ".frames", os.path.join(MODELS, "frame2.png"))
+    for media in (["--image", os.path.join(MODELS, "long.png"), "--frames", frame], []):
         run = subprocess.run([command, "ask", "-m", folder, "-t", "1", "-n", "3", *media, "What is it?"], capture_output=True, text=True,
                              errors="replace", timeout=120, check=False, stdin=subprocess.DEVNULL)
         lines = run.stderr.split("\n")[:-1]

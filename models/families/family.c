@@ -72,48 +72,24 @@ static sac_status family_listing(const sac_family **out, list_kind kind, const c
     return SAC_OK;
 }
 
-/* "llama, mistral, ..." for the message of a refusal. */
-static const char *all_names(char *buf, size_t buf_bytes) {
-    size_t used = 0;
-    for (int i = 0; sac_families[i] && used < buf_bytes; i++)
-        used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", i ? ", " : "", sac_families[i]->name);
-    return buf;
-}
-
-static size_t n_alike(const char *a, const char *b) {
-    size_t n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    return n;
-}
-
-/* How long a is, where b has all of it. */
-static size_t n_contained(const char *a, const char *b) {
-    return strstr(b, a) ? strlen(a) : 0;
-}
-
-/* The model_type for which `alike` is largest, and at least so much; else "". */
-static sac_status most_alike(char nearest[40], const char *type, size_t least, size_t (*alike)(const char *, const char *),
-                             sac_error *err) {
-    size_t most = least - 1;
-    nearest[0] = 0;
-    for (int i = 0; sac_families[i]; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        for (int k = 0; k < spec.model_types.n; k++) {
-            const size_t same = alike(spec.model_types.item[k], type);
-            if (same > most) most = same, snprintf(nearest, 40, "%.39s", spec.model_types.item[k]);
-        }
-        sac_family_spec_free(&spec);
+/* "llama, mistral, ..." for the message of a refusal: as many whole names as have room, and how many more there are. */
+typedef struct name_list {
+    char text[240];
+    size_t used;
+    int n_left;
+} name_list;
+static void add_name(name_list *l, const char *name) {
+    const size_t n = strlen(name);
+    if (l->n_left || l->used + n + 2 >= sizeof l->text) {
+        l->n_left++;
+        return;
     }
-    return SAC_OK;
+    l->used += (size_t)snprintf(l->text + l->used, sizeof l->text - l->used, "%s%s", l->used ? ", " : "", name);
 }
-
-/* That begins most like `type`, if three letters do; else the longest that is within it, of four letters or more ("mllama"). */
-static sac_status nearest_type(char nearest[40], const char *type, sac_error *err) {
-    char name[80];
-    snprintf(name, sizeof name, "%s", type ? type : "");
-    SAC_TRY(most_alike(nearest, name, 3, n_alike, err));
-    return nearest[0] ? SAC_OK : most_alike(nearest, name, 4, n_contained, err);
+static const char *more_names(const name_list *l, char text[24]) {
+    text[0] = 0;
+    if (l->n_left) snprintf(text, 24, " and %d more", l->n_left);
+    return text;
 }
 
 /* Where the weights of an original layout are in transformers'. */
@@ -130,9 +106,18 @@ static const twin *converted_twin(const char *model_type) {
     return NULL;
 }
 
+static sac_status refuse_config(const json_t *config, const char *architecture, const char *type, sac_error *err) {
+    char nearest[40], more[24];
+    name_list names = {0};
+    SAC_TRY(sac_family_near_config(nearest, config, err));
+    for (int i = 0; sac_families[i] && !nearest[0]; i++) add_name(&names, sac_families[i]->name);
+    return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s (model_type %.40s) is not supported%s%s%s%s", architecture ? architecture : "not given",
+                    type ? type : "not given", nearest[0] ? "; the nearest that is: " : ", nor is one near it; these are: ", nearest,
+                    names.text, more_names(&names, more));
+}
+
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err) {
     const char *type = NULL;
-    char names[400];
     SAC_TRY(sac_json_get_string(config, "model_type", &type, err));
     const json_t *list = NULL;
     SAC_TRY(sac_json_get_array(config, "architectures", &list, err));
@@ -153,39 +138,29 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
             "model_type %s is the layout of the original %s; fetch the same weights converted for "
             "transformers, for example \"hf download %s\"",
             type, t->original, t->converted);
-    char nearest[40];
-    SAC_TRY(nearest_type(nearest, type, err));
-    return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s (model_type %.40s) is not supported%s%s; these families are: %s",
-                    architecture ? architecture : "not given", type ? type : "not given",
-                    nearest[0] ? ", the nearest that is: " : "", nearest, all_names(names, sizeof names));
+    return refuse_config(config, architecture, type, err);
 }
 
-/* The architectures of GGUF files into names, and of these the one that begins most like `like`, if three letters do. */
-static sac_status list_gguf(char *names, size_t n_bytes, const char *like, char nearest[40], sac_error *err) {
-    size_t used = 0, most = 2;
-    nearest[0] = names[0] = 0;
+static sac_status list_gguf(name_list *l, sac_error *err) {
     for (int i = 0; sac_families[i]; i++) {
         sac_family_spec spec;
         SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        for (int k = 0; k < spec.gguf.n; k++) {
-            const char *item = spec.gguf.item[k];
-            const size_t same = n_alike(item, like);
-            if (same > most) most = same, snprintf(nearest, 40, "%.39s", item);
-            if (used < n_bytes) used += (size_t)snprintf(names + used, n_bytes - used, "%s%s", used ? ", " : "", item);
-        }
+        for (int k = 0; k < spec.gguf.n; k++) add_name(l, spec.gguf.item[k]);
         sac_family_spec_free(&spec);
     }
     return SAC_OK;
 }
 
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err) {
-    char names[400], nearest[40];
+    char nearest[40], more[24];
+    name_list names = {0};
     SAC_TRY(family_listing(out, BY_GGUF, architecture, err));
     if (*out) return SAC_OK;
     if (strcmp(architecture, "clip") == 0)
         return sac_fail(err, SAC_UNSUPPORTED,
                         "the vision half of a model; give the language model, and this file with --mmproj");
-    SAC_TRY(list_gguf(names, sizeof names, architecture, nearest, err));
-    return sac_fail(err, SAC_UNSUPPORTED, "GGUF architecture \"%.40s\" is not supported%s%s; these are: %s", architecture,
-                    nearest[0] ? ", the nearest that is: " : "", nearest, names);
+    SAC_TRY(sac_family_near_gguf(nearest, architecture, err));
+    if (!nearest[0]) SAC_TRY(list_gguf(&names, err));
+    return sac_fail(err, SAC_UNSUPPORTED, "GGUF architecture \"%.40s\" is not supported%s%s%s%s", architecture,
+                    nearest[0] ? "; the nearest that is: " : ", nor is one near it; these are: ", nearest, names.text, more_names(&names, more));
 }

@@ -87,6 +87,11 @@ const sac_family *sac_family_find(const sac_family *const *families, const char 
 sac_status sac_family_of_config(const sac_family **out, const json_t *config, sac_error *err);
 sac_status sac_family_of_gguf(const sac_family **out, const char *architecture, sac_error *err);
 
+/* The model_type, or architecture in GGUF, that comes nearest to one that no family lists; "": none does. It says where to
+ * look, not that the model would run. */
+sac_status sac_family_near_config(char nearest[40], const json_t *config, sac_error *err);
+sac_status sac_family_near_gguf(char nearest[40], const char *architecture, sac_error *err);
+
 /* The family whose YAML lists the projector of a vision half in GGUF, of several the one that stands on language models of
  * that architecture; keys: its metadata. */
 sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, const char *architecture, sac_error *err);

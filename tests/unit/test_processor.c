@@ -309,6 +309,18 @@ static void test_pinpoints(void **state) {
               err);
     assert_int_equal(pinpoints_of(&c)->size[0].width, 672); /* transformers: height first */
     char *many = malloc(1 << 16);
+    /* transformers reads them of both files */
+#define FILE_OF(sizes) "{\"size\": {\"shortest_edge\": 336}, \"crop_size\": 336, \"image_grid_pinpoints\": " sizes "}"
+    const char *same = FILE_OF("[[672, 336], [336, 672]]"), *both = FILE_OF("[[336, 672], [672, 336]]"), *fewer = FILE_OF("[[336, 672]]"),
+               *none = FILE_OF("null"), *zero = FILE_OF("[[0, 0]]");
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, same, both, &err), err);
+    assert_int_equal(pinpoints_of(&c)->size[0].width, 672); /* in the order of config.json */
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, none, both, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, fewer, none, &err), err);
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, fewer, both, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" has 1 sizes that are not the 2 of config.json"));
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, both, fewer, &err), SAC_BAD_FILE);
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, zero, both, &err), SAC_BAD_FILE);
     strcpy(many, "{\"image_grid_pinpoints\": [[336, 336]");
     for (int i = 0; i < SAC_PINPOINTS_MAX; i++) strcat(many, ",[336,672]");
     strcat(many, "]}");

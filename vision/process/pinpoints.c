@@ -90,14 +90,33 @@ static sac_status check_tiles(const sac_processor_config *c, sac_error *err) {
                     c->tile_size);
 }
 
+static bool has_all(const sac_pinpoints *p, const sac_pinpoints *of) {
+    int n = 0;
+    for (int i = 0; i < of->n; i++)
+        for (int k = 0; k < p->n; k++)
+            if (p->size[k].width == of->size[i].width && p->size[k].height == of->size[i].height) {
+                n++;
+                break;
+            }
+    return n == of->n;
+}
+
+/* transformers cuts tiles by the preprocessor's sizes and joins their tokens by the model's: the two must be the same ones. */
+static sac_status check_same(const sac_pinpoints *p, const sac_processor_config *c, const json_t *json, sac_error *err) {
+    sac_pinpoints other = {0};
+    SAC_TRY(read_pinpoints(&other, c->tile_size, json, true, err));
+    if (has_all(p, &other) && has_all(&other, p)) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" has %d sizes that are not the %d of config.json", other.n, p->n);
+}
+
 sac_status sac_pinpoints_read(sac_pinpoints *p, const sac_processor_config *c, const json_t *preprocessor,
                               const json_t *config, bool height_first, sac_error *err) {
     static const int grids[][2] = {
         {2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
     SAC_TRY(check_tiles(c, err));
     const json_t *pinpoints = json_object_get(config, "image_grid_pinpoints");
-    if (!pinpoints || json_is_null(pinpoints))
-        pinpoints = json_object_get(preprocessor, "image_grid_pinpoints");
+    const json_t *others = json_object_get(preprocessor, "image_grid_pinpoints");
+    if (!pinpoints || json_is_null(pinpoints)) pinpoints = others;
     if (pinpoints && !json_is_null(pinpoints))
         SAC_TRY(read_pinpoints(p, c->tile_size, pinpoints, height_first, err));
     else
@@ -105,6 +124,7 @@ sac_status sac_pinpoints_read(sac_pinpoints *p, const sac_processor_config *c, c
             SAC_TRY(add_pinpoint(p, c->tile_size, grids[i][0] * (int64_t)c->tile_size,
                                  grids[i][1] * (int64_t)c->tile_size, err));
     if (p->n == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
+    if (others && !json_is_null(others) && others != pinpoints && height_first) return check_same(p, c, others, err);
     return SAC_OK;
 }
 
