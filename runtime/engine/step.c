@@ -368,6 +368,7 @@ sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
     if (sac_step_take_ahead(s)) return SAC_OK;
     if (sac_renew_is_due(s)) {
+        s->decoder.cache.anew = true;
         SAC_TRY(sac_session_make_room_apart(s, past + 1, err)); /* until there is, the token is pending */
         sac_step_pending(s);
         return sac_renew(s, past + 1, 1, NULL, err);
