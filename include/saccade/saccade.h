@@ -570,7 +570,7 @@ typedef struct sac_events {
     void (*logits)(void *ctx, float *logits, int n_vocab);
     /* Before a token is chosen, when those before it are: clears the bits of tokens that may not come; bit id % 32 of
      * allowed[id / 32], (n_vocab + 31) / 32 words, all ones. As `logits` that sets them to -INFINITY, but a GPU's logits need not come
-     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model. In a batch on a GPU those of all sessions are called
+     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model (BAD_ARGUMENT). In a batch on a GPU those of all sessions are called
      * before any of their tokens is told. */
     void (*mask)(void *ctx, uint32_t *allowed, int n_vocab);
 } sac_events;
