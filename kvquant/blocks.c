@@ -25,14 +25,18 @@ static size_t channel_bytes(const sac_kv_blocks *b) {
     return (size_t)b->n_kv_heads * (size_t)b->head_dim * sizeof(uint16_t);
 }
 
-/* Enough for blocks of the least size, all rows in the larger tier: codes and ranges grow with rows but for
+/* Enough for n rows in so many blocks, all rows in the larger tier: codes and ranges grow with rows but for
  * what a block adds, which is measured on blocks of one row of each tier. */
-static size_t layer_bytes(const sac_kv_blocks *b) {
+static size_t bytes_of(const sac_kv_blocks *b, int64_t n, int64_t n_blocks) {
     int most = b->bits[0] > b->bits[1] ? 0 : 1;
-    sac_packed_rows all = part_of(b, most, b->n_ctx), high = part_of(b, 0, 1), low = part_of(b, most, 1);
+    sac_packed_rows all = part_of(b, most, n), high = part_of(b, 0, 1), low = part_of(b, most, 1);
     if (b->bits[1]) low = part_of(b, 1, 1);
     size_t each = sac_pack_bytes(&high) + sac_pack_bytes(&low) + channel_bytes(b) + 3 * ALIGN;
-    return sac_pack_bytes(&all) + (size_t)b->max_blocks * each;
+    return sac_pack_bytes(&all) + (size_t)n_blocks * each;
+}
+
+static size_t layer_bytes(const sac_kv_blocks *b) {
+    return bytes_of(b, b->n_ctx, b->max_blocks); /* blocks of the least size */
 }
 
 /* Of a layer: every block begins a byte of each head. */
@@ -48,7 +52,9 @@ bool sac_kv_blocks_takes_group(double k_group) {
 
 void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int high, int low,
                         int64_t k_group, bool before_rope, const sac_memory *memory) {
-    *b = (sac_kv_blocks){.n_layers = shape->n_layers,
+    *b = (sac_kv_blocks){.planes = b->planes,
+                         .step_rows = SAC_KV_BLOCK_MIN,
+                         .n_layers = shape->n_layers,
                          .n_kv_heads = shape->n_kv_heads,
                          .head_dim = shape->head_dim,
                          .bits = {high, low},
@@ -60,7 +66,7 @@ void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int 
     b->memory_bytes = layer_bytes(b);
     b->layer = sac_take_host(memory, (size_t)b->n_layers * sizeof *b->layer);
     for (int i = 0; i < b->n_layers; i++) {
-        sac_kv_block_layer l = {.memory = sac_take_device(memory, b->memory_bytes),
+        sac_kv_block_layer l = {.memory = b->planes ? NULL : sac_take_device(memory, b->memory_bytes),
                                 .bits = sac_take_host(memory, bits_bytes(b)),
                                 .part = sac_take_host(memory, 2 * n * sizeof *l.part),
                                 .turned = before_rope ? sac_take_host(memory, 2 * n * sizeof *l.turned) : NULL,
@@ -85,13 +91,33 @@ void sac_kv_blocks_begin(sac_kv_blocks *b) {
 
 /* ---------------------------------------------------------------- packing */
 
-static void *carve(const sac_kv_blocks *b, sac_kv_block_layer *l, size_t n_bytes) {
-    assert(l->used_bytes + align(n_bytes) <= b->memory_bytes);
-    void *p = l->memory + l->used_bytes;
+static uint8_t *memory_of(const sac_kv_blocks *b, int layer) {
+    return b->planes ? b->planes->at + (size_t)layer * b->planes->plane_bytes : b->layer[layer].memory;
+}
+
+/* Of a layer, whether or not it is in use. */
+static size_t room_of(const sac_kv_blocks *b, int layer) {
+    return b->planes ? b->planes->n_mapped[layer] * sac_page_pool_page_bytes(b->planes->pool) : b->memory_bytes;
+}
+
+static void *carve(const sac_kv_blocks *b, int layer, size_t n_bytes) {
+    sac_kv_block_layer *l = &b->layer[layer];
+    assert(l->used_bytes + align(n_bytes) <= room_of(b, layer));
+    void *p = memory_of(b, layer) + l->used_bytes;
     l->used_bytes += align(n_bytes);
     l->n_bytes += n_bytes;
-    (void)b;
     return p;
+}
+
+/* Of a block of these rows. */
+static size_t block_bytes(const sac_kv_blocks *b, const sac_pack_rows set[2]) {
+    size_t n_bytes = align(channel_bytes(b));
+    for (int tier = 0; tier < 2; tier++) {
+        if (set[tier].n == 0 || b->bits[tier] == 0) continue;
+        const sac_packed_rows part = part_of(b, tier, set[tier].n);
+        n_bytes += align(sac_pack_bytes(&part));
+    }
+    return n_bytes;
 }
 
 /* Rows of both tiers, [n_lists][..] counted from the block's first; returns how many are important. */
@@ -169,7 +195,7 @@ static sac_status add_part(sac_kv_blocks *b, const sac_layer_attention *a, const
     sac_packed_rows *p = &l->part[l->n_parts];
     *p = part_of(b, tier, rows->n);
     p->v_channel = channel;
-    sac_pack_place(p, carve(b, l, sac_pack_bytes(p)));
+    sac_pack_place(p, carve(b, a->layer, sac_pack_bytes(p)));
     SAC_TRY(pack(b, a, from, tier, p, rows));
     l->n_rows += rows->n;
     *part = l->n_parts++;
@@ -197,11 +223,12 @@ sac_status sac_kv_blocks_add(sac_kv_blocks *b, const sac_layer_attention *a, con
     sac_pack_rows set[2] = {{NULL, n, first, 1}, {NULL, 0, first, 1}}, all = set[0];
     SAC_TRY(split_rows(b, a, n_old, n_new, important, set));
     if (l->n_blocks == b->max_blocks || l->n_rows + n > b->n_ctx) return SAC_INTERNAL;
+    if (l->used_bytes + block_bytes(b, set) > room_of(b, a->layer)) return SAC_INTERNAL; /* nobody asked for room */
     new_block from = {rows, n, l->n_rows, *rows};
     if (b->before_rope) SAC_TRY(sac_unturned_keys(&b->unturned, a, rows, first, l->n_rows, n, &from.keys));
     sac_kv_block *block = &l->block[l->n_blocks++];
     *block = (sac_kv_block){.n = b->bits[1] ? n : set[0].n, .n_lists = set[0].n_lists};
-    uint16_t *channel = carve(b, l, channel_bytes(b));
+    uint16_t *channel = carve(b, a->layer, channel_bytes(b));
     SAC_TRY(a->ops->pack_channels(a->stream,
                                   &(sac_pack_channels_args){channel, *rows, b->bits[1] ? all : set[0]}));
     if (set[0].n > 0 && set[1].n > 0 && b->bits[1]) block->high = mark_rows(b, l, &set[0], n);
@@ -273,3 +300,26 @@ const int32_t *sac_kv_blocks_important(sac_kv_blocks *b, int layer, int64_t *n, 
                 if (is_high(&l->block[i], head, row)) *out++ = (int32_t)(first + row);
     return b->list[0].host;
 }
+
+/* ---------------------------------------------------------------- in pages */
+
+static void use_planes(void *state, const sac_page_planes *planes) {
+    ((sac_kv_blocks *)state)->planes = planes;
+}
+
+static size_t most_bytes(const void *state) {
+    return ((const sac_kv_blocks *)state)->memory_bytes;
+}
+
+static size_t used_bytes(const void *state, int layer) {
+    return ((const sac_kv_blocks *)state)->layer[layer].used_bytes;
+}
+
+/* A prompt is one block, with what the tail had; steps leave a block every step_rows. All of them packed anew as one block take no
+ * more than apart. */
+static size_t room_bytes(const void *state, int64_t n) {
+    const sac_kv_blocks *b = state;
+    return n < SAC_KV_BLOCK_MIN ? 0 : bytes_of(b, n, 1 + n / b->step_rows);
+}
+
+const sac_kv_in_planes sac_kv_blocks_in_planes = {.use = use_planes, .most = most_bytes, .used = used_bytes, .room = room_bytes};

@@ -26,7 +26,7 @@ typedef struct sac_kv_block {
 } sac_kv_block;
 
 typedef struct sac_kv_block_layer {
-    uint8_t *memory;       /* where ops run: codes, ranges and factors */
+    uint8_t *memory;       /* where ops run: codes, ranges and factors; NULL where they are in planes */
     uint8_t *bits;         /* on the host: of all blocks, which rows are in the first tier */
     size_t used_bytes;     /* of memory */
     size_t n_bits_bytes;   /* of bits */
@@ -47,6 +47,8 @@ typedef struct sac_kv_blocks {
     sac_unturned unturned; /* then */
     int64_t n_ctx, max_blocks;
     size_t memory_bytes; /* of a layer */
+    const sac_page_planes *planes; /* that rows are in, or NULL: in memory of each layer */
+    int64_t step_rows; /* that steps leave to a block at least */
     sac_kv_block_layer *layer;
     sac_buffer list[2]; /* int32_t [n_kv_heads][n_ctx] rows of both tiers of the block at hand */
 } sac_kv_blocks;
@@ -71,6 +73,9 @@ void sac_kv_blocks_take(sac_kv_blocks *b, const sac_attention_shape *shape, int 
                         int64_t k_group, bool before_rope, const sac_memory *memory);
 void sac_kv_blocks_begin(sac_kv_blocks *b);
 void sac_kv_blocks_clear(sac_kv_blocks *b, int layer); /* one layer */
+
+/* Of both formats, whose states begin with their blocks. */
+extern const sac_kv_in_planes sac_kv_blocks_in_planes;
 
 /* Packs rows [first, first + n_old + n_new) of a view as a block of layer a->layer. The old ones are all
  * important, of the new ones those that `important` says (counted from the first new one), or all when it

@@ -36,12 +36,13 @@ static const sac_method_param params[] = {
 typedef struct kvarn_layer {
     sac_packed_rows *keys, *values; /* [most tiles] */
     uint16_t **factor;              /* [most tiles] of keys: [n_kv_heads][TILE] halves */
-    uint8_t *memory;
+    uint8_t *memory;                /* NULL where tiles are in planes */
     size_t used_bytes;
     int n_tiles;
 } kvarn_layer;
 
 typedef struct kvarn {
+    const sac_page_planes *planes; /* that tiles are in, or NULL */
     int bits[2], first_bits, n_layers, n_heads, n_kv_heads, d;
     int64_t n_ctx, most_tiles;
     kvarn_layer *layer;
@@ -91,7 +92,8 @@ static size_t layer_bytes(const kvarn *v) {
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     kvarn *v = state;
-    *v = (kvarn){.bits = {(int)p[K], (int)p[V]},
+    *v = (kvarn){.planes = v->planes,
+                 .bits = {(int)p[K], (int)p[V]},
                  .first_bits = (int)p[FIRST],
                  .n_layers = shape->n_layers,
                  .n_heads = shape->n_heads,
@@ -105,7 +107,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         kvarn_layer l = {.keys = sac_take_host(memory, n * sizeof *l.keys),
                          .values = sac_take_host(memory, n * sizeof *l.values),
                          .factor = sac_take_host(memory, n * sizeof *l.factor),
-                         .memory = sac_take_device(memory, layer_bytes(v))};
+                         .memory = v->planes ? NULL : sac_take_device(memory, layer_bytes(v))};
         if (v->layer) v->layer[i] = l;
     }
     v->turned = sac_take_device(memory, 2 * (size_t)v->n_kv_heads * TILE * d * sizeof(float));
@@ -123,8 +125,9 @@ static void begin(void *state) {
     }
 }
 
-static void *carve(kvarn_layer *l, size_t n_bytes) {
-    void *p = l->memory + l->used_bytes;
+static void *carve(const kvarn *v, kvarn_layer *l, size_t n_bytes) {
+    uint8_t *memory = v->planes ? v->planes->at + (size_t)(l - v->layer) * v->planes->plane_bytes : l->memory;
+    void *p = memory + l->used_bytes;
     l->used_bytes += n_bytes;
     return p;
 }
@@ -142,14 +145,14 @@ static void place_tile(const kvarn *v, kvarn_layer *l) {
     sac_packed_rows *keys = &l->keys[l->n_tiles], *values = &l->values[l->n_tiles];
     *keys = *values = part;
     keys->bits = k_bits, values->bits = v_bits;
-    keys->k = carve(l, sac_packed_key_words(v->n_kv_heads, v->d, k_bits, TILE) * sizeof(uint32_t));
-    values->v = carve(l, sac_packed_value_words(v->n_kv_heads, v->d, v_bits, TILE) * sizeof(uint32_t));
-    keys->k_scale = carve(l, range_bytes(v, v->d));
-    keys->k_min = carve(l, range_bytes(v, v->d));
-    l->factor[l->n_tiles] = carve(l, range_bytes(v, TILE));
-    values->v_scale = carve(l, range_bytes(v, TILE));
-    values->v_min = carve(l, range_bytes(v, TILE));
-    values->v_channel = carve(l, range_bytes(v, v->d));
+    keys->k = carve(v, l, sac_packed_key_words(v->n_kv_heads, v->d, k_bits, TILE) * sizeof(uint32_t));
+    values->v = carve(v, l, sac_packed_value_words(v->n_kv_heads, v->d, v_bits, TILE) * sizeof(uint32_t));
+    keys->k_scale = carve(v, l, range_bytes(v, v->d));
+    keys->k_min = carve(v, l, range_bytes(v, v->d));
+    l->factor[l->n_tiles] = carve(v, l, range_bytes(v, TILE));
+    values->v_scale = carve(v, l, range_bytes(v, TILE));
+    values->v_min = carve(v, l, range_bytes(v, TILE));
+    values->v_channel = carve(v, l, range_bytes(v, v->d));
 }
 
 /* ---------------------------------------------------------------- a tile */
@@ -333,6 +336,25 @@ static size_t bytes(const void *state, int layer) {
     return ((const kvarn *)state)->layer[layer].used_bytes;
 }
 
+/* ---------------------------------------------------------------- in pages */
+
+static void use_planes(void *state, const sac_page_planes *planes) {
+    ((kvarn *)state)->planes = planes;
+}
+
+static size_t most_bytes(const void *state) {
+    return layer_bytes(state);
+}
+
+/* Whatever is left of a tile stays in the tail, and the first tile may be of more bits. */
+static size_t room_bytes(const void *state, int64_t n) {
+    const kvarn *v = state;
+    const size_t first = tile_bytes(v, v->first_bits, v->first_bits), other = tile_bytes(v, v->bits[0], v->bits[1]);
+    return n < TILE ? 0 : (first > other ? first : other) + (size_t)(n / TILE - 1) * other;
+}
+
+static const sac_kv_in_planes in_planes = {.use = use_planes, .most = most_bytes, .used = bytes, .room = room_bytes};
+
 static const sac_kv_packing packing = {.state_bytes = sizeof(kvarn),
                                        .check = check,
                                        .take = take,
@@ -341,6 +363,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(kvarn),
                                        .unpack = unpack,
                                        .attend = attend,
                                        .n_tail_max = n_tail_max,
-                                       .bytes = bytes};
+                                       .bytes = bytes,
+                                       .in_planes = &in_planes};
 
 const sac_kv_format sac_kv_kvarn = {"kvarn", "KVarN, arXiv:2606.03458", SAC_DTYPE_F16, params, &packing};

@@ -9,7 +9,17 @@
 #ifndef SAC_KVQUANT_H
 #define SAC_KVQUANT_H
 
+#include "page_pool.h"
 #include "policy.h"
+
+/* Of a format whose packed rows can be in pages: those of a layer lie from the beginning of a plane on, one behind another, and what
+ * the host keeps of them says where. */
+typedef struct sac_kv_in_planes {
+    void (*use)(void *state, const sac_page_planes *planes); /* before `take`, which takes no memory for rows then */
+    size_t (*most)(const void *state);                       /* bytes that a layer ever takes; once `take` has measured */
+    size_t (*used)(const void *state, int layer);            /* by packed rows, from the plane's beginning on */
+    size_t (*room)(const void *state, int64_t n);            /* that n more rows take at most, be they a prompt's or steps' */
+} sac_kv_in_planes;
 
 typedef struct sac_kv_packing {
     size_t state_bytes;
@@ -41,6 +51,7 @@ typedef struct sac_kv_packing {
     int64_t (*n_tail_max)(const double *p); /* rows of a tail */
     /* Bytes of a layer's packed rows, metadata counted. */
     size_t (*bytes)(const void *state, int layer);
+    const sac_kv_in_planes *in_planes; /* NULL: packed rows are in memory that `take` takes */
 } sac_kv_packing;
 
 typedef struct sac_kv_format {

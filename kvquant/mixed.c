@@ -92,6 +92,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     m->tau = p[TAU];
     sac_kv_blocks_take(&m->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], p[ROPE] != 0,
                        memory);
+    m->blocks.step_rows = m->gap;
     sac_packed_step_take(&m->step, shape, p[TOP_P], p[ROPE] != 0, memory);
     m->q = sac_take_device(memory, n_heads * (size_t)shape->head_dim * sizeof *m->q);
     m->scores = sac_take_both(memory, n_heads * (gap + 1) * sizeof(float));
@@ -225,7 +226,8 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(mixed),
                                        .attend = attend,
                                        .step = step,
                                        .n_tail_max = n_tail_max,
-                                       .bytes = bytes};
+                                       .bytes = bytes,
+                                       .in_planes = &sac_kv_blocks_in_planes};
 
 const sac_kv_format sac_kv_mixed = {"mixed", "ZipVL: He et al., arXiv:2410.08584", SAC_DTYPE_F16, params,
                                     &packing};

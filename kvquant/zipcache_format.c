@@ -69,6 +69,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     z->salient = p[SALIENT];
     sac_kv_blocks_take(&z->blocks, shape, (int)p[HIGH], (int)p[LOW], (int64_t)p[K_GROUP], p[ROPE] != 0,
                        memory);
+    z->blocks.step_rows = z->gap;
     sac_packed_step_take(&z->step, shape, 1, p[ROPE] != 0, memory);
     z->q = sac_take_device(memory, (size_t)(shape->n_heads * shape->head_dim) * sizeof *z->q);
     z->scores = sac_take_both(memory, (size_t)shape->n_heads * gap * sizeof(float));
@@ -218,7 +219,8 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(zipcache),
                                        .unpack = unpack,
                                        .attend = attend,
                                        .n_tail_max = n_tail_max,
-                                       .bytes = bytes};
+                                       .bytes = bytes,
+                                       .in_planes = &sac_kv_blocks_in_planes};
 
 const sac_kv_format sac_kv_zipcache = {"zipcache", "He et al., arXiv:2405.14256", SAC_DTYPE_F16, params,
                                        &packing};

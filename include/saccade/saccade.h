@@ -289,8 +289,8 @@ SAC_API sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_pro
 SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
 
 /* ---- keys and values in pages: sessions share memory for them, and each has as much of it as it has rows, not as its context could
- * have. So there may be many long contexts of which few are long at a time. Formats f32, f16 and bf16 alone; the second sequence
- * of guidance and draft models have memory of their own.
+ * have. So there may be many long contexts of which few are long at a time. Formats f32, f16, bf16, mixed, zipcache and kvarn; the second
+ * sequence of guidance and draft models have memory of their own.
  *
  * A prompt gets pages for all its rows before it is run, a step gets some when it comes near to the end of those it has. When there
  * are none left that is NO_MEMORY, and nothing is lost that was there. Whoever runs several sessions may have them wait instead
@@ -571,7 +571,7 @@ typedef struct sac_events {
     void (*logits)(void *ctx, float *logits, int n_vocab);
     /* Before a token is chosen, when those before it are: clears the bits of tokens that may not come; bit id % 32 of
      * allowed[id / 32], (n_vocab + 31) / 32 words, all ones. As `logits` that sets them to -INFINITY, but a GPU's logits need not come
-     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model. In a batch on a GPU those of all sessions are called
+     * to the host for it (sac_session_leave_logits), and it is at work meanwhile: what is called may run no session of the model (BAD_ARGUMENT). In a batch on a GPU those of all sessions are called
      * before any of their tokens is told. */
     void (*mask)(void *ctx, uint32_t *allowed, int n_vocab);
 } sac_events;

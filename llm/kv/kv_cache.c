@@ -30,7 +30,7 @@ void sac_kv_cache_take(sac_kv_cache *c, sac_arena *device, sac_arena *host) {
     const sac_kv_packing *packing = c->choice.format->packing;
     size_t n_layers = (size_t)c->shape->n_layers;
     c->layer_rows = sac_arena_take(host, n_layers * sizeof *c->layer_rows);
-    if (!c->pool) c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
+    if (!c->pool || packing) c->data = sac_arena_take(device, n_layers * (packing ? rows_bytes(c, c->tail) : c->layer_bytes));
     if (packing) packing->take(c->packing, c->choice.p, c->shape, &(sac_memory){host, device});
 }
 
@@ -52,7 +52,7 @@ void sac_kv_cache_clear(sac_kv_cache *c) {
 }
 
 static sac_kv_view view_of(const sac_kv_cache *c, uint8_t *data, int64_t capacity, int64_t n_rows) {
-    if (c->pool) return sac_kv_paged_view(c, data, n_rows);
+    if (c->pool && !sac_kv_cache_is_packed(c)) return sac_kv_paged_view(c, data, n_rows);
     return (sac_kv_view){
         .k = data,
         .v = data + rows_bytes(c, capacity) / 2,
@@ -111,6 +111,7 @@ sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const s
 }
 
 size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block) {
+    if (sac_kv_cache_is_packed(c)) return sac_kv_pages_packed_bytes(c);
     return (size_t)c->shape->n_layers * rows_bytes(c, n_block);
 }
 
@@ -119,6 +120,7 @@ size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block) {
 static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
                            int64_t n_block, bool to_block) {
     const sac_device *d = c->shape->device;
+    if (sac_kv_cache_is_packed(c)) return sac_kv_pages_exchange_packed(c, stream, block, to_block);
     if (c->pool) return sac_kv_pages_exchange(c, stream, first, n, block, n_block, to_block);
     const size_t row_bytes = sac_dtype_row_bytes(c->dtype, c->shape->head_dim), n_bytes = (size_t)n * row_bytes,
                  n_pieces = (size_t)c->shape->n_layers * 2 * (size_t)c->shape->n_kv_heads;
@@ -139,6 +141,7 @@ static sac_status exchange(const sac_kv_cache *c, const sac_stream *stream, int6
 
 /* From a row to the next in a block: of one head, or in pages of all. */
 static size_t block_row_bytes(const sac_kv_cache *c) {
+    if (sac_kv_cache_is_packed(c)) return 0; /* it has no rows */
     return c->pool ? sac_kv_paged_row_bytes(c) : sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
 }
 
@@ -164,7 +167,7 @@ sac_status sac_kv_cache_begin_layer(sac_kv_cache *c, const sac_ops *ops, const s
                                     int64_t n, sac_kv_view *rows, int64_t *past) {
     int64_t n_packed;
     *rows = sac_kv_cache_begin_step(c, layer, n, past);
-    if (c->pool) return sac_kv_pages_map_layer(c, stream, layer, *past + n);
+    if (c->pool) SAC_TRY(sac_kv_pages_map_layer(c, stream, layer, *past + n));
     if (!sac_kv_cache_is_packed(c)) return SAC_OK;
     const sac_kv_view tail = *rows;
     *rows = view_of(c, c->staging, c->capacity, c->capacity);

@@ -5,7 +5,10 @@
  * layer that a prefill works on, and a short plain tail for each layer (kvquant.h).
  *
  * A plain format in pages (page_pool.h): a layer is a plane with memory for the rows that are there and some ahead. A row has the
- * keys of all heads, then the values of all, [capacity][keys, values][kv_heads][head_dim], so that few rows need few pages. */
+ * keys of all heads, then the values of all, [capacity][keys, values][kv_heads][head_dim], so that few rows need few pages.
+ *
+ * A packed format in pages, where it can be (kvquant.h): a layer's packed rows are a plane, with memory for those that are there and
+ * for the most that rows to come may take; tails and staging area are as without pages. */
 #ifndef SAC_LLM_KV_CACHE_H
 #define SAC_LLM_KV_CACHE_H
 
@@ -28,17 +31,18 @@ typedef struct sac_kv_cache {
     size_t layer_bytes;
     void *packing; /* a packed format's state */
     sac_page_pool *pool;    /* of the pages, or NULL */
-    sac_page_planes planes; /* then of the layers; data is where they begin */
+    sac_page_planes planes; /* then of the layers; data of a plain format is where they begin. The cache stays where it is */
+    bool anew;              /* rows that are held may go before others are made: room is asked for all of them */
 } sac_kv_cache;
 
 /* shape must live as long as the cache. n_spare rows beyond shape->n_ctx, for tokens computed again. */
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err);
-/* Right after that: its rows are in pages of the pool, which outlives it. UNSUPPORTED: a packed format. */
+/* Right after that: its rows are in pages of the pool, which outlives it. UNSUPPORTED: a packed format that cannot be. */
 sac_status sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool, sac_error *err);
 /* Takes their addresses; nothing without pages. */
 sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err);
-/* Of so many rows of every layer in pages. */
+/* Of so many rows of every layer in pages; of a packed format the most that any take, once it is planned. */
 size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows);
 
 /* Memory for n_rows rows of every layer, in the stream's order (on the CPU it may be NULL); without pages it is there. Whoever
@@ -83,7 +87,8 @@ sac_status sac_kv_cache_copy(sac_kv_cache *to, const sac_kv_cache *from, const s
                              int64_t n);
 
 /* Rows outside the cache: a block of n_block rows of every layer, [layers][keys, values][kv_heads][n_block][head_dim] in the
- * cache's type, on the host; of rows in pages [layers][n_block][keys, values][kv_heads][head_dim]. A plain format's only. */
+ * cache's type, on the host; of rows in pages [layers][n_block][keys, values][kv_heads][head_dim]. Of a packed format in pages the
+ * block is what is packed of all rows, whatever the numbers, and comes back into the cache that it is of as this stands. */
 size_t sac_kv_cache_block_bytes(const sac_kv_cache *c, int64_t n_block);
 /* Rows [first, first + n) of the cache to rows `at` on of the block; and from there. On a device in the stream's order: the
  * block may be used again after a sync. No counts change. */

@@ -1,4 +1,4 @@
-/* kv_pages.c - rows in pages: a plane for each layer, in which whole rows follow one another. */
+/* kv_pages.c - rows in pages: a plane for each layer, in which whole rows follow one another, or what a packed format has of them. */
 #include "kv_pages.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 enum {
     ROWS_BEHIND = 128, /* of the view, that a kernel's last tile of keys may touch */
     ROWS_AHEAD = 256,  /* that steps have behind theirs, if the pool has as many */
-    ROWS_SOON = 32     /* who has no more goes before others */
+    ROWS_SOON = 32,    /* who has no more goes before others */
+    BYTES_PAST = 32768 /* behind packed rows, that a kernel's last tile may touch on a card */
 };
 
 /* Of pages that a step maps for later ones: on an H200 2 MiB take 0.1 to 0.2 ms. More of many sessions, whose steps take longer. */
@@ -17,23 +18,55 @@ size_t sac_kv_paged_row_bytes(const sac_kv_cache *c) {
     return 2 * (size_t)c->shape->n_kv_heads * sac_dtype_row_bytes(c->dtype, c->shape->head_dim);
 }
 
+static const sac_kv_in_planes *packed_of(const sac_kv_cache *c) {
+    return sac_kv_cache_is_packed(c) ? c->choice.format->packing->in_planes : NULL;
+}
+
+static size_t bytes_past(const sac_kv_cache *c) {
+    return c->shape->device ? BYTES_PAST : 0;
+}
+
+static size_t most_packed(const sac_kv_cache *c) {
+    return packed_of(c)->most(c->packing) + bytes_past(c);
+}
+
+/* How many bits rows take is known once they are packed: until then as many as they can. */
+static size_t packed_bytes(const sac_kv_cache *c, int64_t n) {
+    const sac_kv_in_planes *in = packed_of(c);
+    const size_t all = most_packed(c), anew = c->anew ? in->room(c->packing, n) : 0;
+    size_t most = 0;
+    for (int layer = 0; layer < c->shape->n_layers; layer++) {
+        const int64_t rest = n - (c->n_rows - c->layer_rows[layer]); /* that are not packed yet */
+        const size_t n_bytes = in->used(c->packing, layer) + in->room(c->packing, rest);
+        if (n_bytes > most) most = n_bytes;
+    }
+    most = (most > anew ? most : anew) + bytes_past(c);
+    return most < all ? most : all;
+}
+
 /* Of a layer's first n rows and what is touched behind them. */
 static size_t bytes_for(const sac_kv_cache *c, int64_t n) {
+    if (packed_of(c)) return packed_bytes(c, n);
     n = n + ROWS_BEHIND < c->capacity ? n + ROWS_BEHIND : c->capacity;
     return (size_t)n * sac_kv_paged_row_bytes(c);
 }
 
 sac_status sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool, sac_error *err) {
-    if (sac_kv_cache_is_packed(c))
+    const sac_kv_in_planes *in = packed_of(c);
+    if (sac_kv_cache_is_packed(c) && !in)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "KV format %s packs rows in memory of its own: f32, f16 and bf16 can be in pages", c->choice.format->name);
+                        "KV format %s packs rows in memory of its own: f32, f16, bf16, mixed, zipcache and kvarn can be in pages",
+                        c->choice.format->name);
     c->pool = pool;
+    if (in) in->use(c->packing, &c->planes);
     return SAC_OK;
 }
 
 sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err) {
+    const bool packed = packed_of(c);
     if (!c->pool) return SAC_OK;
-    SAC_TRY(sac_page_planes_reserve(&c->planes, c->pool, (size_t)c->shape->n_layers, c->layer_bytes, err));
+    SAC_TRY(sac_page_planes_reserve(&c->planes, c->pool, (size_t)c->shape->n_layers, packed ? most_packed(c) : c->layer_bytes, err));
+    if (packed) return SAC_OK; /* data is the tails' */
     c->data = c->planes.at;
     c->layer_bytes = c->planes.plane_bytes;
     return SAC_OK;
@@ -41,7 +74,7 @@ sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err) {
 
 size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows) {
     if (!c->pool) return 0;
-    const size_t page = sac_page_pool_page_bytes(c->pool), n = n_rows > 0 ? bytes_for(c, n_rows) : 0;
+    const size_t page = sac_page_pool_page_bytes(c->pool), n = n_rows <= 0 ? 0 : packed_of(c) ? most_packed(c) : bytes_for(c, n_rows);
     return (size_t)c->shape->n_layers * ((n + page - 1) / page * page);
 }
 
@@ -50,7 +83,9 @@ sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int
 }
 
 sac_status sac_kv_pages_map_layer(sac_kv_cache *c, const sac_stream *stream, int layer, int64_t n) {
-    return n > 0 ? sac_page_planes_map(&c->planes, stream, (size_t)layer, bytes_for(c, n), NULL) : SAC_OK;
+    if (n <= 0) return SAC_OK;
+    const size_t n_bytes = packed_of(c) ? c->planes.n_taken * sac_page_pool_page_bytes(c->pool) : bytes_for(c, n);
+    return sac_page_planes_map(&c->planes, stream, (size_t)layer, n_bytes, NULL);
 }
 
 sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err) {
@@ -114,6 +149,28 @@ sac_status sac_kv_pages_exchange(const sac_kv_cache *c, const sac_stream *stream
         else
             memcpy(to, from, n_bytes);
         rows += c->layer_bytes, block += (size_t)n_block * row_bytes;
+    }
+    return SAC_OK;
+}
+
+size_t sac_kv_pages_packed_bytes(const sac_kv_cache *c) {
+    size_t sum = 0;
+    for (int layer = 0; layer < c->shape->n_layers; layer++) sum += packed_of(c)->used(c->packing, layer);
+    return sum;
+}
+
+sac_status sac_kv_pages_exchange_packed(const sac_kv_cache *c, const sac_stream *stream, uint8_t *block, bool to_block) {
+    const sac_device *d = c->shape->device;
+    for (int layer = 0; layer < c->shape->n_layers; layer++) {
+        const size_t n_bytes = packed_of(c)->used(c->packing, layer);
+        uint8_t *rows = c->planes.at + (size_t)layer * c->planes.plane_bytes;
+        void *to = to_block ? block : rows, *from = to_block ? rows : block;
+        if (!n_bytes) continue;
+        if (d)
+            SAC_TRY((to_block ? d->download : d->upload)(stream, to, from, n_bytes));
+        else
+            memcpy(to, from, n_bytes);
+        block += n_bytes;
     }
     return SAC_OK;
 }

@@ -20,4 +20,8 @@ sac_status sac_kv_pages_copy(sac_kv_cache *to, const sac_kv_cache *from, const s
 sac_status sac_kv_pages_exchange(const sac_kv_cache *c, const sac_stream *stream, int64_t first, int64_t n, uint8_t *block,
                                  int64_t n_block, bool to_block);
 
+/* Of a packed format, all that is packed: so many bytes, layer behind layer. */
+size_t sac_kv_pages_packed_bytes(const sac_kv_cache *c);
+sac_status sac_kv_pages_exchange_packed(const sac_kv_cache *c, const sac_stream *stream, uint8_t *block, bool to_block);
+
 #endif

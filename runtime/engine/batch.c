@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "decoder_pass.h"
 #include "draft_model.h"
+#include "mask_call.h"
 #include "pages.h"
 #include "renew.h"
 #include "work.h"
@@ -173,6 +174,7 @@ size_t sac_batch_bytes(const sac_batch *b) {
 /* ---------------------------------------------------------------- a step */
 
 static sac_status check(const sac_batch *b, sac_batch_item *items, size_t n, sac_error *err) {
+    SAC_TRY(sac_mask_check(b->model, err));
     if (n > b->capacity)
         return sac_fail(err, SAC_BAD_ARGUMENT, "%zu sessions in a batch made for %zu", n, b->capacity);
     for (size_t i = 0; i < n; i++) {

@@ -143,6 +143,7 @@ typedef struct sac_paging {
     int64_t wanted_rows; /* that there was no memory for; 0: it was not asked for more than there is */
     uint8_t *parked;     /* rows that gave their pages to others, a block of n_parked; NULL: they have them */
     int64_t n_parked;
+    size_t parked_bytes;
 } sac_paging;
 
 struct sac_session {

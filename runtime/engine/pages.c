@@ -17,16 +17,13 @@ static sac_status wait_for(const sac_session *s, const sac_stream *stream, sac_e
     return sac_model_on_device(s->model) ? s->model->device.stream_sync(stream, err) : SAC_OK;
 }
 
-static size_t parked_bytes(const sac_session *s) {
-    return sac_kv_cache_block_bytes(&s->decoder.cache, s->paging.n_parked);
-}
-
 void sac_session_drop_parked(sac_session *s) {
     if (!s->paging.parked) return;
-    sac_workspaces_unpark(s->model, parked_bytes(s));
+    sac_workspaces_unpark(s->model, s->paging.parked_bytes);
     free(s->paging.parked);
     s->paging.parked = NULL;
     s->paging.n_parked = 0;
+    s->paging.parked_bytes = 0;
 }
 
 /* Of those that were parked, the ones that are still held. */
@@ -50,13 +47,18 @@ sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64
     return s->paging.parked ? bring_back(s, stream, err) : wait_for(s, stream, err);
 }
 
+void sac_session_trim_packed(sac_session *s) {
+    sac_kv_cache *c = &s->decoder.cache;
+    if (sac_kv_cache_is_packed(c)) sac_kv_cache_trim(c, c->n_rows + 1);
+}
+
 bool sac_session_is_waiting(const sac_session *s, sac_status st) {
     return st == SAC_NO_MEMORY && s->paging.waits && sac_session_lacks(s) > 0;
 }
 
 sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;
-    if (s->paging.parked) return sac_session_make_room_apart(s, n_rows, err);
+    if (s->paging.parked) SAC_TRY(sac_session_make_room_apart(s, n_rows, err));
     return tell(s, n_rows, sac_kv_cache_take_room(c, n_rows, err));
 }
 
@@ -127,6 +129,7 @@ static sac_status to_block(const sac_session *s, const sac_stream *stream) {
 static sac_status to_host(sac_session *s, sac_error *err) {
     const int64_t n = s->decoder.cache.n_rows;
     const size_t n_bytes = sac_kv_cache_block_bytes(&s->decoder.cache, n);
+    if (!n_bytes) return SAC_OK; /* few rows of a packed format: all are in its tails */
     if (!sac_workspaces_park(s->model, n_bytes))
         return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages, and %lld would be too many: come again later, or give more pages", (long long)n);
     s->paging.parked = malloc(n_bytes);
@@ -135,6 +138,7 @@ static sac_status to_host(sac_session *s, sac_error *err) {
         return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld rows that are parked", (long long)n);
     }
     s->paging.n_parked = n;
+    s->paging.parked_bytes = n_bytes;
     if (sac_session_with_stream(s, to_block) == SAC_OK) return SAC_OK;
     sac_session_drop_parked(s);
     return sac_fail(err, SAC_DEVICE, "%s: parking a session failed", s->model->device.name);

@@ -14,6 +14,9 @@ sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err)
 /* The same while nothing runs, in a workspace for the moment. */
 sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error *err);
 
+/* Behind a prompt whose rows are packed: what they could have taken and have not goes back. Nothing of the session runs. */
+void sac_session_trim_packed(sac_session *s);
+
 /* Whether what failed so is to be tried again. */
 bool sac_session_is_waiting(const sac_session *s, sac_status st);
 

@@ -31,7 +31,9 @@ static sac_status run(sac_session *s, int64_t n, int64_t n_out, float *all_logit
 
 sac_status sac_renew(sac_session *s, int64_t n, int64_t n_out, float *all_logits, sac_error *err) {
     assert(!s->decoder.n_visual && n <= s->memory.n_ctx);
+    s->decoder.cache.anew = true; /* also while it waits */
     SAC_TRY(sac_session_make_room_apart(s, n, err)); /* before what is there goes */
+    s->decoder.cache.anew = false;
     sac_beginnings_withdraw(s);
     sac_decoder_rewind(&s->decoder, 0);
     s->n_prompted = s->n_exact = 0;

@@ -168,7 +168,8 @@ static void plan(const sac_model *m, sac_decoder_state *decoder, const sac_reduc
     sac_decoder_state_plan(decoder, sac_model_decoder(m), &p, &host);
     *r = (sac_memory_report){.n_ctx = n_ctx, .weight_bytes = weight_bytes(m)};
     const sac_kv_cache *c = &decoder->cache;
-    r->kv_bytes_per_token = (c->pool ? c->layer_bytes * (size_t)c->shape->n_layers : p.kv_bytes) / (size_t)n_ctx;
+    const bool plain_pages = c->pool && !sac_kv_cache_is_packed(c);
+    r->kv_bytes_per_token = (plain_pages ? c->layer_bytes * (size_t)c->shape->n_layers : p.kv_bytes + sac_kv_cache_paged_bytes(c, n_ctx)) / (size_t)n_ctx;
     add_decoder(r, decoder, sac_model_decoder(m), &p, &host);
     if (sac_model_on_device(m)) r->device_cache_bytes = m->vision_cache->capacity_bytes;
     add_part(r, "sampler", sac_sampler_bytes(d->vocab));

@@ -3,8 +3,10 @@
 #include "step.h"
 
 #include "ahead.h"
+#include "call.h"
 #include "clock.h"
 #include "guide.h"
+#include "mask_call.h"
 #include "pages.h"
 #include "renew.h"
 #include "stop_strings.h"
@@ -141,7 +143,7 @@ sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const 
                                   const sac_events *events, sac_error *err) {
     sac_sampling defaults;
     sac_sampling_default(&defaults);
-    SAC_TRY(sac_work_check_outside(s->work, err));
+    SAC_TRY(sac_call_check(s, err));
     sac_work_begin(s->work, s, input, events);
     sac_status st = start_reply(s, sampling ? sampling : &defaults, err);
     if (st == SAC_OK) return SAC_OK;
@@ -165,7 +167,7 @@ sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
 
 sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err) {
     *done = false;
-    SAC_TRY(sac_work_check_outside(s->work, err));
+    SAC_TRY(sac_call_check(s, err));
     if (sac_work_is_done(s->work))
         return sac_fail(err, SAC_BAD_ARGUMENT, "no work is under way: sac_session_begin_work comes first");
     SAC_TRY(end_piece(s, sac_work_next_within(s->work, seconds, err), err));
@@ -206,6 +208,7 @@ sac_status sac_session_begin_tokens(sac_session *s, const int32_t *ids, size_t n
 
 sac_status sac_step_check(sac_session *s, const sac_events *events, sac_error *err) {
     const sac_reply *r = &s->reply;
+    SAC_TRY(sac_mask_check(s->model, err));
     if (!r->running || r->busy)
         return sac_fail(err, SAC_BAD_ARGUMENT,
                         r->busy ? "this session is at work: other sessions may be stepped meanwhile"
@@ -250,7 +253,7 @@ static sac_token_wanted wanted(sac_session *s) {
     if (r->n_whole > 0 && r->n_whole--) return (sac_token_wanted){0};
     if (!s->leaves_logits || (e && e->logits) || sac_controls_guide(&r->controls)) return (sac_token_wanted){0};
     sac_token_wanted w = sac_sampler_wants(&s->sampler, (uint64_t)r->result.n_tokens, r->logprobs ? r->n_top : -1);
-    if (e && e->mask) w.mask = e->mask, w.mask_ctx = e->ctx;
+    if (e && e->mask) w.mask = sac_mask_call, w.mask_ctx = s;
     return w;
 }
 
@@ -275,7 +278,7 @@ static sac_status choose_seen(sac_session *s, const sac_events *e, sac_error *er
     sac_sampler_load(&s->sampler, s->decoder.logits);
     SAC_TRY(sac_guide_choose(s, err));
     if (e && e->logits) e->logits(e->ctx, s->sampler.scores, s->sampler.vocab);
-    if (e && e->mask) sac_sampler_mask(&s->sampler, e->mask, e->ctx);
+    if (e && e->mask) sac_sampler_mask(&s->sampler, sac_mask_call, s);
     s->reply.choice = sac_sampler_choose(&s->sampler, (uint64_t)s->reply.result.n_tokens);
     return SAC_OK;
 }
@@ -368,6 +371,7 @@ sac_status sac_step_run(sac_session *s, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows;
     if (sac_step_take_ahead(s)) return SAC_OK;
     if (sac_renew_is_due(s)) {
+        s->decoder.cache.anew = true;
         SAC_TRY(sac_session_make_room_apart(s, past + 1, err)); /* until there is, the token is pending */
         sac_step_pending(s);
         return sac_renew(s, past + 1, 1, NULL, err);

@@ -232,6 +232,7 @@ static sac_status finish_append(sac_work *w) {
     sac_session *s = w->s;
     s->has_logits = true;
     sac_work_drop(w);
+    sac_session_trim_packed(s);
     sac_beginnings_offer(s); /* the rows before */
     return SAC_OK;
 }
@@ -255,6 +256,7 @@ static sac_status finish(sac_work *w, sac_error *err) {
     if (s->n_exact == w->prompt.n_reused) s->n_exact = sac_decoder_rows_to_share(&s->decoder, w->prompt.n_tokens);
     sac_beginnings_offer(s);
     sac_work_drop(w); /* nothing is left of it but the result */
+    sac_session_trim_packed(s);
     return SAC_OK;
 }
 
@@ -270,6 +272,7 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
     *w = (sac_work){.s = s, .input = *in, .stage = SAC_WORK_PLACE, .start_ns = sac_now_ns(), .pace = w->pace};
     s->has_logits = false;
     s->paging.wanted_rows = 0;
+    s->decoder.cache.anew = true; /* which rows stay is known when the prompt is */
     sac_call_enter(s, events);
 }
 
@@ -277,6 +280,7 @@ void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_
     sac_work_begin(w, s, &(sac_input){0}, events);
     w->stage = SAC_WORK_APPEND;
     w->appends = true;
+    s->decoder.cache.anew = false;
     w->prompt.n_reused = past;
     w->prompt.n_tokens = n_tokens;
     w->all_logits = all_logits;
@@ -421,6 +425,7 @@ void sac_work_drop(sac_work *w) {
     sac_media_work_drop(&w->encoding);
     if (w->stage == SAC_WORK_PREFILL) sac_prefill_work_drop(&w->prefill);
     w->stage = SAC_WORK_DONE;
+    w->s->decoder.cache.anew = false;
     sac_media_close(w->s);
     sac_session_give_back(w->s);
     sac_call_leave(w->s);

@@ -1,6 +1,8 @@
 /* workspace.c - the workspaces of a model, which calls take in turn. */
 #include "workspace.h"
 
+#include "mask_call.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -301,6 +303,7 @@ static sac_status borrow(sac_workspaces *w, const sac_model *m, const sac_worksp
 sac_status sac_workspace_borrow(const sac_model *m, const sac_workspace_need *need, sac_decoder_use use,
                                 sac_workspace **out, sac_error *err) {
     sac_workspaces *w = m->workspaces;
+    SAC_TRY(sac_mask_check(m, err));
     pthread_mutex_lock(&w->lock);
     sac_status st = borrow(w, m, need, use, out, err);
     pthread_mutex_unlock(&w->lock);

@@ -42,6 +42,18 @@ class Pages(Case):
                 self.fail("no answer gave way to another")
             self.assertLessEqual(server.metric("vllm:kv_cache_usage_perc"), 1)
 
+    def test_packed_rows_give_way_and_come_back(self):
+        options = ("--ctx", "512", "--slots", "4", "--kv", "mixed:gap=32,high=8,low=8")
+        with Server(*options) as server:
+            own = ask_all(server)
+        with Server(*options, "--kv-memory", "2") as server:
+            for _ in range(10):
+                self.assertEqual(ask_all(server), own)
+                if server.metric("vllm:num_preemptions_total"):
+                    break
+            else:
+                self.fail("no answer gave way to another")
+
     def test_who_leaves_while_waiting_leaves_nothing_behind(self):
         with Server("--ctx", "512", "--slots", "4", "--kv-memory", "3", "--request-seconds", "0.5") as server:
             answers = {}

@@ -238,6 +238,10 @@ int open_model(void **state) {
     return sac_model_open(&model, "models/demo", &o, &err);
 }
 
+sac_model *bench_model(void) {
+    return model;
+}
+
 int close_model(void **state) {
     (void)state;
     sac_model_free(model);

@@ -21,6 +21,7 @@ typedef struct bench {
 
 /* models/demo, for all benches of a program, on one thread: a group's set-up and teardown. */
 int open_model(void **state);
+sac_model *bench_model(void); /* that it has opened */
 int close_model(void **state);
 
 /* The server points into the bench. */

@@ -1,75 +1,10 @@
 /* Sessions whose keys and values are in pages: answers are those of sessions that have memory for their whole context, more contexts
  * than there is memory for are open at a time, and where pages run out nothing is lost. On a card, where there is one. */
-#include "shared_rows_test.h"
-
-#include "pages.h"
+#include "paged_test.h"
 
 #include <math.h>
 
-enum { CTX = 500, ANSWER = 8, MOST = 6 };
-
-static bool on_card;
-static sac_model_info info;
-
-static sac_model *open_there(void) {
-    sac_model_options o;
-    sac_model *m;
-    sac_error err;
-    sac_model_options_default(&o);
-    o.n_threads = 2;
-    o.device = "cuda";
-    sac_status st = sac_model_open(&m, FOLDER "qwen3", &o, &err);
-    on_card = st == SAC_OK;
-    if (st != SAC_OK) {
-        assert_int_equal(st, SAC_UNSUPPORTED);
-        o.device = NULL;
-        assert_ok(sac_model_open(&m, FOLDER "qwen3", &o, &err), err);
-    }
-    sac_model_get_info(m, &info);
-    return m;
-}
-
-typedef struct choice {
-    const char *prefill, *decode, *kv;
-    bool anywhere; /* of a model this small on a card, too */
-} choice;
-
-static sac_session *make(const sac_model *m, const choice *c) {
-    return step_session(m, c->prefill, c->decode, c->kv, CTX);
-}
-
-/* Of a whole context, in bytes of pages. */
-static size_t context_bytes(void) {
-    sac_model *m = open_there();
-    sac_error err;
-    assert_ok(sac_model_page_kv(m, (size_t)64 << 20, &err), err);
-    sac_session *s = make(m, &(choice){0});
-    const size_t n = sac_kv_cache_paged_bytes(&s->decoder.cache, s->decoder.cache.capacity);
-    sac_session_free(s);
-    sac_model_free(m);
-    return n;
-}
-
-static sac_model *open_paged(double contexts) {
-    const size_t n = context_bytes();
-    sac_model *m = open_there();
-    sac_error err;
-    assert_ok(sac_model_page_kv(m, (size_t)(contexts * (double)n), &err), err);
-    return m;
-}
-
-static void all_free(const sac_model *m) {
-    sac_kv_pages p;
-    sac_model_kv_pages(m, &p);
-    assert_int_equal(p.n_free, p.n_pages);
-}
-
-static sac_sampling sampling(int n) {
-    sac_sampling o = step_sampling(n);
-    o.ignore_eos = true;
-    o.temperature = 0;
-    return o;
-}
+enum { ANSWER = 8, MOST = 6 };
 
 /* On a card a product's kernel may be another where rows lie otherwise. */
 static void equal(const heard *a, const heard *b) {
@@ -198,14 +133,6 @@ static void what_never_fits_is_refused(void **state) {
 
 /* ---------------------------------------------------------------- where they run out */
 
-static void fill(sac_session *s, int n) {
-    sac_error err;
-    int32_t *ids = malloc((size_t)n * sizeof *ids);
-    for (int i = 0; i < n; i++) ids[i] = 5 + i * 7 % (info.vocab / 2);
-    assert_ok(sac_session_append(s, ids, (size_t)n, NULL, &err), err);
-    free(ids);
-}
-
 static void a_prompt_without_memory_fails_alone(void **state) {
     (void)state;
     sac_model *m = open_paged(1.01), *own = open_there();
@@ -316,10 +243,10 @@ static void end(guest *g, const sac_model *m) {
 }
 
 /* As many as do not fit, in a batch, with room for one and a half: all come to their ends, and say what they say alone. */
-static void those_who_wait_lose_nothing(void **state) {
-    (void)state;
+static void wait_in_turns(const char *kv, double contexts, bool drafts) {
     static guest g[MOST];
-    sac_model *own = open_there(), *m = open_paged(on_card ? 2.02 : 1.4);
+    sac_model *own = open_there(), *m = open_paged(on_card ? 2.02 : contexts);
+    memset(g, 0, sizeof g);
     const sac_sampling o = sampling(60);
     sac_beginnings *shared;
     sac_batch *batch;
@@ -329,14 +256,15 @@ static void those_who_wait_lose_nothing(void **state) {
     assert_ok(sac_batch_create(&batch, m, MOST, &err), err);
     assert_ok(sac_beginnings_open(&shared, m, &err), err);
     for (int i = 0; i < MOST; i++) {
-        sac_session *alone = make(own, &(choice){0});
+        sac_session *alone = make(own, &(choice){NULL, NULL, kv, false});
         const sac_message *q = ask_about(&g[i].q, NULL, 0, texts[i]);
         hear_alone(&g[i].alone, own, alone, q, &o);
         sac_session_free(alone);
         sac_session_config config;
         sac_session_config_default(&config);
         config.n_ctx = CTX;
-        config.draft = i % 2 && !on_card ? "lookup" : NULL; /* its answers are the same */
+        config.kv = kv;
+        config.draft = drafts && i % 2 && !on_card ? "lookup" : NULL; /* its answers are the same */
         assert_ok(sac_session_create(&g[i].s, m, &config, &err), err);
         assert_ok(sac_session_join(g[i].s, shared, &err), err);
         sac_session_wait_for_pages(g[i].s, true);
@@ -373,6 +301,17 @@ static void those_who_wait_lose_nothing(void **state) {
     sac_batch_free(batch);
     sac_model_free(m);
     sac_model_free(own);
+}
+
+static void those_who_wait_lose_nothing(void **state) {
+    (void)state;
+    wait_in_turns(NULL, 1.4, true);
+}
+
+static void those_with_packed_rows_wait_too(void **state) {
+    (void)state;
+    wait_in_turns("mixed:gap=32", 0.6, false);
+    if (!on_card) wait_in_turns("zipcache:gap=32", 0.6, false);
 }
 
 /* The host takes as many rows as the pages hold. */
@@ -444,6 +383,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_without_memory_fails_alone),
         cmocka_unit_test(a_step_without_memory_ends_its_answer),
         cmocka_unit_test(those_who_wait_lose_nothing),
+        cmocka_unit_test(those_with_packed_rows_wait_too),
         cmocka_unit_test(as_much_is_parked_as_there_are_pages),
         cmocka_unit_test(appended_tokens_wait),
     };

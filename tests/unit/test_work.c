@@ -163,6 +163,94 @@ static void pieces_do_not_nest(void **state) {
     sac_session_free(a.s);
 }
 
+/* What a mask callback tries, and the session of another model that it may run. */
+typedef struct masked {
+    asking *asked;      /* of the model: a prompt under way */
+    sac_session *begun; /* between two steps */
+    sac_batch *batch;
+    sac_session *other, *inner; /* of another model; what its own mask tries to run */
+    int n_masks, n_others;
+} masked;
+
+static void refused(sac_status st, const sac_error *err) {
+    assert_int_equal(st, SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err->text, "sac_events.mask"));
+}
+
+static void from_within(void *ctx, uint32_t *allowed, int n_vocab) {
+    masked *x = ctx;
+    sac_error err;
+    int32_t id = 5;
+    (void)allowed, (void)n_vocab;
+    refused(sac_session_append(x->inner, &id, 1, NULL, &err), &err);
+    x->n_others++;
+}
+
+static void run_others(void *ctx, uint32_t *allowed, int n_vocab) {
+    masked *x = ctx;
+    sac_error err;
+    sac_result r;
+    bool done;
+    int32_t token, id = 5;
+    (void)allowed, (void)n_vocab;
+    x->n_masks++;
+    refused(sac_session_work_next(x->asked->s, &done, &err), &err);
+    refused(sac_session_step(x->begun, NULL, &token, &done, &err), &err);
+    refused(sac_session_append(x->begun, &id, 1, NULL, &err), &err);
+    refused(sac_session_prefill(x->begun, x->asked->m, 1, NULL, &err), &err);
+    refused(sac_session_generate(x->begun, x->asked->m, 1, NULL, NULL, &r, &err), &err);
+    sac_batch_item item = {.session = x->begun};
+    refused(sac_batch_step(x->batch, &item, 1, &err), &err);
+    refused(item.status, &item.error);
+    const sac_events e = {.ctx = x, .mask = from_within};
+    const sac_sampling o = step_sampling(1);
+    assert_ok(sac_session_generate(x->other, x->asked->m, 1, &o, &e, &r, &err), err);
+}
+
+/* On a GPU its step is at work meanwhile. Those that were refused go on as if they had not been asked. */
+static void a_mask_runs_no_session_of_its_model(void **state) {
+    static asking a, b, c;
+    sac_model *small;
+    sac_session_config config;
+    sac_error err;
+    sac_result r;
+    (void)state;
+    ask(&a, NULL, NULL, STEP_PICTURE, 0, "What is this?");
+    ask(&b, NULL, NULL, NULL, 0, "How many?");
+    ask(&c, NULL, NULL, NULL, 0, "What is seen?");
+    assert_ok(sac_model_open(&small, "tests/golden/models/qwen3", NULL, &err), err);
+    masked x = {.asked = &b, .begun = c.s, .inner = c.s};
+    sac_session_config_default(&config);
+    config.n_ctx = 256;
+    assert_ok(sac_session_create(&x.other, small, &config, &err), err);
+    assert_ok(sac_batch_create(&x.batch, model, 2, &err), err);
+    begin(&b);
+    piece(&b);
+    all_pieces(&c);
+    sac_events e = hear(&a.here);
+    sac_sampling longer = step_sampling(4);
+    longer.ignore_eos = true;
+    for (int k = 0; k < 2; k++) { /* with the bits of logits that are here, and as a GPU asks for them */
+        sac_events masks = {.ctx = &x, .mask = run_others};
+        sac_session_leave_logits(a.s, k);
+        assert_ok(sac_session_generate(a.s, a.m, 1, &longer, &masks, &r, &err), err);
+    }
+    assert_true(x.n_masks == 8 && x.n_others == x.n_masks);
+    while (!b.done) piece(&b);
+    answer(&b);
+    answer(&c);
+    sac_session_leave_logits(a.s, false);
+    assert_ok(sac_session_generate(a.s, a.m, 1, &a.o, &e, &r, &err), err); /* after it everything runs again */
+    hear_end(&a.here, a.s, model, &r);
+    heard_equal(&a.alone, &a.here);
+    sac_batch_free(x.batch);
+    sac_session_free(x.other);
+    sac_model_free(small);
+    sac_session_free(a.s);
+    sac_session_free(b.s);
+    sac_session_free(c.s);
+}
+
 /* At every piece: given up by end, by reset, by a new question, cancelled; then the answer is as before. */
 static void work_that_is_given_up_leaves_no_trace(void **state) {
     static asking a;
@@ -280,6 +368,7 @@ int main(void) {
         cmocka_unit_test(text_and_ids_go_in_pieces_too),
         cmocka_unit_test(a_session_at_work_does_nothing_else),
         cmocka_unit_test(pieces_do_not_nest),
+        cmocka_unit_test(a_mask_runs_no_session_of_its_model),
         cmocka_unit_test(work_that_is_given_up_leaves_no_trace),
         cmocka_unit_test(what_was_cached_stays_when_work_is_given_up),
         cmocka_unit_test(pieces_tell_what_they_cost),

@@ -17,6 +17,14 @@ bool serve_lacks_pages(const serve_server *s) {
     return next_waiting(s, NULL) != NULL;
 }
 
+bool serve_owes_pages(const serve_server *s) {
+    for (int i = 0; i < s->config->n_slots; i++) {
+        const serve_slot *slot = &s->slots[i];
+        if (slot->job && (slot->lacks_pages || (slot->session && sac_session_lacks(slot->session) > 0))) return true;
+    }
+    return false;
+}
+
 static size_t free_bytes(const serve_server *s) {
     sac_kv_pages p;
     sac_model_kv_pages(s->model, &p);

@@ -4,8 +4,8 @@
  * idle slots, those not used for longest first; then what answers have that were let in after it, and prompts that wait themselves,
  * the last one first. Their rows go to the host's memory and come back when it is their turn, so an answer is the same with and
  * without. What was let in earlier is never touched: it comes to its end, and so does the next. The host takes as many rows as the pages do
- * (sac_session_park); who would be beyond that ends with an error. While somebody waits, nobody is let
- * in. */
+ * (sac_session_park); who would be beyond that ends with an error. While somebody waits, and until who
+ * may go on has its pages, nobody is let in. */
 #ifndef SERVE_PREEMPTION_H
 #define SERVE_PREEMPTION_H
 
@@ -16,5 +16,8 @@ void serve_preempt(serve_server *s);
 
 /* Whether some slot waits. */
 bool serve_lacks_pages(const serve_server *s);
+
+/* Whether some slot waits, or may go on and has not taken what it waited for yet: nobody is let in who could take it. */
+bool serve_owes_pages(const serve_server *s);
 
 #endif

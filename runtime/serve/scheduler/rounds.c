@@ -163,7 +163,7 @@ static serve_admitted ask_admission(serve_rounds *d) {
 static bool admit_one(serve_rounds *d) {
     serve_server *s = d->server;
     size_t busy = count_busy(s);
-    if (serve_lacks_pages(s)) return false;
+    if (serve_owes_pages(s)) return false;
     pthread_mutex_lock(&s->lock);
     serve_admitted in = ask_admission(d);
     s->n_running = busy + (in.job != NULL);
