@@ -164,6 +164,16 @@ def write_glm4v_moe(folder, rng, seed):
     finish_glm4v(folder, tiny.glm4v(vision, "glm4v_moe", **draw_glm_moe_text(rng, True)), rng, seed, patch, rng.choice(["apart", "v5"]))
 
 
+def write_glm_ocr(folder, rng, seed):
+    vision, patch = draw_glm_tower(rng)
+    text = draw_glm_text(rng, True)
+    if rng.random() < 0.7:  # heads as wide as they say
+        heads = text["num_attention_heads"]
+        text.update(head_dim=text["hidden_size"] // heads, hidden_size=rng.choice([8, 12, 20, 36]))
+    vision["attention_bias"] = rng.random() < 0.7
+    finish_glm4v(folder, tiny.glm4v(vision, "glm_ocr", **text), rng, seed, patch)
+
+
 def finish_glm4v(folder, config, rng, seed, patch, experts="v5"):
     """Bounds that some pictures are under and some over."""
     write_weights(folder, config, seed, experts=experts)
@@ -215,5 +225,5 @@ def draw_slices_case(rng, folder, k):
 
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "idefics3": (write_idefics3, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "internvl": (write_internvl, draw_case),
             "internvl_chat": (write_internvl_chat, draw_case), "llava_pixtral": (write_pixtral, draw_case),
-            "mistral3": (write_mistral3, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case),
+            "mistral3": (write_mistral3, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case), "glm_ocr": (write_glm_ocr, draw_case),
             "glm4v_moe": (write_glm4v_moe, draw_case), "minicpmv4_6": (write_minicpmv4_6, draw_slices_case), "kimi_vl": (write_kimi_vl, draw_case)}

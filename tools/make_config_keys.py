@@ -39,7 +39,7 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
            "granitemoeshared": t.GraniteMoeSharedConfig,
            "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig,
-           "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig,
+           "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig, "glm_ocr": t.GlmOcrConfig,
            "qwen3_5_text": t.Qwen3_5TextConfig, "qwen3_5": t.Qwen3_5Config,
            "qwen3_5_moe_text": t.Qwen3_5MoeTextConfig, "qwen3_5_moe": t.Qwen3_5MoeConfig,
            "deepseek_v3": t.DeepseekV3Config, "deepseek_v2": t.DeepseekV2Config, "qwen3_next": t.Qwen3NextConfig, "minicpmv4_6": t.MiniCPMV4_6Config}
@@ -50,7 +50,7 @@ PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "l
               "mistral3": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
               "qwen3_5_moe": Qwen3VLVideoProcessor}
 HALVES = ("text_config", "vision_config")
-OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has
+OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has
 OWN_TOWERS = ("internvl", "minicpmv4_6")
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",

@@ -607,7 +607,7 @@ class Qwen3VL(QwenVL):
 
 
 class Glm4v(TextModel):
-    """GLM-4.1V and GLM-4.6V by their own processors, pictures by the Pillow backend; frames stand half a second apart. Numbers of
+    """GLM-4.1V, GLM-4.6V and GLM-OCR by their own processors, pictures by the Pillow backend; frames stand half a second apart. Numbers of
     the rows are transformers' own."""
 
     def __init__(self, path):
@@ -1113,6 +1113,7 @@ CASES = {
     "KimiVLForConditionalGeneration": KIMI,
     "Glm4vForConditionalGeneration": GLM,
     "Glm4vMoeForConditionalGeneration": [GLM[0], GLM[5], GLM[7]],
+    "GlmOcrForConditionalGeneration": [GLM[0], GLM[1], *GLM[3:]],
     "Glm46VForConditionalGeneration": [GLM[0], GLM[1], *GLM[5:]],
     "Phi3ForCausalLM": [text_case("text"), text_case("twice", TEXT + " " + TEXT)],  # beyond borders of LongRoPE and windows from the first
     "LlavaNextVideoForConditionalGeneration": NEXT_VIDEO,
@@ -1169,7 +1170,7 @@ def open_model(path):
         return LongVA(path)
     if architecture.startswith("Qwen2") and "VL" in architecture:
         return QwenVL(path)
-    if architecture.startswith("Glm4") and "Conditional" in architecture:
+    if architecture.startswith(("Glm4", "GlmOcr")) and "Conditional" in architecture:
         return Glm4v(path)
     if architecture.startswith(("Qwen3VL", "Qwen3_5ForConditional", "Qwen3_5MoeForConditional")):
         return Qwen3VL(path)

@@ -436,14 +436,17 @@ def glm4v(vision, model_type="glm4v", **keys):
     text = {**SMALL, "model_type": "glm4v_text", "vocab_size": VOCAB + len(GLM_TOKENS), "hidden_act": "silu", "rms_norm_eps": 1e-5,
             "max_position_embeddings": 1024, "eos_token_id": [END, VOCAB - 2], "pad_token_id": END, "attention_bias": True,
             **({} if "rope_parameters" in keys else {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}), **keys}
-    kind = {"glm4v": "Glm4v", "glm46v": "Glm46V", "glm4v_moe": "Glm4vMoe"}[model_type]
-    text["model_type"] = "glm4v_moe_text" if model_type == "glm4v_moe" else "glm4v_text"
+    kind = {"glm4v": "Glm4v", "glm46v": "Glm46V", "glm4v_moe": "Glm4vMoe", "glm_ocr": "GlmOcr"}[model_type]
+    halves = "glm4v" if model_type == "glm46v" else model_type
+    text["model_type"] = halves + "_text"
+    if model_type == "glm_ocr":
+        text["attention_bias"] = False
     return {"architectures": [kind + "ForConditionalGeneration"],
             "model_type": model_type, "text_config": text, "image_token_id": at("<|image|>"), "video_token_id": at("<|video|>"),
             "image_start_token_id": at("<|begin_of_image|>"), "image_end_token_id": at("<|end_of_image|>"),
             "video_start_token_id": at("<|begin_of_video|>"), "video_end_token_id": at("<|end_of_video|>"),
             "tie_word_embeddings": text.pop("tie_word_embeddings", False), "vision_config": {
-                "model_type": "glm4v_moe_vision" if model_type == "glm4v_moe" else "glm4v_vision", "hidden_act": "silu", "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2,
+                "model_type": halves + "_vision", "hidden_act": "silu", "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2,
                 "rms_norm_eps": 1e-5, "attention_bias": False, "attention_dropout": 0.0, "out_hidden_size": text["hidden_size"], **vision}}
 
 
@@ -683,6 +686,11 @@ MODELS = {
                         attention_bias=True, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=9,
                         first_k_dense_replace=1, norm_topk_prob=False, routed_scaling_factor=2.5, n_group=1, topk_group=1, tie_word_embeddings=True,
                         rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 1]}), "bf16", "v5", {"experts": "v5"}),
+    "glm_ocr": (glm4v({"depth": 2, "hidden_size": 24, "num_heads": 3, "intermediate_size": 29, "patch_size": 6, "image_size": 336,
+                       "attention_bias": True}, "glm_ocr", hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+                      intermediate_size=24, num_nextn_predict_layers=1, rope_parameters={
+                          "rope_type": "default", "rope_theta": 10000, "mrope_section": [1, 3, 2], "partial_rotary_factor": 1.0}),
+                "bf16", "v5", {"glm46v": True}),
     "kimi_vl": (kimi_vl({"patch_size": 6, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 35,
                          "init_pos_emb_height": 5, "init_pos_emb_width": 5}, hidden_size=16, num_attention_heads=3, num_hidden_layers=2,
                         intermediate_size=15, kv_lora_rank=9, q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
@@ -905,7 +913,7 @@ def write_checkpoint(name, seed):
         write_minicpmv_files(folder, config, options)
     elif "scale_factor" in config:
         write_smolvlm_files(folder, config, options)
-    elif config["model_type"] in ("glm4v", "glm46v", "glm4v_moe"):
+    elif config["model_type"] in ("glm4v", "glm46v", "glm4v_moe", "glm_ocr"):
         write_glm_files(folder, config, options)
     elif config["model_type"] == "kimi_vl":
         write_kimi_files(folder, config, options)

@@ -48,29 +48,31 @@ static sac_status read_table(sac_tower_config *v, const json_t *vision, sac_erro
                     v->patch_size);
 }
 
-/* The MLPs of the tower are as wide as what it gives out, that of the merger is intermediate_size wide. */
-static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+sac_status sac_glm4v_read_tower(sac_model_config *c, const json_t *vision, int out, sac_error *err) {
     sac_tower_config *v = &c->tower;
-    int out = 4096;
     SAC_TRY(sac_config_get_int(vision, "hidden_size", 1, SAC_CONFIG_MAX_WIDTH, &v->hidden, err));
-    SAC_TRY(sac_config_get_int(vision, "intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &c->merger_width, err));
     SAC_TRY(sac_config_get_int(vision, "out_hidden_size", 1, SAC_CONFIG_MAX_WIDTH, &out, err));
     SAC_TRY(sac_config_get_float(vision, "rms_norm_eps", &v->norm_eps, err));
     SAC_TRY(sac_json_get_bool(vision, "attention_bias", &v->qkv_bias, err));
     if (out != c->decoder.hidden)
         return sac_fail(err, SAC_BAD_FILE, "\"out_hidden_size\" %d is not the language model's %d", out,
                         c->decoder.hidden);
-    v->intermediate = out;
     SAC_TRY(sac_qwen2_vl_read_tower(v, vision, err));
     if (v->act != SAC_ACT_SILU) return sac_fail(err, SAC_UNSUPPORTED, "\"hidden_act\" must be silu");
-    if (v->temporal_patch_size != 2)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"temporal_patch_size\" is %d; only 2 is supported",
-                        v->temporal_patch_size);
-    return read_table(v, vision, err);
+    if (v->temporal_patch_size == 2) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"temporal_patch_size\" is %d; only 2 is supported", v->temporal_patch_size);
+}
+
+/* The MLPs of the tower are as wide as what it gives out, that of the merger is intermediate_size wide. */
+sac_status sac_glm4v_read_own_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
+    SAC_TRY(sac_config_get_int(vision, "intermediate_size", 1, SAC_CONFIG_MAX_WIDTH, &c->merger_width, err));
+    c->tower.intermediate = c->decoder.hidden; /* which out_hidden_size must be */
+    SAC_TRY(sac_glm4v_read_tower(c, vision, 4096, err));
+    return read_table(&c->tower, vision, err);
 }
 
 /* Glm4vTextConfig; its heads are as wide as the hidden size says. */
-static sac_status read_text(sac_model_config *c, const json_t *text, sac_error *err) {
+static sac_status read_own_text(sac_model_config *c, const json_t *text, sac_error *err) {
     SAC_TRY(sac_glm4_read(c, text, err));
     if (c->decoder.head_dim * c->decoder.n_heads == c->decoder.hidden) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "\"head_dim\" is %d, but %d heads share the hidden size of %d",
@@ -87,15 +89,14 @@ static sac_status check_type(const sac_model_config *c, const json_t *text, cons
                     c->family->name, only);
 }
 
-sac_status sac_glm4v_read(sac_model_config *c, const json_t *config, const char *text_type,
-                          sac_status (*read_own)(sac_model_config *c, const json_t *text, sac_error *err),
-                          sac_error *err) {
+sac_status sac_glm4v_read(sac_model_config *c, const json_t *config, const char *text_type, sac_glm4v_half_fn read_text,
+                          sac_glm4v_half_fn read_tower, sac_error *err) {
     const json_t *text = NULL, *vision = NULL;
     bool tied = false; /* tying in either place counts */
     SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
     sac_status st = check_type(c, text, text_type, err);
-    if (st == SAC_OK) st = read_own(c, text, err);
+    if (st == SAC_OK) st = read_text(c, text, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "text_config");
     st = read_tower(c, vision, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
@@ -106,7 +107,7 @@ sac_status sac_glm4v_read(sac_model_config *c, const json_t *config, const char 
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    return sac_glm4v_read(c, config, "glm4v_text", read_text, err);
+    return sac_glm4v_read(c, config, "glm4v_text", read_own_text, sac_glm4v_read_own_tower, err);
 }
 
 /* Bounds of pixels where no key says them, and those of videos, are transformers' defaults; how wide the merger is the tensors say.

@@ -13,7 +13,7 @@ static void defaults(sac_model_config *c) { /* transformers' Glm4vMoeTextConfig 
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    return sac_glm4v_read(c, config, "glm4v_moe_text", sac_family_glm4_moe.read, err);
+    return sac_glm4v_read(c, config, "glm4v_moe_text", sac_family_glm4_moe.read, sac_glm4v_read_own_tower, err);
 }
 
 const sac_family sac_family_glm4v_moe = {

@@ -1,7 +1,7 @@
 /* dialect_pixtral.c - Pixtral (Agrawal et al., arXiv:2410.07073, sec. 2.1) and Mistral Small 3.1: a picture keeps its shape, made
  * smaller where it does not fit into a square, its sides rounded up to whole squares of patches. A token ends each row of its
  * tokens, another the last. See dialect.h. Rules: transformers' PixtralImageProcessor and PixtralProcessor. */
-#include "dialect.h"
+#include "dialect_pixtral.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +9,7 @@
 
 enum { MAX_SQUARES = 1 << 20, MAX_SIDE = 1 << 20, USUAL_FRAME_SQUARES = 768 };
 
-typedef struct settings {
-    int square, merge;  /* pixels a side of a square of patches; patches a side of it */
-    int most_w, most_h; /* pixels that a picture is made smaller to fit into */
-} settings;
+typedef sac_pixtral_settings settings;
 
 /* ---------------------------------------------------------------- sizes */
 
@@ -34,7 +31,7 @@ static void describe(const sac_processor_config *c, int columns, int rows, sac_v
     p->n_lines = rows;
 }
 
-static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
+sac_status sac_pixtral_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     int w = p->width, h = p->height;
     const double ratio = fmax((double)h / own->most_h, (double)w / own->most_w);
@@ -51,7 +48,7 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
     return SAC_OK;
 }
 
-static void largest(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p) {
+void sac_pixtral_largest(const sac_processor_config *c, bool is_video_frame, sac_visual_plan *p) {
     const settings *own = c->own;
     const int columns = squares_of(own->most_w, own->square), rows = squares_of(own->most_h, own->square);
     if (is_video_frame && (int64_t)columns * rows > USUAL_FRAME_SQUARES)
@@ -62,8 +59,8 @@ static void largest(const sac_processor_config *c, bool is_video_frame, sac_visu
 
 /* ---------------------------------------------------------------- pixels */
 
-static sac_status cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
-                      uint8_t *rows, sac_error *err) {
+sac_status sac_pixtral_cut(const sac_processor_config *c, const sac_image *image, const sac_visual_plan *p,
+                           uint8_t *rows, sac_error *err) {
     const sac_patch_order order = sac_visual_order(p);
     uint8_t *pixels = malloc((size_t)p->tile_w * (size_t)p->tile_h * 3);
     if (!pixels)
@@ -76,7 +73,7 @@ static sac_status cut(const sac_processor_config *c, const sac_image *image, con
     return st;
 }
 
-static int most_tiles(const sac_processor_config *c) {
+int sac_pixtral_most_tiles(const sac_processor_config *c) {
     (void)c;
     return 1;
 }
@@ -127,8 +124,8 @@ static sac_status check_size(const settings *own, sac_error *err) {
 }
 
 /* The size of patches that pictures are made for is processor_config.json's, whatever the image processor's own says. */
-static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
-                       sac_error *err) {
+sac_status sac_pixtral_read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
+                            sac_error *err) {
     settings *own = c->own;
     bool resizes = true, crops = false;
     const int merge = model->merge_size > 1 ? model->merge_size : 1;
@@ -146,7 +143,7 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
 }
 
 /* No picture of a square's sides has more pixels than the square. */
-static sac_status limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
+sac_status sac_pixtral_limit(sac_processor_config *c, int64_t min_pixels, int64_t max_pixels, sac_error *err) {
     settings *own = c->own;
     const int64_t square = (int64_t)own->square * own->square;
     if (min_pixels)
@@ -165,12 +162,8 @@ static const char *const classes[] = {"PixtralImageProcessor", NULL};
 
 const sac_dialect sac_dialect_pixtral = {.name = "pixtral",
                                          .classes = classes,
-                                         .own_bytes = sizeof(settings),
-                                         .read = read,
-                                         .plan = plan,
-                                         .cut = cut,
-                                         .layout = sac_tile_layout,
+                                         .read = sac_pixtral_read,
+                                         .plan = sac_pixtral_plan,
                                          .text = text,
-                                         .most_tiles = most_tiles,
-                                         .limit = limit,
-                                         .largest = largest};
+                                         .largest = sac_pixtral_largest,
+                                         SAC_PIXTRAL_PICTURES};

@@ -90,15 +90,25 @@ static sac_status rotate(const run *r, sac_mat x) {
 static sac_status project(const run *r, const sac_qwen2vl_layer *w, sac_mat n, sac_mat qkv[3]) {
     const int hidden = r->c->hidden;
     const sac_weight *const apart[] = {&w->q, &w->k, &w->v};
+    const float *const bias[] = {w->q_bias, w->k_bias, w->v_bias};
     sac_mat all = mat(r, SAC_QWEN2VL_QKV, 3 * (int64_t)hidden);
     const bool is_one = w->qkv.tensor.data != NULL;
     for (int i = 0; i < 3; i++) {
         size_t before = (size_t)i * sac_dtype_row_bytes(all.dtype, hidden) * (size_t)(is_one ? 1 : r->rows);
         qkv[i] =
             (sac_mat){(uint8_t *)all.data + before, r->rows, hidden, is_one ? all.stride : hidden, all.dtype};
-        if (!is_one) SAC_TRY(linear(r, qkv[i], n, apart[i], NULL, SAC_ACT_NONE, false));
+        if (!is_one) SAC_TRY(linear(r, qkv[i], n, apart[i], bias[i], SAC_ACT_NONE, false));
     }
     return is_one ? linear(r, all, n, &w->qkv, w->qkv_bias, SAC_ACT_NONE, false) : SAC_OK;
+}
+
+/* Each head by itself, of rows that stand alone. */
+static sac_status norm_heads(const run *r, sac_mat x, const float *w) {
+    const int dim = r->c->hidden / r->c->n_heads;
+    if (!w) return SAC_OK;
+    assert(x.stride == x.cols);
+    const sac_mat heads = {x.data, x.rows * r->c->n_heads, dim, dim, x.dtype};
+    return norm(r, heads, heads, w, NULL);
 }
 
 static sac_status attend(const run *r, const sac_qwen2vl_layer *w, int layer) {
@@ -108,6 +118,8 @@ static sac_status attend(const run *r, const sac_qwen2vl_layer *w, int layer) {
     sac_mat h = mat(r, SAC_QWEN2VL_H, hidden), n = mat(r, SAC_QWEN2VL_NORM, hidden), qkv[3];
     SAC_TRY(norm(r, n, h, w->norm1_w, w->norm1_b));
     SAC_TRY(project(r, w, n, qkv));
+    SAC_TRY(norm_heads(r, qkv[0], w->q_norm));
+    SAC_TRY(norm_heads(r, qkv[1], w->k_norm));
     const sac_mat q = qkv[0];
     const bool side_by_side = w->qkv.tensor.data != NULL; /* queries and keys are turned alike */
     SAC_TRY(rotate(r, side_by_side ? (sac_mat){q.data, q.rows, 2 * q.cols, q.stride, q.dtype} : q));
@@ -188,10 +200,12 @@ sac_status sac_qwen2vl_encode(const sac_tower_run *call, const sac_patch_rows *i
 
 static sac_status place_layer(sac_placer *p, const sac_tower_config *c, sac_qwen2vl_layer *l) {
     sac_weight *matrices[] = {&l->qkv, &l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-    const float **vectors[] = {&l->norm1_w, &l->norm1_b, &l->norm2_w, &l->norm2_b, &l->o_bias, &l->down_bias};
+    const float **vectors[] = {&l->norm1_w, &l->norm1_b, &l->norm2_w, &l->norm2_b, &l->o_bias, &l->down_bias, &l->q_bias, &l->k_bias, &l->v_bias};
     for (size_t i = 0; i < SAC_COUNT(matrices); i++) SAC_TRY(sac_place_weight(p, matrices[i]));
     for (size_t i = 0; i < SAC_COUNT(vectors); i++) SAC_TRY(sac_place_vector(p, vectors[i], c->hidden));
     SAC_TRY(sac_place_vector(p, &l->qkv_bias, 3 * (int64_t)c->hidden));
+    SAC_TRY(sac_place_vector(p, &l->q_norm, c->hidden / c->n_heads));
+    SAC_TRY(sac_place_vector(p, &l->k_norm, c->hidden / c->n_heads));
     SAC_TRY(sac_place_vector(p, &l->gate_bias, c->intermediate));
     return sac_place_vector(p, &l->up_bias, c->intermediate);
 }
@@ -237,7 +251,7 @@ int sac_qwen2vl_symbols(const sac_tower_config *c, sac_shape_symbol out[SAC_TOWE
     const sac_shape_symbol all[] = {{"t_hidden", c->hidden},  {"t_intermediate", c->intermediate},
                                     {"channels", 3},          {"frames", c->temporal_patch_size},
                                     {"patch", c->patch_size}, {"table", c->table_side},
-                                    {"merge", c->merge_size}};
+                                    {"merge", c->merge_size}, {"t_head_dim", c->hidden / c->n_heads}};
     memcpy(out, all, sizeof all);
     return (int)SAC_COUNT(all);
 }

@@ -13,7 +13,7 @@
  * two-layer MLP again; embedded patches have a bias and learned positions, which are those of a square table of
  * table_side a side, resampled so that its corners are the picture's; and the features of several layers come out.
  * GLM-4.1V's (glmvit.c) goes the same way too, and Kimi-VL's (moonvit.c). Pixtral's has a norm before the layers, queries, keys
- * and values apart, and no biases. */
+ * and values apart, and no biases. Where they are apart each head of queries and keys may have an RMS norm before it is turned. */
 #ifndef SAC_VISION_QWEN2VL_H
 #define SAC_VISION_QWEN2VL_H
 
@@ -24,6 +24,8 @@ typedef struct sac_qwen2vl_layer {
     sac_weight qkv, o;  /* [3 * hidden][hidden], without data where they are apart; [hidden][hidden] */
     sac_weight q, k, v; /* [hidden][hidden] each */
     const float *qkv_bias, *o_bias;
+    const float *q_bias, *k_bias, *v_bias; /* [hidden] each, of those that are apart; NULL where absent */
+    const float *q_norm, *k_norm;          /* [head_dim], the same for every head; NULL where absent */
     sac_weight gate, up,
         down; /* [intermediate][hidden] twice, [hidden][intermediate]; gate without data: none */
     const float *gate_bias, *up_bias, *down_bias;
