@@ -73,12 +73,16 @@ sac_status sac_out_write(sac_out_file *f, const void *bytes, size_t n_bytes, sac
     return SAC_OK;
 }
 
+void sac_out_state_text(char text[SAC_OUT_STATE_BYTES + 1], const char *of, uint64_t n_bytes) {
+    snprintf(text, SAC_OUT_STATE_BYTES + 1, "%.64s %020llu\n", of, (unsigned long long)n_bytes);
+}
+
 /* The bytes first: a record that is older than the file is true all the same. */
 sac_status sac_out_mark(sac_out_file *f, sac_error *err) {
     char text[SAC_OUT_STATE_BYTES + 1];
     if (!f->state || f->n_bytes - f->n_marked < MARK_BYTES) return SAC_OK;
     if (fdatasync(f->fd)) return failed(f, "cannot be written", errno, err);
-    snprintf(text, sizeof text, "%.64s %020llu\n", f->of, (unsigned long long)f->n_bytes);
+    sac_out_state_text(text, f->of, f->n_bytes);
     const int fd = open(f->state, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     const bool is_written = fd >= 0 && pwrite(fd, text, SAC_OUT_STATE_BYTES, 0) == SAC_OUT_STATE_BYTES;
     const int why = errno;

@@ -36,6 +36,7 @@ sac_status sac_out_align(sac_out_file *f, size_t n, sac_error *err);
 /* What a later run goes on with is what there is now: puts that on the disk, where it is some 64 KiB more than at the last time. Nothing for
  * other files. */
 enum { SAC_OUT_STATE_BYTES = 64 + 1 + 20 + 1 }; /* "<what it is of> <bytes>\n" */
+void sac_out_state_text(char text[SAC_OUT_STATE_BYTES + 1], const char *of, uint64_t n_bytes);
 sac_status sac_out_mark(sac_out_file *f, sac_error *err);
 /* All rows, a stretch at a time. */
 sac_status sac_out_rounded(sac_out_file *f, const sac_rounded *r, sac_pool *pool, sac_error *err);

@@ -8,16 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As sac_out_mark writes it. */
+/* As sac_out_mark writes it, and only so: no blanks, signs or fewer digits. */
 static bool read_state(const char *path, char of[SAC_OUT_OF_BYTES], uint64_t *n_bytes) {
-    char text[SAC_OUT_STATE_BYTES + 1] = "";
+    char text[SAC_OUT_STATE_BYTES + 1] = "", again[SAC_OUT_STATE_BYTES + 1];
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
     const ssize_t n = read(fd, text, SAC_OUT_STATE_BYTES);
     close(fd);
     unsigned long long done;
-    char end;
-    if (n != SAC_OUT_STATE_BYTES || sscanf(text, "%64[0-9a-f] %20llu%c", of, &done, &end) != 3 || end != '\n') return false;
+    if (n != SAC_OUT_STATE_BYTES || sscanf(text, "%64[0-9a-f] %20llu", of, &done) != 2) return false;
+    sac_out_state_text(again, of, done);
+    if (memcmp(text, again, SAC_OUT_STATE_BYTES) != 0) return false;
     *n_bytes = done;
     return true;
 }
@@ -32,7 +33,7 @@ sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES]
     else if (lstat(part, &st) == 0 && S_ISREG(st.st_mode) && read_state(state, was, n_bytes)) {
         if (strcmp(was, of) != 0)
             result = sac_fail(err, SAC_BAD_ARGUMENT,
-                              "%.200s is left of a run with another format, source or list of prompts; remove it, or give another name",
+                              "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove it, or give another name",
                               part);
         if ((uint64_t)st.st_size < *n_bytes) *n_bytes = 0; /* another file of that name */
     }

@@ -33,6 +33,7 @@ typedef struct sac_quantize_plan {
 
 typedef struct sac_quantize_options {
     const char *format;
+    const char *program; /* what writes: its version and commit, of which OUT.part has to be; NULL: SAC_VERSION */
     int n_threads;                                             /* 0: one for each processor */
     void (*planned)(void *ctx, const sac_quantize_plan *plan); /* before the disk is touched; or NULL */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* bytes; or NULL */
@@ -45,7 +46,7 @@ typedef struct sac_quantize_options {
  * point), does not go with the format, or whose OUT.part is the source. UNSUPPORTED: a source that is quantised, or that
  * GGUF cannot say. IO: no room, another run that writes OUT.part, or a failed write; then nothing is at `out`, and the
  * finished files of weights of a folder, or the finished tensors of a GGUF file, are in OUT.part, from where a later call goes on. What OUT.part has
- * of another format, source or list of prompts is BAD_ARGUMENT. */
+ * of another format, source, list of prompts or program is BAD_ARGUMENT. */
 sac_status sac_quantize(const char *in, const char *out, const sac_quantize_options *options, sac_error *err);
 
 /* What sac_quantize refuses by names, config.json, tensors' types and runs beside it, before a calibration is opened; not what a format

@@ -186,7 +186,7 @@ static sac_status make_index(folder_job *f) {
 
 /* ---------------------------------------------------------------- the unfinished folder */
 
-/* What a run reads and is told, and all heads: a finished file of another run is the same then. */
+/* What a run is, reads and is told, and all heads: a finished file of another run is the same then. */
 static sac_status make_state(folder_job *f) {
     sac_sha256 *h;
     SAC_TRY(sac_quantize_stamp_begin(f->j, &h));
@@ -240,7 +240,7 @@ static sac_status find_done(folder_job *f) {
     SAC_TRY(st);
     if (!is_same && !is_new)
         return sac_fail(j->err, SAC_BAD_ARGUMENT,
-                        "%.200s is left of a run with another format, source or list of prompts; remove it, or give another name",
+                        "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove it, or give another name",
                         f->part);
     if (is_new) unlinkat(f->lock, STATE ".part", 0);
     for (int i = 0; i < j->weights.n_files && is_same; i++) {

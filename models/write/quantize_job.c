@@ -4,6 +4,8 @@
 #include "model_load.h"
 #include "safetensors.h"
 
+#include <saccade/saccade.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -87,6 +89,8 @@ sac_status sac_quantize_open_folder(sac_quantize_job *j) {
 
 sac_status sac_quantize_stamp_begin(const sac_quantize_job *j, sac_sha256 **h) {
     SAC_TRY(sac_sha256_open(h, j->err));
+    const char *program = j->options->program ? j->options->program : SAC_VERSION; /* another may round otherwise */
+    sac_sha256_update(*h, program, strlen(program) + 1);
     sac_sha256_update(*h, j->options->format, strlen(j->options->format) + 1);
     if (j->options->calibrator) sac_sha256_update(*h, j->options->calibrator->stamp, sizeof j->options->calibrator->stamp);
     for (int i = 0; i < j->weights.n_files; i++) {

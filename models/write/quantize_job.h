@@ -39,7 +39,7 @@ sac_status sac_quantize_check_gguf(sac_quantize_job *j); /* that its tensors can
 /* The plan has its sizes: tells them, and IO where the disk has no room. beside: a path on that disk. */
 sac_status sac_quantize_begin(sac_quantize_job *j, const char *beside);
 
-/* A hash of what a run reads and is told: format, prompts, the source's files by size and time. More may be added to it; _end frees
+/* A hash of what a run is, reads and is told: program, format, prompts, the source's files by size and time. More may be added to it; _end frees
  * it and writes its 64 digits and a NUL. */
 sac_status sac_quantize_stamp_begin(const sac_quantize_job *j, sac_sha256 **h);
 void sac_quantize_stamp_end(sac_sha256 *h, char *text);

@@ -1,7 +1,7 @@
 /* quantize_write_gguf.c - the end of both ways to a GGUF file: its plan, what a run before has left of it, columns' sums, and the file. */
 #include "quantize_job.h"
 
-/* What a run reads and is told, and everything before the tensors' bytes: their bytes are the same then. */
+/* What a run is, reads and is told, and everything before the tensors' bytes: their bytes are the same then. */
 static sac_status make_stamp(const sac_quantize_job *j, const sac_gguf_out *out, char of[SAC_OUT_OF_BYTES]) {
     sac_sha256 *h;
     SAC_TRY(sac_quantize_stamp_begin(j, &h));

@@ -70,6 +70,13 @@ static sac_status quantize(const char *in, const char *out, const char *format, 
     return sac_quantize(in, out, &o, err);
 }
 
+/* By another program than this one. */
+static sac_status quantize_by(const char *program, const char *out, const char *format, watch *w, sac_error *err) {
+    const sac_quantize_options o = {.format = format, .program = program, .n_threads = 2, .planned = planned, .ctx = w};
+    *w = (watch){0};
+    return sac_quantize(DEMO, out, &o, err);
+}
+
 static void open_model(sac_loaded_model *m, const char *path, const char *weights) {
     sac_error err;
     const sac_load_options o = {.tokenizer_rule = SAC_TOKENIZER_BY_CLASS, .weights = weights};
@@ -217,6 +224,8 @@ static void finished_files_are_taken_up_again(void **state) {
     assert_int_not_equal(access(out, F_OK), 0);
     assert_int_equal(access(part, F_OK), 0);
     assert_int_equal(quantize(DEMO, out, "w8a16", &w, &err), SAC_BAD_ARGUMENT); /* another format's remains */
+    assert_int_equal(quantize_by("0.1.0 of old", out, "w4a16", &w, &err), SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "of another version of saccade"));
     shell("touch -d 2001-01-01 %s/model-0000[12]*%s", part, "");
     assert_ok(quantize(DEMO, out, "w4a16", &w, &err), err);
     assert_true(w.plan.bytes_done > 0 && w.plan.bytes_done < w.plan.n_bytes);
@@ -277,6 +286,8 @@ static void finished_tensors_are_taken_up_again(void **state) {
     }
     assert_int_equal(quantize(DEMO, out, "q4_0", &w, &err), SAC_BAD_ARGUMENT);
     assert_non_null(strstr(err.text, "is left of a run with another format"));
+    assert_int_equal(quantize_by("0.1.0 of old", out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "of another version of saccade"));
     shell("cp -r %s %s", DEMO, at("demo")); /* the same bytes and name, at another time */
     assert_int_equal(quantize(at("demo"), out, "q8_0", &w, &err), SAC_BAD_ARGUMENT);
     assert_true(size_of(part) >= done);
@@ -287,9 +298,10 @@ static void finished_tensors_are_taken_up_again(void **state) {
     shell("cmp %s %s", out, whole);
     assert_true(access(part, F_OK) && access(note, F_OK));
 
-    /* a file that is shorter than what is noted, none, and a note that was not written to its end */
+    /* a file that is shorter than what is noted, none, a note that was not written to its end, and one that no run writes */
     static const char *const damaged[] = {"truncate -s 1000000 %1$s; cp %2$s.left %2$s", "rm %1$s; cp %2$s.left %2$s",
-                                          "head -c 70 %2$s.left > %2$s"};
+                                          "head -c 70 %2$s.left > %2$s",
+                                          "sed 's/ 0/ +/' %2$s.left > %2$s"};
     for (size_t i = 0; i < SAC_COUNT(damaged); i++) {
         assert_int_equal(unlink(out), 0);
         shell("cp %s.left %s", part, part);

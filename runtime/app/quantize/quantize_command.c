@@ -10,6 +10,10 @@
 #include "report.h"
 #include "status.h"
 
+#include "commit.h" /* made by cmake/commit.cmake */
+
+#include <saccade/saccade.h>
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -139,6 +143,7 @@ static sac_status quantize(const settings *s, char **words, int n_words, sac_err
         return sac_fail(err, SAC_BAD_ARGUMENT, "--format is missing, e.g. --format q4_k_m; see 'saccade quantize --help'");
     quantize_run q = {.s = s, .out = words[1]};
     sac_quantize_options options = {.format = s->quantize_format,
+                                          .program = SAC_VERSION " " SAC_COMMIT,
                                           .n_threads = (int)s->threads,
                                           .is_calibrated = s->calibrate_list != NULL,
                                           .planned = print_plan,
