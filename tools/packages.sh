@@ -14,7 +14,7 @@ build="gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev lib
   libedit-dev libmicrohttpd-dev libcurl4-openssl-dev libseccomp-dev libzmq3-dev"
 test="g++ libcmocka-dev python3 python3-venv man-db zsh fish dpkg-dev file abigail-tools curl
   python3-numpy python3-pil"
-more="ccache? mmdebstrap chromium? firefox-esr? xvfb? xdotool? xterm? mlterm? kitty?"
+more="buildah? ccache? mmdebstrap chromium? firefox-esr? xvfb? xdotool? xterm? mlterm? kitty?"
 
 case "${2:-}" in
   build) wanted=$build ;;

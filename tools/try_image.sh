@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
 # Builds packaging/docker/Dockerfile on a bare Debian, without a registry of images, and asks the image about a picture; then its server,
 # by the image's own health check.
-#   tools/try_image.sh [--suite NAME] [--mirror URL] [--roots FOLDER] [--clean]
-#   --suite NAME    of the base image: bookworm (default), trixie
-#   --mirror URL    the archive; default: the one that this machine's apt uses
-#   --roots FOLDER  where the base is kept for the next time (build/roots), some hundred MB
-#   --clean         removes it and does nothing else
-# As root; needs buildah, mmdebstrap or debootstrap, and the network. Compiles the command without ccache: minutes.
+#   tools/try_image.sh [--suite NAME] [--packages FOLDER] [--mirror URL] [--roots FOLDER] [--clean]
+#   --suite NAME       of the base image: bookworm (default), trixie
+#   --packages FOLDER  in place of the Dockerfile's first stage, which compiles the command without ccache (minutes): packages that cpack
+#                      made on a system of that suite. The second stage, which is the image, is built from them
+#   --mirror URL       the archive; default: the one that this machine's apt uses
+#   --roots FOLDER     where the base is kept for the next time (build/roots), some hundred MB
+#   --clean            removes it and does nothing else
+# As root; needs buildah, mmdebstrap or debootstrap, and the network.
 # Exit codes: 0 all is well, 1 something is not, 69 no base could be made, 77 it cannot be tried here (one line says why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/roots.sh
 
-arguments=("$@") suite=bookworm mirror="" clean=""
+arguments=("$@") suite=bookworm packages="" mirror="" clean=""
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit ;;
     --clean) clean=1; shift; continue ;;
-    --suite | --mirror | --roots) [ $# -ge 2 ] || misused "$1 wants a value" ;;
+    --suite | --packages | --mirror | --roots) [ $# -ge 2 ] || misused "$1 wants a value" ;;
     *) misused "unknown option '$1'" ;;
   esac
   case $1 in
     --suite) suite=$2 ;;
+    --packages) packages=$(realpath -e "$2") || exit 66 ;;
     --mirror) mirror=$2 ;;
     --roots) roots=$(realpath -m "$2") ;;
   esac
@@ -43,15 +46,23 @@ buildah() { command buildah --root "$work/store" --runroot "$work/run" "$@"; }
 trap 'buildah umount --all >/dev/null 2>&1 || true; remove_roots; rm -rf --one-file-system "$work"' EXIT
 
 make_root "$suite" "$mirror"
-base=$(buildah from scratch)
+base=$(buildah from scratch 2>"$work/log") || skip "buildah does not run here: $(tail -n 1 "$work/log")"
 buildah add -q "$base" "$kept.tar" / >/dev/null
 buildah commit -q "$base" localhost/bare >/dev/null
 remove_roots
 flock -u "$lock" # others may go on
 step "$suite: a base image"
+file=packaging/docker/Dockerfile context=.
+if [ -n "$packages" ]; then
+  file=$work/Dockerfile context=$work/context
+  mkdir "$context"
+  cp "$packages"/*.deb "$context"
+  awk '/^FROM / { first = / AS build$/; if (first) print "FROM scratch AS build\nCOPY . /build/" } !first' packaging/docker/Dockerfile >"$file"
+  same "the Dockerfile's stages" 2 "$(grep -c '^FROM ' "$file")"
+fi
 buildah build -q --format docker --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
-  -f packaging/docker/Dockerfile -t localhost/saccade . >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
-step "built by the Dockerfile"
+  -f "$file" -t localhost/saccade "$context" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
+step "built by the Dockerfile${packages:+, its second stage}"
 
 made_from=$(buildah from --pull-never localhost/saccade)
 buildah copy -q "$made_from" samples/picture0000.png /picture.png >/dev/null

@@ -1,4 +1,5 @@
-"""The Debian packages, the wheel and the examples in a bare Debian: tools/try_roots.sh with packages of this build.
+"""The Debian packages, the wheel and the examples in a bare Debian: tools/try_roots.sh with packages of this build; the image that
+packaging/docker/Dockerfile makes of them: tools/try_image.sh.
 SACCADE_ROOTS="trixie": in bare systems of these suites too, with packages that are built there first (minutes). ./test.sh all sets it."""
 import os
 import re
@@ -30,9 +31,17 @@ class Roots(Case):
         made = run("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", self.path("made"))
         self.assertEqual(made.returncode, 0, made.stdout)
         self.tries("--suite", codename(), "--packages", self.path("made"))
+        self.image("--suite", codename(), "--packages", self.path("made"))
         for suite in os.environ.get("SACCADE_ROOTS", "").split():
             if suite != codename():
                 self.tries("--suite", suite, "--quick")
+
+    def image(self, *arguments):
+        tried = run("tools/try_image.sh", *arguments)
+        print(re.sub("^", "  ", tried.stdout.strip(), flags=re.M))
+        if tried.returncode not in (69, 77):  # no network, no root's rights, no buildah
+            self.assertEqual(tried.returncode, 0, tried.stdout)
+            self.assertIn("it answers, and so does its server", tried.stdout)
 
     def tries(self, *arguments):
         tried = run(TRY, *arguments)
