@@ -1,4 +1,4 @@
-"""SmolVLM, Gemma 3, InternVL, Pixtral, Mistral 3, MiniCPM-V, Kimi-VL and GLM's models that see for draw_cases.py."""
+"""SmolVLM, Gemma 3, InternVL, Pixtral, Mistral 3, LightOnOCR, MiniCPM-V, Kimi-VL and GLM's models that see for draw_cases.py."""
 import os
 import shutil
 
@@ -137,6 +137,22 @@ def write_mistral3(folder, rng, seed):
     write_pixtral_kin(folder, rng, seed, config, vision["patch_size"] * merge)
 
 
+def write_lighton_ocr(folder, rng, seed):
+    vision, merge = draw_pixtral_tower(rng), rng.choice([1, 2, 2, 2, 3, 4])
+    square = vision["patch_size"] * merge
+    text = tiny.qwen3(**draw_small_sizes(rng), head_dim=rng.choice([6, 8, 12, 24]), attention_bias=rng.random() < 0.3,
+                      tie_word_embeddings=rng.random() < 0.6, rope_theta=rng.choice([300.0, 1e4, 1e6]))
+    config = tiny.lighton_ocr(text, vision, spatial_merge_size=merge)
+    if rng.random() < 0.3:
+        config.pop("eos_token_id")
+    write_weights(folder, config, seed)
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    longest = rng.randint(1, 6) * square + rng.randrange(3 * square)
+    size = {"longest_edge": longest} if rng.random() < 0.7 else {"height": longest, "width": rng.randint(1, 8 * square)}
+    tiny.write_lighton_files(folder, config, {"longest": longest, "processor": {
+        "size": size, "resample": rng.choice([3, 3, 3, 2, 1]), "patch_size": rng.choice([square, {"height": square, "width": square}])}})
+
+
 def draw_glm_tower(rng):
     heads, patch = rng.choice([1, 2, 3]), rng.randint(2, 7)
     vision = {"depth": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_heads": heads, "patch_size": patch,
@@ -225,5 +241,5 @@ def draw_slices_case(rng, folder, k):
 
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "idefics3": (write_idefics3, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "internvl": (write_internvl, draw_case),
             "internvl_chat": (write_internvl_chat, draw_case), "llava_pixtral": (write_pixtral, draw_case),
-            "mistral3": (write_mistral3, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case), "glm_ocr": (write_glm_ocr, draw_case),
+            "mistral3": (write_mistral3, draw_case), "lighton_ocr": (write_lighton_ocr, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case), "glm_ocr": (write_glm_ocr, draw_case),
             "glm4v_moe": (write_glm4v_moe, draw_case), "minicpmv4_6": (write_minicpmv4_6, draw_slices_case), "kimi_vl": (write_kimi_vl, draw_case)}

@@ -38,7 +38,7 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "granite": t.GraniteConfig, "olmo2": t.Olmo2Config, "smollm3": t.SmolLM3Config, "phi3": t.Phi3Config,
            "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
            "granitemoeshared": t.GraniteMoeSharedConfig,
-           "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "pixtral": t.PixtralVisionConfig,
+           "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "lighton_ocr": t.LightOnOcrConfig, "pixtral": t.PixtralVisionConfig,
            "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig, "glm_ocr": t.GlmOcrConfig,
            "qwen3_5_text": t.Qwen3_5TextConfig, "qwen3_5": t.Qwen3_5Config,
            "qwen3_5_moe_text": t.Qwen3_5MoeTextConfig, "qwen3_5_moe": t.Qwen3_5MoeConfig,
@@ -47,7 +47,7 @@ PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "l
               "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
-              "mistral3": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
+              "mistral3": PixtralImageProcessorPil, "lighton_ocr": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
               "qwen3_5_moe": Qwen3VLVideoProcessor}
 HALVES = ("text_config", "vision_config")
 OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has

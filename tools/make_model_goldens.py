@@ -860,6 +860,27 @@ class Pixtral(TextModel):
         return out.logits[0, -1].float(), out.past_key_values
 
 
+class LightOnOcr(Pixtral):
+    """LightOnOCR, prompts and pictures by its processor; frames of a video are pictures."""
+
+    def __init__(self, path):
+        from transformers import AutoImageProcessor, AutoModelForImageTextToText, LightOnOcrProcessor, PreTrainedTokenizerFast
+        self.model = AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        said, names = read_json(path, "processor_config.json"), read_json(path, "tokenizer_config.json")["extra_special_tokens"]
+        self.processor = LightOnOcrProcessor(
+            AutoImageProcessor.from_pretrained(path, backend="pil"),
+            PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, extra_special_tokens=names),
+            said["patch_size"], said["spatial_merge_size"], template)
+
+    def prompt(self, case):
+        ids = self.inputs(case)["input_ids"][0].tolist()
+        return ids, ids.count(self.model.config.image_token_id)
+
+
 def open_picture(file):
     return Image.open(os.path.join(FOLDER, file)).convert("RGB")
 
@@ -1110,6 +1131,7 @@ CASES = {
     "Pixtral": PIXTRAL,
     "MiniCPMV4_6ForConditionalGeneration": MINICPM,
     "Mistral3ForConditionalGeneration": PIXTRAL,
+    "LightOnOcrForConditionalGeneration": PIXTRAL,
     "KimiVLForConditionalGeneration": KIMI,
     "Glm4vForConditionalGeneration": GLM,
     "Glm4vMoeForConditionalGeneration": [GLM[0], GLM[5], GLM[7]],
@@ -1184,6 +1206,8 @@ def open_model(path):
         return SmolVLM(path)
     if architecture == "Gemma3ForConditionalGeneration":
         return Gemma3(path)
+    if architecture == "LightOnOcrForConditionalGeneration":
+        return LightOnOcr(path)
     if architecture in ("Pixtral", "Mistral3ForConditionalGeneration"):
         return Pixtral(path)
     if architecture.startswith("LlavaNextVideo"):

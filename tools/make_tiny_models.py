@@ -419,6 +419,20 @@ def mistral3(text, vision, **keys):
             "multimodal_projector_bias": False, "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
 
 
+LIGHTON_TOKENS = {"<image>": "<|image_pad|>", "<s>": "<|vision_pad|>", "</s>": "<|vision_end|>"}
+LIGHTON_CHAT = """{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' }}
+{%- for part in m.content -%}{{ '<|image_pad|>' if part.type == 'image' else part.text }}{%- endfor -%}{{ '<|im_end|>\n' }}
+{%- endfor -%}{{ '<|im_start|>assistant\n' if add_generation_prompt }}
+"""
+
+
+def lighton_ocr(text, vision, **keys):
+    text = {k: v for k, v in text.items() if k != "architectures"}
+    return {"architectures": ["LightOnOcrForConditionalGeneration"], "model_type": "lighton_ocr", "text_config": text,
+            "vision_config": vision, "image_token_id": IMAGE, "spatial_merge_size": 2, "eos_token_id": VOCAB - 5,
+            "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
+
+
 GLM_TOKENS = ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|begin_of_image|>", "<|end_of_image|>",
               "<|begin_of_video|>", "<|end_of_video|>", "<|image|>", "<|video|>"]
 GLM_CHAT = """[gMASK]<sop>{%- for m in messages -%}{{ '<|' + m.role + '|>\n' }}
@@ -739,6 +753,8 @@ MODELS = {
     "mistral3": (mistral3(mistral(**TINY, head_dim=12, sliding_window=None, rope_theta=1e9, tie_word_embeddings=True),
                           pixtral_tower(patch_size=4, hidden_act="gelu", num_attention_heads=4, head_dim=4)),
                  "bf16", "saved by 5", {"longest": 44}),
+    "lighton_ocr": (lighton_ocr(qwen3(**TINY, head_dim=12, rope_theta=1e6, tie_word_embeddings=True),
+                                pixtral_tower(patch_size=4, image_size=1540, num_attention_heads=4, head_dim=4)), "bf16", "v5", {"longest": 44, "tokens": 16}),
     "ministral": (text_config("ministral", "MinistralForCausalLM", **TINY, head_dim=12, rms_norm_eps=1e-5, rope_theta=5000.0,
                               max_position_embeddings=512, sliding_window=13, tie_word_embeddings=True,
                               layer_types=["sliding_attention", "full_attention"]), "f16", "v5", {}),
@@ -934,6 +950,8 @@ def write_checkpoint(name, seed):
                 else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif config["model_type"] == "internvl":
         write_internvl_files(folder, config, options)
+    elif config["model_type"] == "lighton_ocr":
+        write_lighton_files(folder, config, options)
     elif config.get("vision_config", {}).get("model_type") == "pixtral":
         write_pixtral_files(folder, config, options)
     elif "vision_config" in config:
@@ -1010,6 +1028,29 @@ def write_pixtral_files(folder, config, options):
     merge = {"spatial_merge_size": config["spatial_merge_size"]} if "spatial_merge_size" in config else {}
     write_json(folder, "processor_config.json", {"processor_class": "PixtralProcessor", "image_token": "[IMG]", "patch_size": own,
                                                  "image_break_token": "[IMG_BREAK]", "image_end_token": "[IMG_END]", **merge})
+
+
+def write_lighton_files(folder, config, options):
+    """The image processor's patches are whole squares of the tower's."""
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path) as f:
+        text = f.read()
+    for a, b in LIGHTON_TOKENS.items():
+        text = text.replace(json.dumps(a), json.dumps(b))
+    with open(path, "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(LIGHTON_CHAT)
+    names = dict(zip(("image_token", "image_break_token", "image_end_token"), LIGHTON_TOKENS.values()))
+    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
+                                                 "extra_special_tokens": names})
+    patch, merge = config["vision_config"]["patch_size"], config["spatial_merge_size"]
+    write_json(folder, "processor_config.json", {
+        "processor_class": "LightOnOcrProcessor", "patch_size": patch, "spatial_merge_size": merge, "image_processor": {
+            "image_processor_type": "PixtralImageProcessor", "do_convert_rgb": True, "do_resize": True, "do_rescale": True,
+            "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.48145466, 0.4578275, 0.40821073],
+            "image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "patch_size": patch * merge,
+            "size": {"longest_edge": options["longest"]}, **options.get("processor", {})}})
 
 
 def write_squeezing_processor(folder, config, options):

@@ -53,6 +53,7 @@ const sac_family *const sac_families[] = {
     &sac_family_deepseek_v2,
     &sac_family_kimi_vl,
     &sac_family_glm_ocr,
+    &sac_family_lighton_ocr,
     NULL,
 };
 

@@ -74,7 +74,7 @@ static void every_key_of_transformers_is_known(void **state) {
                             : !strcmp(class, "pixtral") ? "pixtral"
                                                        : NULL;
         bool whole = strncmp(class, "llava", 5) == 0 || !strcmp(class, "mistral3") || strstr(class, "vl") || !strncmp(class, "gemma", 5) ||
-                     !strncmp(class, "glm", 3) || !strncmp(class, "minicpm", 7);
+                     !strncmp(class, "glm", 3) || !strcmp(class, "lighton_ocr") || !strncmp(class, "minicpm", 7);
         json_object_foreach(keys, key, v) {
             if (!strcmp(key, "model_type") || !strcmp(key, "text_config") || !strcmp(key, "vision_config"))
                 continue;

@@ -27,6 +27,7 @@
  *           between two tokens, and crops behind texts.
  *   pixtral Pixtral, Mistral 3: one tile of the picture's own shape, made smaller where it is larger than a square, its sides
  *           whole squares of patches; each row of its tokens ends in a text. Frames are pictures.
+ *   lighton_ocr LightOnOCR: the same without these texts.
  *   qwen3vl Qwen3-VL: as qwen2vl, but the bounds of a video's pixels are those of all its frames together.
  *   glm4v   GLM-4.1V: the same, also of a picture, which is two frames.
  *   glm46v  GLM-4.6V: the same with other seconds behind a video's frames, and another choice of these.
@@ -44,7 +45,7 @@
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
     X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
-    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl) X(minicpmv)
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl) X(minicpmv) X(lighton_ocr)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */

@@ -141,12 +141,14 @@ static void rotate_row(const sac_tower_config *c, const squares *s, int patch, c
     }
 }
 
-/* Place i of n on one axis of the table, whose ends are those of the axis: the two rows that it lies between, and how
- * much of each, in f32 as transformers does. */
-static void axis_taps(int i, int n, int side, int tap[2], float weight[2]) {
-    float at = (float)i * (float)(side - 1) / (float)(n > 1 ? n - 1 : 1), low = floorf(at);
+/* Place i of n on one axis of the table, whose ends are those of the axis, or whose cells cover it: the two rows that it lies
+ * between, and how much of each, in f32 as transformers does. */
+static void axis_taps(int i, int n, int side, bool by_cells, int tap[2], float weight[2]) {
+    const float corners = (float)i * (float)(side - 1) / (float)(n > 1 ? n - 1 : 1),
+                cells = ((float)i + 0.5f) * (float)side / (float)n - 0.5f, at = by_cells ? cells : corners, low = floorf(at);
     for (int k = 0; k < 2; k++) {
-        tap[k] = (int)low + k < side ? (int)low + k : side - 1;
+        const int row = (int)low + k;
+        tap[k] = row < 0 ? 0 : row < side ? row : side - 1;
         weight[k] = fmaxf(1 - fabsf(at - low - (float)k), 0);
     }
 }
@@ -154,8 +156,8 @@ static void axis_taps(int i, int n, int side, int tap[2], float weight[2]) {
 static void tap_patch(const sac_tower_config *c, const squares *s, int patch, int32_t *taps, float *weight) {
     int rows[2], columns[2];
     float of_row[2], of_column[2];
-    axis_taps(row_of(s, patch), s->h * s->merge, c->table_side, rows, of_row);
-    axis_taps(column_of(s, patch), s->w * s->merge, c->table_side, columns, of_column);
+    axis_taps(row_of(s, patch), s->h * s->merge, c->table_side, c->table_by_cells, rows, of_row);
+    axis_taps(column_of(s, patch), s->w * s->merge, c->table_side, c->table_by_cells, columns, of_column);
     for (int k = 0; k < SAC_BLEND_TAPS; k++) {
         taps[k] = rows[k / 2] * c->table_side + columns[k % 2];
         weight[k] = of_row[k / 2] * of_column[k % 2];

@@ -34,7 +34,8 @@ typedef struct sac_tower_config {
     int temporal_patch_size;                         /* frames that share a patch */
     int merge_size;                                  /* patches stand in squares of so many a side */
     int window_size; /* pixels a side of the windows that most layers attend within; 0: none do */
-    bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V, Kimi-VL); else linearly, corner to corner (Qwen3-VL) */
+    bool table_is_cubic; /* by cubics, cell to cell (GLM-4.1V, Kimi-VL); else linearly, corner to corner (Qwen3-VL), */
+    bool table_by_cells; /* or linearly, cell to cell (PaddleOCR-VL) */
     int table_side; /* learned positions are a table of so many a side, resampled to the picture's patches; 0: none */
     int joins_after; /* so many layers windows of 2 x 2 patches become a row each (MiniCPM-V); 0: none do */
     float rope_theta; /* of rotations by rows and columns; 0: 10000 */
