@@ -30,7 +30,7 @@ sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES]
     *n_bytes = 0;
     if (asprintf(&part, "%s.part", path) < 0 || asprintf(&state, "%s.part.state", path) < 0)
         result = sac_fail_no_memory(err);
-    else if (lstat(part, &st) == 0 && S_ISREG(st.st_mode) && read_state(state, was, n_bytes)) {
+    else if (lstat(part, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && read_state(state, was, n_bytes)) {
         if (strcmp(was, of) != 0)
             result = sac_fail(err, SAC_BAD_ARGUMENT,
                               "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove it, or give another name",

@@ -7,7 +7,8 @@
 
 enum { SAC_OUT_OF_BYTES = 65 };
 
-/* How many bytes of PATH.part a run before has left that wrote the same; 0: none. BAD_ARGUMENT where they are of something else. */
+/* How many bytes of PATH.part a run before has left that wrote the same; 0: none. BAD_ARGUMENT where they are of something else;
+ * a state beside an empty PATH.part, or none, says nothing. */
 sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES], uint64_t *n_bytes, sac_error *err);
 
 /* sac_out_open behind those bytes: f->n_bytes says where. What sac_out_mark has counted stays there after sac_out_abandon. `of` is kept by

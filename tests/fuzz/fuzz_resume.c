@@ -56,7 +56,7 @@ static bool is_state(const char *s, size_t n) {
 }
 
 static void check(const char *s, size_t n, off_t part_size) {
-    const bool counts = part_size >= 0 && is_state(s, n), is_ours = counts && !memcmp(s, ours, 64);
+    const bool counts = part_size > 0 && is_state(s, n), is_ours = counts && !memcmp(s, ours, 64);
     char digits[21] = "";
     if (counts) memcpy(digits, s + 65, 20);
     uint64_t want = is_ours ? strtoull(digits, NULL, 10) : 0, found = 1;

@@ -9,7 +9,8 @@
  *   logits ID... : ID...  after the prompt, logits of the ids behind the colon
  *   dump FILE N ID...     logits after the first N ids and after each of the others, f32 rows, to FILE
  *   nll ID...             sum of -ln p of every id but the first
- *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it, appended one by one
+ *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it, appended one by one; of the clock and of
+ *                         processors (all threads)
  *   answer N ID...        the same of an answer, N steps long; what its first token is, and a sum of all */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
@@ -35,6 +36,12 @@ typedef struct probe {
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double processor_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -89,12 +96,14 @@ static sac_status answer_greedy(probe *p, char *at, sac_error *err) {
 static sac_status answer_speed(probe *p, char *at, sac_error *err) {
     long n = strtol(at, &at, 10);
     read_ids(p, at);
-    double start = seconds();
+    double start = seconds(), cpu_start = processor_seconds();
     sac_status st = prefill(p, err);
-    double middle = seconds();
+    double middle = seconds(), cpu_middle = processor_seconds();
     double spent;
     if (st == SAC_OK) st = greedy(p, n, false, &spent, err);
-    if (st == SAC_OK) printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f}\n", middle - start, spent);
+    if (st == SAC_OK)
+        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f, \"prefill_cpu_s\": %.6f, \"decode_cpu_s\": %.6f}\n", middle - start, spent,
+               cpu_middle - cpu_start, processor_seconds() - cpu_middle);
     return st;
 }
 

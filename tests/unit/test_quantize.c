@@ -301,7 +301,8 @@ static void finished_tensors_are_taken_up_again(void **state) {
     /* a file that is shorter than what is noted, none, a note that was not written to its end, and one that no run writes */
     static const char *const damaged[] = {"truncate -s 1000000 %1$s; cp %2$s.left %2$s", "rm %1$s; cp %2$s.left %2$s",
                                           "head -c 70 %2$s.left > %2$s",
-                                          "sed 's/ 0/ +/' %2$s.left > %2$s"};
+                                          "sed 's/ 0/ +/' %2$s.left > %2$s",
+                                          "rm %1$s; sed 's/^[0-7]/8/; t; s/^./0/' %2$s.left > %2$s"}; /* another run's, removed as told */
     for (size_t i = 0; i < SAC_COUNT(damaged); i++) {
         assert_int_equal(unlink(out), 0);
         shell("cp %s.left %s", part, part);

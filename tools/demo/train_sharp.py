@@ -10,31 +10,21 @@ over queries (concentration.py). Its factor rises while the answers' loss stays 
 attention becomes as concentrated as the answers allow, down to --floors. OUT receives a Hugging Face checkpoint in float16 (again with each report)
 with the demo's tokenizer and templates, concentration.md, accuracy.json, train.log and the file `saved`, written last.
 """
-import argparse
-import json
-import multiprocessing
 import random
 import shutil
 import time
-from functools import partial
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
-from tokenizers import Tokenizer
 from transformers import LlavaForConditionalGeneration
 
-from batches import LAYOUTS, Mix, make_batch, stream_batches
+from batches import LAYOUTS, Mix, make_batch
 from concentration import WatchedNetwork, format_shares, measure_shares
 from grow import grow
 from measure import format_table, gap_to_library, measure, to_device
-from optimise import Optimiser
-from render import Renderer, draw_rough
-from scenes import Encoder
-from train import Log, Process, Trainer, rate, save
+from training import REPO, Run, Trainer, make_parser, rate, save
 
-REPO = Path(__file__).resolve().parents[2]
 DEMO_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "preprocessor_config.json", "processor_config.json",
               "generation_config.json")
 
@@ -46,31 +36,16 @@ TINY_PHASES = [(9.0, {1: 1, 2: 1})]
 
 
 def parse_arguments():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("out", type=Path, help="folder for the checkpoint")
-    p.add_argument("--minutes", type=float, default=7.5, help="how long to train; the schedule follows the clock")
+    p = make_parser(__doc__, minutes=7.5, layers=12, intermediate=640, adamw_lr=8e-4, batch_scale=.5, seed=1, final_batches=.3)
     p.add_argument("--init", type=Path, default=REPO / "models/demo", help="checkpoint to grow from")
-    p.add_argument("--layers", type=int, default=12, help="of the decoder")
-    p.add_argument("--intermediate", type=int, default=640, help="width inside the decoder's MLPs")
-    p.add_argument("--muon-lr", type=float, default=2e-3)
-    p.add_argument("--adamw-lr", type=float, default=8e-4)
-    p.add_argument("--weight-decay", type=float, default=.05)
-    p.add_argument("--decay-from", type=float, default=.6, help="share of the time after which the rate falls to 0")
-    p.add_argument("--warmup-steps", type=int, default=200)
-    p.add_argument("--batch-scale", type=float, default=.5, help="factor on the number of videos in a batch")
     p.add_argument("--start-factor", type=float, default=.01, help="of the entropies in the loss, at first")
     p.add_argument("--most-factor", type=float, default=.2, help="where it stops to rise")
     p.add_argument("--least-factor", type=float, default=.01, help="where it stops to fall")
     p.add_argument("--floors", type=float, nargs=2, default=(.2, .5), metavar=("ROWS", "COLUMNS"),
                    help="entropies (1: even) below which a layer's are not pressed further")
     p.add_argument("--keep-below", type=float, default=.06, help="loss of the answers up to which the factor rises (less towards the end)")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--workers", type=int, default=12, help="processes that make questions, for each accelerator")
     p.add_argument("--log-seconds", type=float, default=10.)
-    p.add_argument("--report-seconds", type=float, default=60., help="time between accuracy reports, each with a checkpoint")
-    p.add_argument("--final-batches", type=float, default=.3, help="factor on the size of the accuracy report at the end")
     p.add_argument("--tiny", action="store_true", help="few and short videos, on a processor")
-    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--plain", action="store_true", help="neither compile nor record CUDA graphs: slow, should these fail")
     p.add_argument("--every", type=int, default=20, help="steps between looks at the clock and the loss")
     args = p.parse_args()
@@ -169,8 +144,9 @@ class Held:
         return measure_shares(self.network, self.paint(batch["rows"]), batch, self.dtype)
 
 
-def train(args, process, trainer, batches, progress, log, held, report):
+def train(run, trainer, held, report):
     """Steps until the clock says stop; returns how many. Every args.every steps all processes agree on the time that has passed."""
+    args, process, progress = run.args, run.process, run.progress
     start = last_report = last_line = time.time()
     watch, step = Progress(args, process, trainer), 0
     while True:
@@ -181,15 +157,15 @@ def train(args, process, trainer, batches, progress, log, held, report):
             if progress.value >= 1:
                 return step
             if step and process.mean(time.time() - last_line) > args.log_seconds:
-                log(f"{time.time() - start:.0f}s step {step} " + watch.line())
+                run.log(f"{time.time() - start:.0f}s step {step} " + watch.line())
                 for n_frames in list(held.batches)[:1]:
-                    log("  share of the strongest fifth by layer, rows/columns (kept by ZipVL): "
-                        + " ".join(f"{(s[0] + s[1]) / 2:.2f}/{s[2]:.2f}({s[3]:.2f})" for s in held.shares(n_frames)))
+                    run.log("  share of the strongest fifth by layer, rows/columns (kept by ZipVL): "
+                            + " ".join(f"{(s[0] + s[1]) / 2:.2f}/{s[2]:.2f}({s[3]:.2f})" for s in held.shares(n_frames)))
                 last_line = time.time()
             if step and process.mean(time.time() - last_report) > args.report_seconds:
                 report(f"{time.time() - start:.0f}s step {step}")
                 last_report = time.time()
-        n_frames, tensors = next(batches)
+        n_frames, tensors = next(run.batches)
         watch.add(n_frames, tensors, trainer.step(n_frames, tensors, rate(args, step, progress.value)))
         step += 1
 
@@ -203,32 +179,19 @@ def write(model, args):
 
 def main():
     args = parse_arguments()
-    process = Process(args.device)
-    tokenizer = Tokenizer.from_file(str(args.init / "tokenizer.json"))
-    encode = Encoder(tokenizer)
-    mix = Mix(batch_scale=args.batch_scale)
-    progress = multiprocessing.Value("d", 0.)
-    batches = stream_batches(tokenizer, mix, progress, args.seed, process.rank, args.workers, process.device.type == "cuda",
-                             TINY_PHASES if args.tiny else PHASES)
+    run = Run(args, args.init / "tokenizer.json", Mix(batch_scale=args.batch_scale), phases=TINY_PHASES if args.tiny else PHASES)
+    process = run.process
     old = LlavaForConditionalGeneration.from_pretrained(args.init, dtype=torch.float32).eval()
     torch.manual_seed(args.seed)
-    model = grow(old, args.layers, args.intermediate, encode).to(process.device).train()
+    model = grow(old, args.layers, args.intermediate, run.encode).to(process.device).train()
     model.model.vision_tower.post_layernorm.requires_grad_(False)      # LLaVA takes the features before it
-    if process.count > 1:
-        for p in model.parameters():
-            dist.broadcast(p.data, 0)
-    network = WatchedNetwork(model, encode.newline, compiled=not args.plain)
-    paint = partial(draw_rough, Renderer(device=process.device))
-    trainer = SharpTrainer(network, paint, Optimiser(model, args.muon_lr, args.adamw_lr, args.weight_decay), process,
-                           args.start_factor, args.floors, args.plain)
-    args.out.mkdir(parents=True, exist_ok=True)
-    log = Log(args.out / "train.log", process.rank == 0)
-    n_parameters = sum(p.numel() for p in model.parameters())
-    log(f"{n_parameters} parameters ({n_parameters * 2 / 1e6:.1f} MB as float16), {process.count} process(es), {vars(args)}")
-    torch.manual_seed(args.seed * 1000 + process.rank)
-    rng = random.Random(f"report-{args.seed}-{process.rank}")
+    process.spread(model)
+    network = WatchedNetwork(model, run.encode.newline, compiled=not args.plain)
+    run.open(model, "float16")
+    log = run.log
+    trainer = SharpTrainer(network, run.paint, run.optimiser, process, args.start_factor, args.floors, args.plain)
     dtype = torch.bfloat16 if process.device.type == "cuda" else torch.float32
-    held = Held(network, paint, encode, process, (4,) if args.tiny else (16, 64, 256))
+    held = Held(network, run.paint, run.encode, process, (4,) if args.tiny else (16, 64, 256))
     for n_frames in held.batches:
         log(format_shares(f"at first, {n_frames} frames", held.shares(n_frames)))
 
@@ -239,38 +202,29 @@ def main():
         for n_frames in held.batches:
             log(format_shares(f"{n_frames} frames", held.shares(n_frames)))
         sizes = {1: 1, 4: 1} if args.tiny else {1: 1, 4: 1, 16: 2, 64: 3, 256: 2}
-        table, _ = measure(network, paint, encode, rng, sizes, mix, dtype, process)
-        for f, row in table.items():
-            log(f"  {f}: " + " ".join(f"{k}={h / n:.2f}" for k, (h, n) in row.items()))
-        if process.count > 1:
-            for p in model.parameters():        # should rounding ever have led the copies apart
-                dist.broadcast(p.data, 0)
+        table, _ = measure(network, run.paint, run.encode, run.rng, sizes, run.mix, dtype, process)
+        run.log_table(table)
+        process.spread(model)       # should rounding ever have led the copies apart
 
     start = time.time()
-    n_steps = train(args, process, trainer, batches, progress, log, held, report)
+    n_steps = train(run, trainer, held, report)
     seconds = round(time.time() - start)
-    model.eval()
-    with torch.no_grad():
-        for p in model.parameters():        # score what is saved: weights rounded to float16
-            p.copy_(p.half().float())
+    run.round_weights(torch.float16)
     if process.rank == 0:
         write(model, args)
     tables = [format_shares(f"{n_frames} frames", held.shares(n_frames)) for n_frames in held.batches]
     if process.rank == 0:
         (args.out / "concentration.md").write_text("\n\n".join(tables) + "\n")
     log("\n".join(tables))
-    sizes = {1: 8, 4: 8} if args.tiny else {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30}
-    sizes = {f: max(1, round(n * args.final_batches)) for f, n in sizes.items()}
-    table, _ = measure(network, paint, encode, rng, sizes, Mix(drill_share=0., turn_share=0., batch_scale=args.batch_scale), dtype, process)
+    sizes = run.score_sizes({1: 8, 4: 8} if args.tiny else {1: 8, 4: 8, 16: 12, 64: 24, 128: 24, 256: 30})
+    table, _ = measure(network, run.paint, run.encode, run.rng, sizes, Mix(drill_share=0., turn_share=0., batch_scale=args.batch_scale), dtype,
+                       process)
     log(format_table(table))
-    log(f"largest logit gap to transformers: {gap_to_library(network, tokenizer, process):.2e}")
+    log(f"largest logit gap to transformers: {gap_to_library(network, run.tokenizer, process):.2e}")
+    run.write_accuracy(table, steps=n_steps, train_seconds=seconds, processes=process.count)
     if process.rank == 0:
-        result = dict(steps=n_steps, train_seconds=seconds, processes=process.count,
-                      accuracy={f: {k: [round(h / n, 4), n] for k, (h, n) in row.items()} for f, row in table.items()})
-        (args.out / "accuracy.json").write_text(json.dumps(result, indent=1) + "\n")
         (args.out / "saved").write_text(f"{time.time():.0f}\n")
-    if process.count > 1:
-        dist.destroy_process_group()
+    process.close()
 
 
 if __name__ == "__main__":
