@@ -60,9 +60,9 @@ void cuda_bench_prefill_selection(bench *b, int64_t n);
 void cuda_bench_unturn(bench *b, int64_t n);
 /* A layer's step over one row, or without attention over several; up to STEP_FUSED_ROWS norm, gate and up are one op
  * (cuda_bench_step.c). */
-typedef enum step_weights { STEP_BF16, STEP_FP8, STEP_FP8_BLOCKS } step_weights;
+typedef enum bench_weights { STEP_BF16, STEP_FP8, STEP_FP8_BLOCKS } bench_weights;
 enum { STEP_FUSED_ROWS = 8 };
-void cuda_bench_step(bench *b, step_weights of, int64_t rows);
+void cuda_bench_step(bench *b, bench_weights of, int64_t rows);
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif

@@ -19,7 +19,7 @@ static float *floats(bench *b, int64_t n) {
     return take(b, (size_t)n * 4);
 }
 /* Of bf16, or FP8 as a checkpoint has it that rounds x for each row, or for each 128 elements. */
-static sac_weight weights(bench *b, step_weights of, int64_t n, int64_t k) {
+static sac_weight weights(bench *b, bench_weights of, int64_t n, int64_t k) {
     const sac_dtype t = of == STEP_BF16 ? SAC_DTYPE_BF16 : SAC_DTYPE_E4M3_128;
     const size_t n_bytes = of == STEP_BF16 ? (size_t)(n * k) * 2 : sac_block_layout_bytes(t, n, k);
     sac_weight w = sac_weight_of((sac_tensor){take(b, n_bytes), t, 2, {n, k}});
@@ -45,7 +45,7 @@ static void add_norm(bench *b, sac_mat y, sac_mat x, const float *norm) {
     next(b, CHECK_rmsnorm)->rmsnorm = (sac_rmsnorm_args){y, x, norm, 1e-6f};
 }
 
-static void add_one(bench *b, step_weights of, sac_mat hidden) {
+static void add_one(bench *b, bench_weights of, sac_mat hidden) {
     const sac_mat o = mat(b, 1, HIDDEN), gate = mat(b, 1, INTER);
     const int32_t at = CONTEXT - 1;
     int32_t *pos = (int32_t *)(void *)(b->arena + ARENA_BYTES - SHARED_BYTES); /* calls share it */
@@ -77,7 +77,7 @@ static void add_one(bench *b, step_weights of, sac_mat hidden) {
     add_product(b, hidden, gate, weights(b, of, HIDDEN, INTER));
 }
 
-static void add_some(bench *b, step_weights of, sac_mat hidden) {
+static void add_some(bench *b, bench_weights of, sac_mat hidden) {
     const int64_t n = hidden.rows;
     const sac_mat x = mat(b, n, HIDDEN), q = mat(b, n, HIDDEN), k = mat(b, n, KV), v = mat(b, n, KV), gate = mat(b, n, INTER),
                   up = mat(b, n, INTER);
@@ -99,7 +99,7 @@ static void add_some(bench *b, step_weights of, sac_mat hidden) {
     add_product(b, hidden, gate, weights(b, of, HIDDEN, INTER));
 }
 
-void cuda_bench_step(bench *b, step_weights of, int64_t rows) {
+void cuda_bench_step(bench *b, bench_weights of, int64_t rows) {
     static const char *const names[] = {"bf16", "fp8", "fp8 blocks"};
     memset(&b->c, 0, sizeof b->c);
     b->n_more = -1, b->span = 0, b->flops = b->bytes = 0, b->name = "step";
