@@ -272,7 +272,7 @@ static int run_races(const options *o) {
 static bool is_op(const char *name, bool bench) {
     for (int op = 0; op < CHECK_N_OPS; op++)
         if (strcmp(name, check_op_name((check_op)op)) == 0) return true;
-    return bench && (strcmp(name, "selection") == 0 || strcmp(name, "blocks") == 0 || strcmp(name, "fp8") == 0 ||
+    return bench && (strcmp(name, "selection") == 0 || strcmp(name, "blocks") == 0 || strcmp(name, "fp8") == 0 || strcmp(name, "gguf_step") == 0 ||
                      strcmp(name, "prefill_selection") == 0);
 }
 
