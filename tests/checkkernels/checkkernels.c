@@ -273,7 +273,7 @@ static bool is_op(const char *name, bool bench) {
     for (int op = 0; op < CHECK_N_OPS; op++)
         if (strcmp(name, check_op_name((check_op)op)) == 0) return true;
     return bench && (strcmp(name, "selection") == 0 || strcmp(name, "blocks") == 0 || strcmp(name, "fp8") == 0 ||
-                     strcmp(name, "step") == 0 || strcmp(name, "prefill_selection") == 0);
+                     strcmp(name, "step") == 0 || strcmp(name, "gguf_step") == 0 || strcmp(name, "prefill_selection") == 0);
 }
 
 static bool parse(int argc, char **argv, options *o, const char **backend) {

@@ -227,6 +227,19 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         for (size_t i = 0; i < SAC_COUNT(rows); i++)
             ROW(cuda_bench_blocks(&b, (sac_dtype)type, rows[i], 8192, 8192));
     }
+    if (o->op && strcmp(o->op, "gguf_step") == 0) { /* named here only: what a step of Llama-3.1-8B reads, one by one */
+        static const sac_dtype kinds[] = {SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K, SAC_DTYPE_Q8_0};
+        static const int64_t products[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {128256, 4096}};
+        for (size_t i = 0; i < SAC_COUNT(kinds); i++) {
+            for (size_t p = 0; p < SAC_COUNT(products); p++)
+                cuda_bench_blocks(&b, kinds[i], 1, products[p][0], products[p][1]), time_all(&b, t, o, "slot");
+            ROW(cuda_bench_gate_blocks(&b, kinds[i]));
+            for (int interleaved = 0; interleaved < 2; interleaved++)
+                ROW(cuda_bench_qkv_blocks(&b, kinds[i], kinds[i], interleaved));
+        }
+        ROW(cuda_bench_qkv_blocks(&b, SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K, false));
+        ROW(cuda_bench_qkv_blocks(&b, SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K, true));
+    }
     static const int64_t fp8[][2] = {{4608, 3584}, {3584, 3584}, {18944, 3584}, {3584, 18944}, {8192, 8192}};
     for (size_t i = 0; o->op && strcmp(o->op, "fp8") == 0 && i < 2 * SAC_COUNT(fp8); i++) { /* named here only */
         static const int64_t rows[] = {1, 2, 8, 16, 32, 64, 128, 2048, 16384};

@@ -24,6 +24,9 @@ typedef struct bench {
 /* A product with weights in blocks of type t, as the device has them. */
 void cuda_bench_blocks(bench *b, sac_dtype t, int64_t m, int64_t n, int64_t k);
 void cuda_bench_fp8(bench *b, int64_t m, int64_t n, int64_t k, bool by_blocks);
+/* What a step of Llama-3.1-8B has besides products, in such blocks; of values in blocks of their own. */
+void cuda_bench_qkv_blocks(bench *b, sac_dtype t, sac_dtype of_values, bool interleaved);
+void cuda_bench_gate_blocks(bench *b, sac_dtype t);
 void cuda_bench_linear(bench *b, int64_t m, int64_t n, int64_t k, sac_activation act, bool bias,
                        bool accumulate);
 void cuda_bench_attention(bench *b, int64_t n_batch, int64_t n_q, int64_t n_kv, int heads, int kv_heads,

@@ -456,6 +456,38 @@ void cuda_bench_gate_up_step(bench *b, int64_t rows) {
     b->bytes = 2.0 * 2 * 18944 * 3584;
 }
 
+/* ---------------------------------------------------------------- a step of Llama-3.1-8B in GGUF's blocks */
+
+static sac_weight block_weights(bench *b, sac_dtype t, int64_t n, int64_t k) {
+    const size_t n_bytes = sac_block_layout_bytes(t, n, k);
+    b->bytes += (double)n_bytes;
+    return sac_weight_of((sac_tensor){take(b, (int64_t)n_bytes / 2, SAC_DTYPE_BF16), t, 2, {n, k}});
+}
+void cuda_bench_qkv_blocks(bench *b, sac_dtype t, sac_dtype of_values, bool interleaved) {
+    char text[64];
+    snprintf(text, sizeof text, "%s/%s 4096->32+8+8x128%s", sac_dtype_name(t), sac_dtype_name(of_values),
+             interleaved ? " interleaved" : "");
+    open_row(b, CHECK_qkv_step, text);
+    sac_qkv_step_args *a = &b->c.qkv_step;
+    *a = (sac_qkv_step_args){.x = mat(b, 1, 4096), .eps = 1e-6f, .n_heads = 32, .kv = keys_of(b, 8, 8, 128)};
+    b->bytes = 0;
+    a->q = mat(b, 1, 4096);
+    a->norm = floats(b, 4096);
+    a->wq = block_weights(b, t, 4096, 4096), a->wk = block_weights(b, t, 1024, 4096);
+    a->wv = block_weights(b, of_values, 1024, 4096);
+    a->rotation = (sac_rotation){.cos_sin = floats(b, 8 * 128), .rot_dim = 128, .interleaved = interleaved, .factor = 1};
+    a->pos = indices(b, 1, 8);
+}
+void cuda_bench_gate_blocks(bench *b, sac_dtype t) {
+    char text[64];
+    snprintf(text, sizeof text, "%s 4096->2x14336", sac_dtype_name(t));
+    open_row(b, CHECK_gate_up_step, text);
+    sac_gate_up_step_args *a = &b->c.gate_up_step;
+    *a = (sac_gate_up_step_args){.y = mat(b, 1, 14336), .x = mat(b, 1, 4096), .eps = 1e-6f};
+    a->norm = floats(b, 4096);
+    a->gate = block_weights(b, t, 14336, 4096), a->up = block_weights(b, t, 14336, 4096);
+}
+
 void cuda_bench_packed_step(bench *b, int64_t n) {
     char text[64];
     snprintf(text, sizeof text, "%lld rows, 42 %% in 4 bits, 28/4 x 128", (long long)n);

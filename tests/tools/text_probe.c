@@ -1,7 +1,7 @@
 /* text_probe.c - a language model on token ids, for the comparisons with llama.cpp and transformers
  * (tools/compare_llamacpp.py, tools/compare_transformers.py).
  *
- *   text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE]]
+ *   text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE] [draft=LINE]]
  *
  * Each line of standard input is a request, answered by a line of JSON:
  *   tokenize TEXT         ids of TEXT (\n is a line end), control tokens recognised
@@ -11,7 +11,8 @@
  *   nll ID...             sum of -ln p of every id but the first
  *   speed N ID...         seconds of prefill of the prompt, and of N greedy tokens after it, appended one by one; of the clock and of
  *                         processors (all threads)
- *   answer N ID...        the same of an answer, N steps long; what its first token is, and a sum of all */
+ *   answer N ID...        the same of an answer, N steps long; what its first token is, a sum of all, and tokens that were drafted and
+ *                         accepted: "draft" is for answers alone */
 #define _GNU_SOURCE
 #include "saccade/saccade.h"
 
@@ -128,10 +129,12 @@ static sac_status answer_steps(probe *p, char *at, sac_error *err) {
         sum = 31 * sum + (uint64_t)token;
     }
     const double end = seconds();
-    sac_session_end(p->session, NULL);
+    sac_result result;
+    sac_session_end(p->session, &result);
     if (st == SAC_OK)
-        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f, \"first\": %d, \"sum\": %llu}\n", middle - start, end - middle, first,
-               (unsigned long long)sum);
+        printf("{\"prefill_s\": %.6f, \"decode_s\": %.6f, \"first\": %d, \"sum\": %llu, \"drafted\": %lld, \"accepted\": %lld}\n",
+               middle - start, end - middle, first, (unsigned long long)sum, (long long)result.n_drafted_tokens,
+               (long long)result.n_accepted_tokens);
     return st;
 }
 
@@ -240,7 +243,7 @@ int main(int argc, char **argv) {
     sac_error err = {0};
     if (argc < 4) {
         fprintf(stderr,
-                "usage: text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE]]\n");
+                "usage: text_probe MODEL N_CTX N_THREADS [DEVICE [prefill=LINE] [decode=LINE] [kv=LINE] [draft=LINE]]\n");
         return 64;
     }
     sac_model_options o;
@@ -254,6 +257,7 @@ int main(int argc, char **argv) {
         if (strncmp(argv[i], "prefill=", 8) == 0) c.prefill = argv[i] + 8;
         if (strncmp(argv[i], "decode=", 7) == 0) c.decode = argv[i] + 7;
         if (strncmp(argv[i], "kv=", 3) == 0) c.kv = argv[i] + 3;
+        if (strncmp(argv[i], "draft=", 6) == 0) c.draft = argv[i] + 6;
     }
     sac_status st = sac_model_open(&p.model, argv[1], &o, &err);
     if (st == SAC_OK) st = sac_session_create(&p.session, p.model, &c, &err);
