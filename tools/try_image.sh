@@ -48,6 +48,7 @@ trap 'buildah umount --all >/dev/null 2>&1 || true; remove_roots; rm -rf --one-f
 make_root "$suite" "$mirror"
 base=$(buildah from scratch 2>"$work/log") || skip "buildah does not run here: $(tail -n 1 "$work/log")"
 buildah add -q "$base" "$kept.tar" / >/dev/null
+buildah run "$base" -- true >"$work/log" 2>&1 || skip "buildah runs no commands here: $(tail -n 1 "$work/log")"
 buildah commit -q "$base" localhost/bare >/dev/null
 remove_roots
 flock -u "$lock" # others may go on
