@@ -20,37 +20,41 @@ import unittest
 import urllib.error
 import urllib.request
 
+import pasted_files
 from cli import ROOT, SACCADE, TIMEOUT_S, Case, Terminal, main, saccade
 
 PAGES = ["README.md", *sorted(glob.glob("docs/*.md"))]
 ELSEWHERE = {"docs/getting-started.md": "test_guide.py", "docs/python.md": "test_python.py"}
 CUDA = "a card, and a build with SAC_CUDA"
-CHECKPOINT = "downloads gigabytes"
 LONG = "hours on one thread"
 # A command -> why it cannot run here. Each must be in some page.
 CANNOT = {
     r"git clone": "the network",
     r"\./demo\.sh|\./test\.sh|cmake --preset": "builds; test.sh runs this test",
-    r"apt-get install|pip install|cmake --install|cpack|docker |systemctl |kubectl |saccade-parquet ": "installs, or needs a daemon or a cluster",
+    r"apt-get install|pip install|cmake --install|cpack|docker |systemctl |kubectl ": "installs, or needs a daemon or a cluster",
     r"sbatch |saccade caption merge /scratch": "a Slurm cluster: tools/check_slurm.py starts one and runs the same file",
-    r"hf download|saccade (eval|compare|reproduce) .*(coco_pope|MVBench|MMBench|TextVQA|ruler|DIR\b|LongVA|llava-v1)|tools/(convert_eval|make_needles)\.py": CHECKPOINT,
-    r".* -m qwen\b|.*saccade inspect qwen": "a checkpoint of gigabytes, which the line before downloads",
+    r"hf download": "downloads gigabytes",
     r"tools/compare_transformers\.py|.*--device cuda|text_probe|batch_probe|checkkernels|tools/check_sanitizers": CUDA,
-    r"tools/compare_formats\.py": "numpy, and minutes",
-    r"tools/compare_shards\.py|tools/demo/draw_videomme\.py|saccade tune |SACCADE=\S+ tools/check_front\.py|saccade ask --config runs/tune|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
+    r"tools/compare_formats\.py": "minutes",
+    r"tools/compare_shards\.py|tools/demo/draw_videomme\.py|SACCADE=\S+ tools/check_front\.py|python3 -c .*'test/set": "numpy and Pillow draw its videos; " + LONG,
     r"exec ": "is samples/captions.sbatch, which test_schedulers runs",
     r"python -m lmms_eval|python -c \"from saccade": "PyTorch, gigabytes: test_integrations.py has their interfaces",
 }
 # What a command says and what the test gives it instead: so many items, or hours.
 SHORTER = [
     (r"^(saccade compare (?!.*--limit).*?)( --out \S+)?$", r"\1 --limit 1\2"),
-    (r"^(saccade eval (?!--score).*?)( --out \S+)$", r"\1 --limit 2\2"),
+    (r"^(saccade eval (?!--score|.*--answers).*? --out \S+)( .*)?$", r"\1 --limit 2\2"),
+    (r"^(saccade tune .*?)(--minutes 20 )?(--out \S+)$", r"\1--limit 12 --tries 2 --minutes 0 --num-frames 2 --fast -t 1 \3"),
+    (r"^(saccade reproduce .*--data .*?)( --out \S+)?$", r"\1 --limit 1 --max-tokens 2 -t 1\2"),
+    (r"^(saccade reproduce zipvl:table2.*)$", r"\1 --num-frames 4"),
+    (r"--lengths 4096,8192,131072 --samples 20", "--lengths 1200 --samples 1 --skip"),
     (r"\{00000\.\.00331\}", "{00000..00001}"),
     (r"--prompt-tokens 2048 --gen-tokens 64 --repeat 5", "--prompt-tokens 64 --gen-tokens 4 --repeat 1"),
     (r"bench --video clip\.mp4 --num-frames 64", r"bench --video clip.mp4 --num-frames 4 --prompt-tokens 64 --gen-tokens 4 --repeat 1"),
     (r"calibrate (.*)--limit 100", r"calibrate \1--limit 1"),
     (r"calibrate (.*)--num-frames 64", r"calibrate \1--num-frames 64 --limit 1"),
     (r"bench -p 512 -n 32 -r 1", "bench -p 64 -n 4 -r 1"),
+    (r"^(saccade-parquet .*--out) captions", r"\1 rows-out"),  # others merge what is in captions
     (r"\bcompare SET\b", "compare samples/drawn/set.json"),
 ]
 
@@ -120,6 +124,7 @@ class Words(unittest.TestCase):
                     self.assertIn(word.split("=")[0].split(":")[0], known, command)
         elif "/" in name and not name.startswith("build/"):
             self.assertTrue(os.path.isfile(name), command)
+            self.assertTrue(len(words) == 1 or os.access(name, os.X_OK), f"{command}: {name} is not executable")
             source = text_of(name)
             if "OPTION OF saccade serve" in source:
                 source += " ".join(options_of("serve"))
@@ -201,7 +206,8 @@ class Pasted(Case):
             os.symlink(os.path.abspath(f"samples/drawn/{video['videoID']}.mp4"), self.path("data", video["videoID"] + ".mp4"))
             self.write(f"subtitle/{video['videoID']}.srt", "1\n00:00:00,000 --> 00:00:01,000\nHello.\n\n")
         for name in "video0000_16.mp4", "video0001_64.mp4", "video0002_256.mp4":
-            os.symlink(os.path.abspath("samples/" + name), self.path(name))
+            for folder in "", "data":
+                os.symlink(os.path.abspath("samples/" + name), self.path(folder, name))
         os.symlink(os.path.abspath("samples/calibration.json"), self.path("questions.json"))
         self.write("prompts.jsonl", '{"image": "photos/a.png", "prompt": "What is this?"}\n{"text": "A circle is red."}\n')
         self.write("table.csv", "name,photo\na,photos/a.png\nb,photos/b.jpg\n")
@@ -211,6 +217,9 @@ class Pasted(Case):
             with tarfile.open(self.path(f"cc3m-{shard:05}.tar"), "w") as tar:
                 for i in range(2):
                     tar.add("samples/picture0000.png", f"{shard}{i}.png")
+
+        pasted_files.checkpoints(self.folder)
+        self.has_arrow = True
 
     def path(self, *names):
         return super().path(os.path.join(*names))
@@ -225,13 +234,17 @@ class Pasted(Case):
     def paste(self, command):
         for pattern, instead in SHORTER:
             command = re.sub(pattern, instead, command)
+        if command.startswith(pasted_files.NEEDS_ARROW):
+            if not self.has_arrow:
+                return print("pyarrow is not in build/venv: not run: " + command)
+            command = re.sub(r"^tools/", f'"{pasted_files.VENV}" -B tools/', command)
         words = shlex.split(command, comments=True)
         if words[1:2] == ["serve"]:
             with self.server(words) as url:
                 return url
         if words[1:2] == ["ask"] and not any(" " in word or word == "-" for word in words[2:]):
             return self.chat(words)
-        if words[1:2] == ["caption"] and "merge" not in words:  # lines of a block show one thing each, in the same folder
+        if words[0] == "saccade-parquet" or (words[1:2] == ["caption"] and "merge" not in words):  # lines of a block show one thing each, in the same folder
             shutil.rmtree(self.path(words[words.index("--out") + 1]), ignore_errors=True)
         run = subprocess.run(["bash", "-euo", "pipefail", "-c", command], text=True, cwd=self.folder, timeout=TIMEOUT_S, env=self.environment(),
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -293,6 +306,8 @@ class Pasted(Case):
         self.assertGreaterEqual(self.page("README.md"), 5)
 
     def test_batch(self):
+        self.has_arrow = pasted_files.tables(self.folder)
+        pasted_files.link(self.folder, "DIR", "models/demo")
         self.assertGreaterEqual(self.page("docs/batch.md"), 5)
 
     def test_schedulers(self):
@@ -338,6 +353,9 @@ class Pasted(Case):
                 ("elsewhere/mmproj-f16.gguf", "mmproj"):
             os.symlink(self.path("pair", half + ".gguf"), self.path(name))
         self.paste("saccade quantize MODEL model-f16.gguf --format f16")
+        pasted_files.benchmarks(self.folder)
+        pasted_files.needles(self.folder)
+        pasted_files.papers(self.folder)
         self.assertGreaterEqual(self.page("docs/command.md"), 30)
 
     def test_scoreboard(self):
@@ -345,6 +363,8 @@ class Pasted(Case):
 
     def test_other_pages(self):
         done = {"README.md", "docs/batch.md", "docs/command.md", "docs/scoreboard.md", "docs/server.md", *ELSEWHERE}
+        self.has_arrow = pasted_files.tables(self.folder)
+        pasted_files.benchmarks(self.folder)
         for page in set(PAGES) - done:
             self.page(page)
 

@@ -350,7 +350,7 @@ const command command_eval = {
                 "  saccade eval -m MODEL videomme.json --videos data --prompt lmms-eval \\\n"
                 "    --max-frames 64 --out runs/lmms\n"
                 "  saccade eval -m MODEL coco_pope_random.json --videos val2014 --out runs/pope \\\n"
-                "    --html runs/pope.html\n"
+                "    --html pope.html\n"
                 "  saccade eval -m MODEL.gguf --text passkey --length 8192 --decode tokenselect\n"
                 "  saccade eval --score runs/m32/result.json --json\n",
     .run = eval_command,
