@@ -92,10 +92,14 @@ def main():
     with open(path("test.json"), "w", encoding="utf-8") as f:  # the same bytes for every aim: compare goes on where it was
         json.dump([v for v in test if v["questions"]], f)
     answers = args.fixed or path("fixed")
+    fixed = {}  # what a line asks, without its name -> the first that asks it
+    for name in args.methods:
+        with open(name, encoding="utf-8") as lines:
+            for line in lines:
+                if not line.startswith("#") and re.search(LESS[args.want], line):
+                    fixed.setdefault(re.sub(r'name: ("[^"]*"|[^,}]*),? *', "", line), line)
     with open(path("fixed.yaml"), "w", encoding="utf-8") as f:
-        for name in args.methods:
-            with open(name, encoding="utf-8") as lines:
-                f.writelines(line for line in lines if not line.startswith("#") and re.search(LESS[args.want], line))
+        f.writelines(fixed.values())
     done = subprocess.run([SACCADE, "compare", path("test.json"), *common, "--methods", path("fixed.yaml"), "--out", answers],
                           stdout=subprocess.DEVNULL).returncode
     if done not in (0, 75):  # 75: a line was refused
