@@ -248,6 +248,17 @@ static void test_qwen2vl_refuses(void **state) {
         assert_non_null(strstr(err.text, bad[i].says));
         json_decref(p);
     }
+    /* frames have no colours of their own */
+    json_t *half = json_loads("{\"image_mean\": [0.5, 0.5, 0.5], \"do_normalize\": null}", 0, NULL),
+           *other = json_loads("{\"image_mean\": [0.5, 0.5, 0.4], \"do_normalize\": true}", 0, NULL);
+    model.video = half;
+    assert_ok(sac_processor_read(&c, half, &model, &err), err);
+    sac_processor_free(&c);
+    assert_int_equal(sac_processor_read(&c, other, &model, &err), SAC_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "video_preprocessor_config.json: \"image_mean\" is not that of the pictures' processor"));
+    model.video = NULL;
+    json_decref(half);
+    json_decref(other);
     assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
     assert_int_equal(sac_processor_plan(&c, 201, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_ok(sac_processor_plan(&c, 200, 1, false, &plan, &err), err);
@@ -346,6 +357,25 @@ static void test_pinpoints(void **state) {
         assert_int_equal(read_text(&c, &sac_dialect_unires, 336, NULL, text, &err), SAC_BAD_FILE);
         assert_non_null(strstr(err.text, "image_grid_pinpoints"));
     }
+}
+
+/* Without padding no row of a long picture's grid may be left: the whole alone is seen, as in transformers. */
+static void nothing_beside_the_whole(void **state) {
+    (void)state;
+    static sac_processor_config c;
+    sac_visual_plan plan;
+    sac_error err;
+    assert_ok(read_text(&c, &sac_dialect_onevision, 28, "{\"size\": {\"height\": 28, \"width\": 28}}", "{\"image_grid_pinpoints\": [[28, 84], [84, 28]]}", &err), err);
+    assert_ok(sac_processor_plan(&c, 600, 4, false, &plan, &err), err);
+    assert_int_equal(plan.n_tokens, 4);
+    assert_int_equal(plan.n_tiles, 4);
+    assert_ok(sac_processor_plan(&c, 4, 600, false, &plan, &err), err);
+    assert_int_equal(plan.n_tokens, 4 + 2); /* two rows of a newline alone */
+    int32_t source[6];
+    sac_processor_layout(&c, &plan, source);
+    assert_int_equal(source[3], 3);
+    for (int i = 4; i < 6; i++) assert_int_equal(source[i], SAC_SOURCE_NEWLINE);
+    sac_processor_free(&c);
 }
 
 /* A frame of 27 x 27 patches: its tokens, and which cell each is. */
@@ -554,7 +584,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),       cmocka_unit_test(test_qwen2vl),
         cmocka_unit_test(frames_of_next_video), cmocka_unit_test(test_qwen3vl),       cmocka_unit_test(test_qwen2vl_refuses),
-        cmocka_unit_test(test_layouts),       cmocka_unit_test(test_pinpoints),
+        cmocka_unit_test(test_layouts),       cmocka_unit_test(test_pinpoints), cmocka_unit_test(nothing_beside_the_whole),
         cmocka_unit_test(newlines_of_frames), cmocka_unit_test(test_config_forms),
         cmocka_unit_test(test_extreme_sizes), cmocka_unit_test(test_wrong_plan),
         cmocka_unit_test(test_patches),       cmocka_unit_test(test_layout_of_oblong_tiles),

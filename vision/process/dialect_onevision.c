@@ -159,7 +159,8 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
     p->n_tiles++;
     sac_pinpoints_unpad(p);
     shrink(own, p);
-    if (p->grid_h < 1 || p->grid_w < 1)
+    /* Without padding nothing may be left of a grid, as in transformers; that which shrinks to nothing it cannot make. */
+    if ((p->grid_h < 1 && p->keep_h > 0) || (p->grid_w < 1 && p->keep_w > 0))
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels is too narrow for this model",
                         p->width, p->height);
     p->n_tokens = p->tokens_per_tile + (int64_t)p->grid_h * (p->grid_w + 1);

@@ -172,12 +172,24 @@ static sac_status read_file(const sac_processor_config *c, const json_t *object,
     return read_bounds(b, object, own, err);
 }
 
+/* Frames get the picture's colours: where their own file says others, it is refused. */
+static sac_status check_colors(const json_t *video, const json_t *preprocessor, sac_error *err) {
+    static const char *const keys[] = {"image_mean", "image_std", "rescale_factor", "do_rescale", "do_normalize"};
+    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
+        const json_t *v = json_object_get(video, keys[i]), *p = json_object_get(preprocessor, keys[i]);
+        if (v && p && !json_is_null(v) && !json_is_null(p) && !json_equal(v, p))
+            return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is not that of the pictures' processor", keys[i]);
+    }
+    return SAC_OK;
+}
+
 sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *model,
                             const json_t *preprocessor, sac_error *err) {
     sac_squares *own = c->own;
     SAC_TRY(read_file(c, preprocessor, &own->picture, err));
     if (model->video) {
         sac_status st = read_file(c, model->video, &own->frame, err);
+        if (st == SAC_OK) st = check_colors(model->video, preprocessor, err);
         return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");
     }
     return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */
