@@ -25,7 +25,7 @@ MODELS = os.path.join(ROOT, "tests", "golden", "models")
 BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_next_granite", "llava_siglip", "llava_onevision_max", "llava_onevision_flat", "llava_video", "llava_next_video_own",
          "longva", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_moe", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3",
          "phi3", "phi3_long", "mixtral", "olmoe", "granitemoe", "granitemoeshared",
-         "glm4", "glm4v", "glm46v", "glm4_moe", "glm4v_moe", "pixtral", "mistral3", "ministral", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "deepseek_v3", "qwen3_next", "kimi_vl", "glm_ocr", "lighton_ocr",
+         "glm4", "glm4v", "glm46v", "glm4_moe", "glm4v_moe", "pixtral", "mistral3", "ministral", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "deepseek_v3", "qwen3_next", "kimi_vl", "glm_ocr", "lighton_ocr", "paddleocr_vl",
          "minicpmv4_6", "minicpmv4_6_4x"]
 GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
            "x", "\u202e", "a\nb", [], {}, [[]],

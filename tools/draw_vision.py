@@ -190,6 +190,27 @@ def write_glm_ocr(folder, rng, seed):
     finish_glm4v(folder, tiny.glm4v(vision, "glm_ocr", **text), rng, seed, patch)
 
 
+def write_paddleocr_vl(folder, rng, seed):
+    """Bounds that some pictures are under and some over, by either of their names."""
+    heads, patch, merge, dim = rng.choice([1, 2, 3]), rng.randint(2, 7), rng.choice([1, 2, 2, 3]), rng.choice([6, 8, 12, 16])
+    first = rng.randint(0, dim // 2)
+    second = rng.randint(0, dim // 2 - first)
+    vision = {"num_hidden_layers": rng.randint(1, 3), "hidden_size": heads * rng.choice([4, 8, 12]), "num_attention_heads": heads,
+              "patch_size": patch, "intermediate_size": rng.choice([3, 20, 60]), "image_size": patch * rng.randint(1, 9) + rng.randrange(patch),
+              "spatial_merge_size": merge, "layer_norm_eps": rng.choice([1e-6, 1e-3]),
+              "hidden_act": rng.choice(["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu"])}
+    config = tiny.paddleocr_vl(vision, rng.random() < 0.6, **draw_small_sizes(rng), head_dim=dim, tie_word_embeddings=rng.random() < 0.4,
+                               rope_theta=rng.choice([300.0, 10000.0, 500000.0]), rope_scaling={
+                                   "mrope_section": [first, second, dim // 2 - first - second], "rope_type": "default", "type": "default"})
+    write_weights(folder, config, seed, rng.choice(["v5", "paddle old"]))
+    shutil.copy(os.path.join(goldens.FOLDER, "tokenizer.json"), folder)
+    square = (merge * patch) ** 2
+    low = square * rng.randint(1, 20)
+    high = low + square * rng.randint(1, 60)
+    size = {} if rng.random() < 0.5 else {"min_pixels": None, "max_pixels": None, "size": {"shortest_edge": low, "longest_edge": high}}
+    tiny.write_paddle_files(folder, config, {"pixels": [low, high], "processor": {"resample": rng.choice([3, 3, 2]), **size}})
+
+
 def finish_glm4v(folder, config, rng, seed, patch, experts="v5"):
     """Bounds that some pictures are under and some over."""
     write_weights(folder, config, seed, experts=experts)
@@ -241,5 +262,5 @@ def draw_slices_case(rng, folder, k):
 
 FAMILIES = {"smolvlm": (write_smolvlm, draw_case), "idefics3": (write_idefics3, draw_case), "gemma3": (write_gemma3, draw_gemma3_case), "internvl": (write_internvl, draw_case),
             "internvl_chat": (write_internvl_chat, draw_case), "llava_pixtral": (write_pixtral, draw_case),
-            "mistral3": (write_mistral3, draw_case), "lighton_ocr": (write_lighton_ocr, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case), "glm_ocr": (write_glm_ocr, draw_case),
+            "mistral3": (write_mistral3, draw_case), "lighton_ocr": (write_lighton_ocr, draw_case), "glm4v": (write_glm4v, draw_case), "glm46v": (write_glm46v, draw_case), "glm_ocr": (write_glm_ocr, draw_case), "paddleocr_vl": (write_paddleocr_vl, draw_slices_case),
             "glm4v_moe": (write_glm4v_moe, draw_case), "minicpmv4_6": (write_minicpmv4_6, draw_slices_case), "kimi_vl": (write_kimi_vl, draw_case)}

@@ -24,6 +24,7 @@ from transformers.models.llava_next.image_processing_pil_llava_next import Llava
 from transformers.models.llava_next_video.video_processing_llava_next_video import LlavaNextVideoVideoProcessor
 from transformers.models.minicpmv4_6.image_processing_pil_minicpmv4_6 import MiniCPMV4_6ImageProcessorPil
 from transformers.models.minicpmv4_6.video_processing_minicpmv4_6 import MiniCPMV4_6VideoProcessor
+from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
@@ -39,7 +40,7 @@ CONFIGS = {"llama": t.LlamaConfig, "mistral": t.MistralConfig, "qwen2": t.Qwen2C
            "mixtral": t.MixtralConfig, "olmoe": t.OlmoeConfig, "granitemoe": t.GraniteMoeConfig,
            "granitemoeshared": t.GraniteMoeSharedConfig,
            "ministral": t.MinistralConfig, "ministral3": t.Ministral3Config, "mistral3": t.Mistral3Config, "lighton_ocr": t.LightOnOcrConfig, "pixtral": t.PixtralVisionConfig,
-           "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig, "glm_ocr": t.GlmOcrConfig,
+           "glm4": t.Glm4Config, "glm4v": t.Glm4vConfig, "glm4_moe": t.Glm4MoeConfig, "glm4v_moe": t.Glm4vMoeConfig, "glm_ocr": t.GlmOcrConfig, "paddleocr_vl": t.PaddleOCRVLConfig,
            "qwen3_5_text": t.Qwen3_5TextConfig, "qwen3_5": t.Qwen3_5Config,
            "qwen3_5_moe_text": t.Qwen3_5MoeTextConfig, "qwen3_5_moe": t.Qwen3_5MoeConfig,
            "deepseek_v3": t.DeepseekV3Config, "deepseek_v2": t.DeepseekV2Config, "qwen3_next": t.Qwen3NextConfig, "minicpmv4_6": t.MiniCPMV4_6Config}
@@ -47,10 +48,10 @@ PROCESSORS = {"clip": CLIPImageProcessorPil, "llava": LlavaImageProcessorPil, "l
               "llava_onevision": LlavaOnevisionImageProcessorPil, "llava_next_video": LlavaNextVideoVideoProcessor, "siglip": SiglipImageProcessorPil,
               "qwen2_vl": Qwen2VLImageProcessorPil, "qwen2_5_vl": Qwen2VLVideoProcessor, "qwen3_vl": Qwen3VLVideoProcessor, "qwen3_vl_moe": Qwen3VLVideoProcessor,
               "internvl": GotOcr2ImageProcessorPil, "gemma3": Gemma3ImageProcessorPil,
-              "mistral3": PixtralImageProcessorPil, "lighton_ocr": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
+              "mistral3": PixtralImageProcessorPil, "lighton_ocr": PixtralImageProcessorPil, "glm4v": Glm4vImageProcessorPil, "minicpmv4_6": MiniCPMV4_6ImageProcessorPil, "paddleocr_vl": PaddleOCRVLImageProcessorPil, "qwen3_5": Qwen3VLVideoProcessor,
               "qwen3_5_moe": Qwen3VLVideoProcessor}
 HALVES = ("text_config", "vision_config")
-OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has
+OWN_HALVES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "gemma3", "glm4v", "glm4v_moe", "glm_ocr", "paddleocr_vl", "qwen3_5", "qwen3_5_moe")  # whose classes no other family has
 OWN_TOWERS = ("internvl", "minicpmv4_6")
 ROPE = ["rope_type", "type", "rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings",
         "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",

@@ -702,7 +702,9 @@ BLOCK = [("attn.qkv", "attn_qkv"), ("q_proj", "attn_q"), ("k_proj", "attn_k"), (
 PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger",
               "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
               "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3",
-              "gemma3": "gemma3", "mistral3": "pixtral", "kimi_vl": "kimivl", "glm4v": "glm4v", "glm4v_moe": "glm4v"}
+              "gemma3": "gemma3", "mistral3": "pixtral", "kimi_vl": "kimivl", "glm4v": "glm4v", "glm4v_moe": "glm4v",
+              "lighton_ocr": "lightonocr"}
+OF_PIXTRAL = ("pixtral", "lightonocr")  # projectors over its tower
 
 
 def projector_of(config):
@@ -720,10 +722,10 @@ def vision_name(key, config):
         return f"v.blk.{m[1]}.{part}.{end}"
     if config["model_type"] == "kimi_vl":
         return next(g for p, g in KIMI_VL.items() if p in key) + f".{end}"
-    m = re.search(r"multi_modal_projector\.(\w+)\.", key)
+    m = re.search(r"(?:multi_modal_projector|vision_projection)\.(\w+)\.", key)
     if m and config["model_type"] == "internvl":
         return f"mm.model.mlp.{INTERNVL[m[1]]}.{end}"
-    if m and projector_of(config) == "pixtral":
+    if m and projector_of(config) in OF_PIXTRAL:
         return f"{MISTRAL3[m[1]]}.{end}"
     if projector_of(config) == "glm4v":
         return next(g for p, g in GLM4V.items() if p in key) + f".{end}"
@@ -801,7 +803,7 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.use_gelu"] = True
         keys["clip.vision.projector.scale_factor"] = side(v["merge_kernel_size"])
         keys["clip.vision.image_size"] = v["init_pos_emb_height"] * v["patch_size"]
-    if projector == "pixtral":
+    if projector in OF_PIXTRAL:
         keys["clip.use_silu" if v["hidden_act"] == "silu" else "clip.use_gelu"] = True
         keys["clip.vision.attention.layer_norm_epsilon"] = 1e-5
         if "spatial_merge_size" in config:
@@ -851,7 +853,7 @@ def add_vision(w, name, t, old, apart):
         return array.array("f", (v - 1 for v in w.add(name, Tensor(t.shape, (v + 1 for v in t.values)))))
     if name == "mm.input_projection.weight":
         return w.add(name, t, kind="f16")
-    if w.keys.get("clip.projector_type") == "pixtral" and (".attn_q." in name or ".attn_k." in name):
+    if w.keys.get("clip.projector_type") in OF_PIXTRAL and (".attn_q." in name or ".attn_k." in name):
         heads = w.keys["clip.vision.attention.head_count"]
         return unpermute(w.add(name, permute(t, heads)), t, heads)
     if w.keys.get("clip.projector_type") == "kimivl" and "position_embd" in name:
@@ -1017,6 +1019,7 @@ PAIRS = {
     "internvl_qwen3": ("internvl_qwen3", "", 1e-5),
     "smolvlm": ("smolvlm", "", 1e-5), "idefics3": ("idefics3", "--type f16", 1e-5),
     "mistral3": ("mistral3", "", 1e-5), "mistral3_f16": ("mistral3", "--type f16", 1e-5),
+    "lighton_ocr": ("lighton_ocr", "", 1e-5), "lighton_ocr_f16": ("lighton_ocr", "--type f16", 1e-5),
     "gemma3": ("gemma3", "", 1e-5), "gemma3_pan": ("gemma3_pan", "--type f16", 1e-5),
     "gemma3_bare": ("gemma3", "--bare --layers 7 --no-image-token --type bf16", 1e-5),
     "gemma3_q8_0": ("gemma3", "--type q8_0", 0.04),

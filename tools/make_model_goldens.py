@@ -675,6 +675,36 @@ class Glm4v(TextModel):
     step = QwenVL.step
 
 
+class PaddleOcr(Glm4v):
+    """PaddleOCR-VL by its own processor, pictures by the Pillow backend; frames of a video are pictures."""
+
+    def __init__(self, path):
+        import transformers
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        self.model.eval()
+        self.tokenizer = tokenizer_of(path)
+        with open(os.path.join(path, "chat_template.jinja")) as f:
+            template = f.read()
+        names = read_json(path, "tokenizer_config.json")["extra_special_tokens"]
+        self.processor = transformers.PaddleOCRVLProcessor(
+            transformers.AutoImageProcessor.from_pretrained(path, backend="pil"),
+            transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, extra_special_tokens=names), chat_template=template)
+
+    def inputs(self, case):
+        if "text" in case:
+            return {"input_ids": torch.tensor([TextModel.prompt(self, case)[0]])}
+        chat = []
+        for m in case["messages"]:
+            content = []
+            for p in m["parts"]:
+                content += [{"type": "text", "text": p["text"]}] if "text" in p else [{"type": "image"}] * len(p.get("frames", [0]))
+            chat.append({"role": m["role"], "content": content})
+        text = self.processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        pictures = [open_picture(f) for f in pictures_of(case)]
+        batch = self.processor(text=[text], images=pictures or None, return_tensors="pt")
+        return {k: batch[k] for k in ("input_ids", "pixel_values", "image_grid_thw", "mm_token_type_ids") if k in batch}
+
+
 class MiniCPMV(TextModel):
     """MiniCPM-V 4.6, prompts by its processor, pictures by the Pillow backend."""
 
@@ -1132,6 +1162,7 @@ CASES = {
     "MiniCPMV4_6ForConditionalGeneration": MINICPM,
     "Mistral3ForConditionalGeneration": PIXTRAL,
     "LightOnOcrForConditionalGeneration": PIXTRAL,
+    "PaddleOCRVLForConditionalGeneration": PIXTRAL,
     "KimiVLForConditionalGeneration": KIMI,
     "Glm4vForConditionalGeneration": GLM,
     "Glm4vMoeForConditionalGeneration": [GLM[0], GLM[5], GLM[7]],
@@ -1206,6 +1237,8 @@ def open_model(path):
         return SmolVLM(path)
     if architecture == "Gemma3ForConditionalGeneration":
         return Gemma3(path)
+    if architecture == "PaddleOCRVLForConditionalGeneration":
+        return PaddleOcr(path)
     if architecture == "LightOnOcrForConditionalGeneration":
         return LightOnOcr(path)
     if architecture in ("Pixtral", "Mistral3ForConditionalGeneration"):

@@ -142,6 +142,8 @@ def rename(name, style):
         return name.replace(".vision_tower.", ".vision_tower.vision_model.")
     if style == "v4.52":
         return name
+    if style == "paddle old":
+        return name.replace("model.visual.", "visual.").replace("model.projector.", "mlp_AR.").replace("model.language_model.", "model.")
     if style == "qwen old":
         return name.replace("model.visual.", "visual.").replace("model.language_model.", "model.")
     for a, b in (("model.language_model.", "language_model.model."), ("lm_head.", "language_model.lm_head."),
@@ -433,6 +435,30 @@ def lighton_ocr(text, vision, **keys):
             "tie_word_embeddings": text.get("tie_word_embeddings", False), **keys}
 
 
+PADDLE_TOKENS = {"<image>": "<|IMAGE_PLACEHOLDER|>", "<s>": "<|IMAGE_START|>", "</s>": "<|IMAGE_END|>", "<|im_start|>": "<|begin_of_sentence|>",
+                 "<|im_end|>": "<|end_of_sentence|>"}
+PADDLE_CHAT = """<|begin_of_sentence|>{%- for m in messages -%}
+{%- if m.role == 'user' -%}{{ 'User: ' }}{%- for part in m.content -%}
+{{ '<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>' if part.type == 'image' else part.text }}{%- endfor -%}{{ '\n' }}
+{%- elif m.role == 'assistant' -%}{{ 'Assistant:\n' + m.content[0].text + '<|end_of_sentence|>' }}
+{%- else -%}{{ m.content[0].text + '\n' }}{%- endif -%}
+{%- endfor -%}{{ 'Assistant:\n' if add_generation_prompt }}
+"""
+
+
+def paddleocr_vl(vision, flat=True, **keys):
+    """The keys of published files, which are flat; transformers 5 has the language model under text_config."""
+    text = {"vocab_size": VOCAB, "hidden_act": "silu", "eos_token_id": END, "pad_token_id": END, "rms_norm_eps": 1e-5,
+            "max_position_embeddings": 1024, "use_bias": False, **keys}
+    tied = text.pop("tie_word_embeddings", False)
+    text = {**text, "compression_ratio": 1.0, "use_3d_rope": True, "rope_is_neox_style": True, "weight_share_add_bias": True} if flat else {
+        "text_config": {"model_type": "paddleocr_vl_text", "tie_word_embeddings": tied, **text}}
+    return {"architectures": ["PaddleOCRVLForConditionalGeneration"], "model_type": "paddleocr_vl", **text, "image_token_id": IMAGE,
+            "vision_start_token_id": VOCAB - 4, "vision_end_token_id": VOCAB - 3, "tie_word_embeddings": tied, "vision_config": {
+                "model_type": "paddleocr_vl" if flat else "paddleocr_vl_vision", "hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6,
+                "num_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2, "tokens_per_second": 2, **vision}}
+
+
 GLM_TOKENS = ["[gMASK]", "<sop>", "<|system|>", "<|assistant|>", "<|observation|>", "<|begin_of_image|>", "<|end_of_image|>",
               "<|begin_of_video|>", "<|end_of_video|>", "<|image|>", "<|video|>"]
 GLM_CHAT = """[gMASK]<sop>{%- for m in messages -%}{{ '<|' + m.role + '|>\n' }}
@@ -705,6 +731,11 @@ MODELS = {
                       intermediate_size=24, num_nextn_predict_layers=1, rope_parameters={
                           "rope_type": "default", "rope_theta": 10000, "mrope_section": [1, 3, 2], "partial_rotary_factor": 1.0}),
                 "bf16", "v5", {"glm46v": True}),
+    "paddleocr_vl": (paddleocr_vl({"hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 29, "patch_size": 6,
+                                   "image_size": 31}, hidden_size=16, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+                                  num_hidden_layers=2, intermediate_size=24, rope_theta=500000,
+                                  rope_scaling={"mrope_section": [1, 3, 2], "rope_type": "default", "type": "default"}),
+                     "bf16", "paddle old", {"tokens": 16, "pixels": [900, 4600]}),
     "kimi_vl": (kimi_vl({"patch_size": 6, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 35,
                          "init_pos_emb_height": 5, "init_pos_emb_width": 5}, hidden_size=16, num_attention_heads=3, num_hidden_layers=2,
                         intermediate_size=15, kv_lora_rank=9, q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
@@ -950,6 +981,8 @@ def write_checkpoint(name, seed):
                 else {"shortest_edge": 1000, "longest_edge": 1800}})
     elif config["model_type"] == "internvl":
         write_internvl_files(folder, config, options)
+    elif config["model_type"] == "paddleocr_vl":
+        write_paddle_files(folder, config, options)
     elif config["model_type"] == "lighton_ocr":
         write_lighton_files(folder, config, options)
     elif config.get("vision_config", {}).get("model_type") == "pixtral":
@@ -1051,6 +1084,26 @@ def write_lighton_files(folder, config, options):
             "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.48145466, 0.4578275, 0.40821073],
             "image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "patch_size": patch * merge,
             "size": {"longest_edge": options["longest"]}, **options.get("processor", {})}})
+
+
+def write_paddle_files(folder, config, options):
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path) as f:
+        text = f.read()
+    for a, b in PADDLE_TOKENS.items():
+        text = text.replace(json.dumps(a), json.dumps(b))
+    with open(path, "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write(PADDLE_CHAT)
+    write_json(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>",
+                                                 "extra_special_tokens": {"image_token": "<|IMAGE_PLACEHOLDER|>"}})
+    vision, (low, high) = config["vision_config"], options["pixels"]
+    write_json(folder, "preprocessor_config.json", {
+        "image_processor_type": "PaddleOCRVLImageProcessor", "processor_class": "PaddleOCRVLProcessor", "do_convert_rgb": True,
+        "do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3, "resample": 3, "patch_size": vision["patch_size"], "temporal_patch_size": 1,
+        "merge_size": vision["spatial_merge_size"], "min_pixels": low, "max_pixels": high, **options.get("processor", {})})
 
 
 def write_squeezing_processor(folder, config, options):

@@ -54,6 +54,7 @@ const sac_family *const sac_families[] = {
     &sac_family_kimi_vl,
     &sac_family_glm_ocr,
     &sac_family_lighton_ocr,
+    &sac_family_paddleocr_vl,
     NULL,
 };
 

@@ -78,6 +78,7 @@ extern const sac_family sac_family_deepseek_v3, sac_family_deepseek_v2; /* text 
 extern const sac_family sac_family_kimi_vl;
 extern const sac_family sac_family_glm_ocr;
 extern const sac_family sac_family_lighton_ocr;
+extern const sac_family sac_family_paddleocr_vl;
 
 extern const sac_family *const sac_families[]; /* NULL-terminated */
 

@@ -246,7 +246,7 @@ static const struct {
     {GOLDEN "internvl", 1, 1},     {GOLDEN "internvl_rms", 1, 1},
     {GOLDEN "smolvlm", 1, 1},      {GOLDEN "idefics3", 1, 1},        {GOLDEN "glm4v", 2, 1},
     {GOLDEN "pixtral", 1, -1},     {GOLDEN "mistral3", 1, -1},       {GOLDEN "kimi_vl", 1, 1},       {GOLDEN "glm_ocr", 2, 1},
-    {GOLDEN "lighton_ocr", 1, 0},
+    {GOLDEN "lighton_ocr", 1, 0},    {GOLDEN "paddleocr_vl", 1, 1},
     {GOLDEN "minicpmv4_6", 1, -1}};
 
 static void videos_and_pictures_are_the_same_late(void **state) {

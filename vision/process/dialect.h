@@ -21,6 +21,7 @@
  *   internvl_chat InternVL's original code: the same, but the settings stand in config.json, and frames are resized as pictures.
  *   qwen2vl Qwen2-VL: one tile of the picture's own shape, its sides whole squares of patches, within bounds of pixels;
  *           two frames of a video make a tile.
+ *   paddleocr_vl PaddleOCR-VL: the same, but what is narrower than a square of patches is made as wide first, and frames are pictures.
  *   smolvlm SmolVLM, Idefics3: a picture in whole tiles, then the whole in one, each behind a text; frames are a tile each,
  *           behind their times.
  *   gemma3  Gemma 3: the picture squeezed into one tile, and crops of it behind; frames are a tile each. Tiles stand
@@ -45,7 +46,7 @@
 #define SAC_DIALECTS(X)                                                                                      \
     X(clip)                                                                                                  \
     X(anyres) X(next_video) X(unires) X(onevision) X(internvl) X(internvl_chat) X(qwen2vl) X(qwen3vl)        \
-    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl) X(minicpmv) X(lighton_ocr)
+    X(smolvlm) X(gemma3) X(glm4v) X(glm46v) X(pixtral) X(kimi_vl) X(minicpmv) X(lighton_ocr) X(paddleocr_vl)
 
 typedef struct sac_colors {
     double mean[3], std[3]; /* of pixels from 0 to 1 */

@@ -13,7 +13,7 @@
 #include "weight_slot.h"
 
 #define SAC_TOWERS(X)                X(clip) X(siglip) X(idefics3) X(internvit) X(qwen2vl) X(qwen2_5vl) X(qwen3vl) \
-    X(glmvit) X(pixtral) X(moonvit) X(minicpmv) X(glmocrvit)
+    X(glmvit) X(pixtral) X(moonvit) X(minicpmv) X(glmocrvit) X(paddleocrvit)
 
 #define SAC_TOWER_MAX_FEATURE_LAYERS 8
 enum { SAC_TOWER_MAX_FULL_LAYERS = 32, SAC_TOWER_MAX_BUFFERS = 12, SAC_TOWER_MAX_SYMBOLS = 8 };
