@@ -32,6 +32,9 @@ FAMILIES = {
     "glm4v": ("zai-org/GLM-4.1V-9B-Thinking", (1176, 868)),
     "qwen2_vl": ("Qwen/Qwen2-VL-7B-Instruct", (1176, 868)),
 }
+# bounds on pixels as published: those of the goldens are for their small pictures
+BOUNDS = {"pixtral": {"size": {"longest_edge": 1024}}, "mistral3": {"size": {"longest_edge": 1540}},
+          "glm4v": {"size": {"shortest_edge": 12544, "longest_edge": 9633792}}, "qwen2_vl": {"size": {"shortest_edge": 3136, "longest_edge": 12845056}}}
 TINY = {"llava": (30, 30), "internvl": (24, 24), "smolvlm": (32, 32), "gemma3": (24, 24), "pixtral": (36, 24), "mistral3": (40, 24), "glm4v": (48, 48),
         "qwen2_vl": (48, 48)}
 
@@ -56,6 +59,9 @@ def make(folder, family, a):
     model.save_pretrained(folder)
     sizes.write_json(folder, "config.json", config)
     sizes.processors(str(source), str(folder), old, config)
+    if family in BOUNDS:
+        content = json.loads((folder / "preprocessor_config.json").read_text())
+        sizes.write_json(folder, "preprocessor_config.json", {**content, **BOUNDS[family]})
 
 
 class Theirs:
