@@ -106,13 +106,13 @@ def of_settings(folder):
 
 
 def of_halves(folder):
-    """What does not fit within config.json; ids of placeholders are without effect in flat files of LLaVA, and those of marks around pictures in
+    """What does not fit within config.json; ids of marks around pictures, and in flat files of LLaVA those of placeholders, are without effect in
     some families."""
     config = read_json(folder, "config.json")
     vision = isinstance(config.get("vision_config"), dict)
     for p in places(config, TOKENS, (int,)):
         for value in (10 ** 9, -5, {}):
-            yield Case(f"{p[-1]} {value}", "config.json", setter("config.json", [(p, value)]), vision and value == 10 ** 9 and not p[-1].startswith("vision"))
+            yield Case(f"{p[-1]} {value}", "config.json", setter("config.json", [(p, value)]), vision and value == 10 ** 9 and p[-1].startswith("image_token"))
     for half in ("vision_config", "text_config", "llm_config"):
         if isinstance(config.get(half), dict):
             yield Case("no " + half, "config.json", setter("config.json", [((half,), {})]))

@@ -172,8 +172,8 @@ def least(fn, repeats):
 
 
 class Saccade:
-    def __init__(self, a, folder, keep=False):
-        args = [str(a.probe), str(folder), str(a.ctx), a.device] + (["keep=1"] if keep else [])
+    def __init__(self, a, folder, keep=False, more=()):
+        args = [str(a.probe), str(folder), str(a.ctx), a.device] + (["keep=1"] if keep else []) + list(more)
         self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, *words):

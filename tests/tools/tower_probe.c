@@ -1,13 +1,15 @@
 /* tower_probe.c - vision towers beside transformers' (tools/compare_towers.py): rows and times.
  *
- *   tower_probe MODEL N_CTX DEVICE [keep=1]
+ *   tower_probe MODEL N_CTX DEVICE [keep=1] [prefill=LINE] [decode=LINE] [kv=LINE] [rope=LINE]
  *
  * Each line of standard input is a request, answered by a line of JSON. Files are pictures that the tower takes in their own
  * size. Times of pictures and frames begin with their patch rows on the host; decoding and cutting is a time of its own:
  *   pictures N FILE...    N times a prompt of these pictures and a token after it
  *   frames N FILE...      the same, as the frames of a video, half a second apart
  *   rows OUT FILE         the merger's rows of a picture, f32, to OUT, and behind them those of DeepStack; with keep=1
- *   video OUT FILE...     the same of frames */
+ *   video OUT FILE...     the same of frames
+ *   long OUT N TIMES FILE...  TIMES times a prompt of these frames, then N greedy tokens: seconds of both; to OUT.ids and OUT the
+ *                             prompt's ids and the logits behind it, f32. With keep=1 all but the first time are without the tower */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "vision_cache.h"
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_FILES = 1024 };
+enum { MOST_FILES = 2048 };
 
 typedef struct probe {
     sac_model *model;
@@ -140,11 +142,77 @@ static sac_status answer_video_rows(probe *p, char *at, sac_error *err) {
     return answer_rows(p, at, true, err);
 }
 
+static sac_status write_file(const char *path, const char *end, const void *data, size_t n, sac_error *err) {
+    char name[4200];
+    snprintf(name, sizeof name, "%s%s", path, end);
+    FILE *f = fopen(name, "wb");
+    if (!f) return sac_fail(err, SAC_BAD_ARGUMENT, "%.100s cannot be written", name);
+    const bool whole = fwrite(data, 1, n, f) == n;
+    return fclose(f) == 0 && whole ? SAC_OK : sac_fail(err, SAC_BAD_ARGUMENT, "%.100s cannot be written", name);
+}
+
+static int32_t likeliest(const float *logits, int n) {
+    int32_t best = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+static sac_status write_ids(probe *p, const sac_message *question, const char *out, sac_error *err) {
+    enum { MOST = 1 << 20 };
+    int32_t *ids = malloc(MOST * sizeof *ids);
+    size_t n = 0;
+    if (!ids) return sac_fail(err, SAC_NO_MEMORY, "no memory for ids");
+    sac_status st = sac_session_prompt(p->session, question, 1, ids, MOST, &n, err);
+    if (st == SAC_OK) st = write_file(out, ".ids", ids, n * sizeof *ids, err);
+    free(ids);
+    return st;
+}
+
+/* Seconds of the prompt and of n steps behind it; the logits between them go to `out`. */
+static sac_status run_long(probe *p, const sac_message *question, long n, const char *out, double took[2], sac_error *err) {
+    sac_model_info info;
+    sac_model_get_info(p->model, &info);
+    sac_session_reset(p->session);
+    const double start = seconds();
+    SAC_TRY(sac_session_prefill(p->session, question, 1, NULL, err));
+    took[0] = seconds() - start;
+    SAC_TRY(write_file(out, "", sac_session_logits(p->session), (size_t)info.vocab * sizeof(float), err));
+    const double before = seconds();
+    for (long i = 0; i < n; i++) {
+        const int32_t id = likeliest(sac_session_logits(p->session), info.vocab);
+        SAC_TRY(sac_session_append(p->session, &id, 1, NULL, err));
+    }
+    took[1] = seconds() - before;
+    return SAC_OK;
+}
+
+static sac_status answer_long(probe *p, char *at, sac_error *err) {
+    enum { MOST_TIMES = 16 };
+    double took[MOST_TIMES][2];
+    const char *out = strtok_r(NULL, " ", &at);
+    const long n = strtol(at, &at, 10), times = strtol(at, &at, 10);
+    if (!out || times < 1 || times > MOST_TIMES)
+        return sac_fail(err, SAC_BAD_ARGUMENT, "long wants OUT N TIMES FILE..., TIMES from 1 to %d", MOST_TIMES);
+    SAC_TRY(read_files(p, at, true, err));
+    const sac_message question = {.role = "user", .parts = p->parts, .n_parts = p->n_parts};
+    SAC_TRY(write_ids(p, &question, out, err));
+    for (long i = 0; i < times; i++) SAC_TRY(run_long(p, &question, n, out, took[i], err));
+    printf("{\"tokens\": %lld", (long long)sac_session_n_tokens(p->session) - n);
+    for (int what = 0; what < 2; what++) {
+        printf(", \"%s_s\": [", what ? "steps" : "prompt");
+        for (long i = 0; i < times; i++) printf("%s%.6f", i ? ", " : "", took[i][what]);
+        printf("]");
+    }
+    printf("}\n");
+    return SAC_OK;
+}
+
 static sac_status answer(probe *p, char *line, sac_error *err) {
     static const struct {
         const char *name;
         sac_status (*fn)(probe *, char *, sac_error *);
-    } requests[] = {{"pictures ", answer_pictures}, {"frames ", answer_frames}, {"rows ", answer_picture_rows}, {"video ", answer_video_rows}};
+    } requests[] = {{"pictures ", answer_pictures}, {"frames ", answer_frames}, {"rows ", answer_picture_rows}, {"video ", answer_video_rows}, {"long ", answer_long}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);
@@ -157,17 +225,24 @@ int main(int argc, char **argv) {
     static probe p;
     sac_error err = {0};
     if (argc < 4) {
-        fprintf(stderr, "usage: tower_probe MODEL N_CTX DEVICE [keep=1]\n");
+        fprintf(stderr, "usage: tower_probe MODEL N_CTX DEVICE [keep=1] [prefill=LINE] [decode=LINE] [kv=LINE] [rope=LINE]\n");
         return 64;
     }
     sac_model_options o;
     sac_model_options_default(&o);
     o.device = argv[3];
-    o.vision_cache_bytes = argc > 4 && strcmp(argv[4], "keep=1") == 0 ? (size_t)2 << 30 : 0;
+    o.vision_cache_bytes = 0;
     o.chat_format = "chatml";
     sac_session_config c;
     sac_session_config_default(&c);
     c.n_ctx = atol(argv[2]);
+    for (int i = 4; i < argc; i++) {
+        if (strcmp(argv[i], "keep=1") == 0) o.vision_cache_bytes = (size_t)2 << 30;
+        if (strncmp(argv[i], "prefill=", 8) == 0) c.prefill = argv[i] + 8;
+        if (strncmp(argv[i], "decode=", 7) == 0) c.decode = argv[i] + 7;
+        if (strncmp(argv[i], "kv=", 3) == 0) c.kv = argv[i] + 3;
+        if (strncmp(argv[i], "rope=", 5) == 0) c.rope = argv[i] + 5;
+    }
     sac_status st = sac_model_open(&p.model, argv[1], &o, &err);
     if (st == SAC_OK) st = sac_session_create(&p.session, p.model, &c, &err);
     char *line = NULL;
