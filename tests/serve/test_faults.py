@@ -240,6 +240,16 @@ class Faults(Case):
         for content, words in ("a\0b", "U+0000"), ([0] * 65537, "65537 parts"):
             self.assertIn(words, self.server.chat(content).json["error"]["message"])
 
+    def test_any_byte_of_a_prompt(self):
+        """Text completions count bytes; other strings end at U+0000."""
+        body = {"model": "demo", "prompt": "red\0blue\0", "max_tokens": 4, "temperature": 0, "echo": True, "logprobs": 0}
+        choice = self.server.post("/v1/completions", body).json["choices"][0]
+        self.assertTrue(choice["text"].startswith("red\0blue\0"), choice["text"])
+        self.assertTrue("".join(choice["logprobs"]["tokens"]).startswith("red\0blue\0"))
+        for wrong in {"stop": ["a\0b"]}, {"user": "a\0"}, {"a\0": 1}, {"logit_bias": {"1": ["\0"]}}:
+            reply = self.server.post("/v1/completions", {**body, **wrong})
+            self.assertEqual((reply.status, "U+0000" in reply.text), (400, True), wrong)
+
     def test_a_slow_reader(self):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

@@ -15,22 +15,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool refuse_null(serve_problem *p) {
+    return serve_refuse(p, 400, NULL, "invalid_json", "the body has U+0000 in a string, which is not taken");
+}
+
 static bool refuse_json(const json_error_t *e, serve_problem *p) {
     enum json_error_code code = json_error_code(e);
     if (code == json_error_out_of_memory)
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-    if (code == json_error_null_character || code == json_error_null_byte_in_key)
-        return serve_refuse(p, 400, NULL, "invalid_json",
-                            "the body has U+0000 in a string, which is not taken");
+    if (code == json_error_null_character || code == json_error_null_byte_in_key) return refuse_null(p);
     return serve_refuse(p, 400, NULL, "invalid_json", "the body is not JSON: %s (line %d, column %d)",
                         e->text, e->line, e->column);
 }
 
+/* In any string of it; but for those of the key. As deep as the parser goes. */
+static bool has_null(const json_t *v, const char *but) {
+    const char *key;
+    json_t *of;
+    size_t i;
+    if (json_is_string(v)) return memchr(json_string_value(v), 0, json_string_length(v)) != NULL;
+    json_array_foreach(v, i, of) if (has_null(of, NULL)) return true;
+    json_object_foreach((json_t *)v, key, of) if ((!but || strcmp(key, but) != 0) && has_null(of, NULL)) return true;
+    return false;
+}
+
+/* A prompt of a text completion has its length: drawn tokens, as benchmarks send them, may be any bytes. */
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
+    const bool counts = !r->is_chat;
     json_error_t e;
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
-    r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | (counts ? JSON_ALLOW_NUL : 0), &e);
     if (!r->json) return refuse_json(&e, p);
+    if (counts && has_null(r->json, "prompt")) return refuse_null(p);
     return json_is_object(r->json) ||
            serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
 }
