@@ -1,62 +1,10 @@
-/* family.c - the list of families, and which of them a file names. */
+/* family.c - which of the families a file names. */
 #include "family.h"
 
 #include "family_spec.h"
 
 #include <stdio.h>
 #include <string.h>
-
-const sac_family *const sac_families[] = {
-    &sac_family_llama,
-    &sac_family_mistral,
-    &sac_family_qwen2,
-    &sac_family_qwen3,
-    &sac_family_qwen3_moe,
-    &sac_family_llava,
-    &sac_family_llava_pixtral,
-    &sac_family_llava_next,
-    &sac_family_llava_next_video,
-    &sac_family_llava_onevision,
-    &sac_family_longva,
-    &sac_family_internvl,
-    &sac_family_internvl_chat,
-    &sac_family_qwen2_vl,
-    &sac_family_qwen2_5_vl,
-    &sac_family_qwen3_vl,
-    &sac_family_qwen3_vl_moe,
-    &sac_family_smolvlm,
-    &sac_family_gemma2,
-    &sac_family_gemma3_text,
-    &sac_family_gemma3,
-    &sac_family_granite,
-    &sac_family_olmo2,
-    &sac_family_smollm3,
-    &sac_family_phi3,
-    &sac_family_mixtral,
-    &sac_family_olmoe,
-    &sac_family_granitemoe,
-    &sac_family_granitemoeshared,
-    &sac_family_ministral,
-    &sac_family_ministral3,
-    &sac_family_mistral3,
-    &sac_family_glm4,
-    &sac_family_glm4v,
-    &sac_family_glm4_moe,
-    &sac_family_glm4v_moe,
-    &sac_family_qwen3_5_text,
-    &sac_family_qwen3_5,
-    &sac_family_qwen3_5_moe_text,
-    &sac_family_qwen3_5_moe,
-    &sac_family_qwen3_next,
-    &sac_family_minicpmv4_6,
-    &sac_family_deepseek_v3,
-    &sac_family_deepseek_v2,
-    &sac_family_kimi_vl,
-    &sac_family_glm_ocr,
-    &sac_family_lighton_ocr,
-    &sac_family_paddleocr_vl,
-    NULL,
-};
 
 typedef enum list_kind { BY_ARCHITECTURE, BY_MODEL_TYPE, BY_GGUF } list_kind;
 
