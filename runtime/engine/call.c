@@ -1,9 +1,6 @@
 /* call.c - what every call on a session needs. */
 #include "call.h"
 
-#include "mask_call.h"
-#include "work.h"
-
 #include <stdlib.h>
 
 sac_status sac_model_check_vision(const sac_model *m, sac_error *err) {
@@ -19,11 +16,6 @@ sac_status sac_session_check_cancel(sac_session *s, sac_error *err) {
     if (atomic_load_explicit(&s->cancel, memory_order_relaxed) || (e && e->stopped && e->stopped(e->ctx)))
         return sac_fail(err, SAC_CANCELLED, "cancelled");
     return SAC_OK;
-}
-
-sac_status sac_call_check(const sac_session *s, sac_error *err) {
-    SAC_TRY(sac_mask_check(s->model, err));
-    return sac_work_check_outside(s->work, err);
 }
 
 void sac_reply_drop(sac_session *s) {

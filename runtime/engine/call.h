@@ -4,10 +4,6 @@
 
 #include "engine.h"
 
-/* Whether a call that runs the model may begin: not within one of the same session, nor within a mask callback of a session of the
- * model. */
-sac_status sac_call_check(const sac_session *s, sac_error *err);
-
 /* Around every call that runs the model: what was asked to cancel is forgotten, what the session was answering
  * is given up, and it counts as at work until sac_call_leave. */
 void sac_call_enter(sac_session *s, const sac_events *events);

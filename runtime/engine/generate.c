@@ -6,7 +6,7 @@
 
 sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size_t n_messages,
                                const sac_events *events, sac_error *err) {
-    SAC_TRY(sac_call_check(s, err));
+    SAC_TRY(sac_work_check_outside(s, err));
     sac_work_begin(s->work, s, &(sac_input){.messages = messages, .n_messages = n_messages}, events);
     return sac_work_run(s->work, err);
 }
@@ -14,7 +14,7 @@ sac_status sac_session_prefill(sac_session *s, const sac_message *messages, size
 /* The tokens stand behind the sequence, and the session is as ready for them as for a prompt. */
 static sac_status enter(sac_session *s, const int32_t *ids, size_t n_ids, sac_error *err) {
     int64_t past = s->decoder.cache.n_rows, n = (int64_t)n_ids;
-    SAC_TRY(sac_call_check(s, err));
+    SAC_TRY(sac_work_check_outside(s, err));
     if (n_ids == 0) return sac_fail(err, SAC_BAD_ARGUMENT, "no tokens to append");
     SAC_TRY(sac_check_ids(s, ids, n_ids, err));
     if (past > 0 && s->held_adapter != s->decoder.adapter)

@@ -3,7 +3,6 @@
 #include "step.h"
 
 #include "ahead.h"
-#include "call.h"
 #include "clock.h"
 #include "guide.h"
 #include "mask_call.h"
@@ -143,7 +142,7 @@ sac_status sac_session_begin_work(sac_session *s, const sac_input *input, const 
                                   const sac_events *events, sac_error *err) {
     sac_sampling defaults;
     sac_sampling_default(&defaults);
-    SAC_TRY(sac_call_check(s, err));
+    SAC_TRY(sac_work_check_outside(s, err));
     sac_work_begin(s->work, s, input, events);
     sac_status st = start_reply(s, sampling ? sampling : &defaults, err);
     if (st == SAC_OK) return SAC_OK;
@@ -167,7 +166,7 @@ sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *err) {
 
 sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err) {
     *done = false;
-    SAC_TRY(sac_call_check(s, err));
+    SAC_TRY(sac_work_check_outside(s, err));
     if (sac_work_is_done(s->work))
         return sac_fail(err, SAC_BAD_ARGUMENT, "no work is under way: sac_session_begin_work comes first");
     SAC_TRY(end_piece(s, sac_work_next_within(s->work, seconds, err), err));

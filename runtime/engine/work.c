@@ -5,6 +5,7 @@
 #include "call.h"
 #include "clock.h"
 #include "decoder_pass.h"
+#include "mask_call.h"
 #include "media_reduce.h"
 #include "pages.h"
 #include "workspace.h"
@@ -262,8 +263,9 @@ static sac_status finish(sac_work *w, sac_error *err) {
 
 /* ---------------------------------------------------------------- the work */
 
-sac_status sac_work_check_outside(const sac_work *w, sac_error *err) {
-    if (!w->inside) return SAC_OK;
+sac_status sac_work_check_outside(const sac_session *s, sac_error *err) {
+    SAC_TRY(sac_mask_check(s->model, err));
+    if (!s->work->inside) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT, "this session is at work: a callback may run other sessions only");
 }
 

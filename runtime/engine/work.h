@@ -56,8 +56,9 @@ void sac_work_begin(sac_work *w, sac_session *s, const sac_input *in, const sac_
 /* The same for tokens that are appended: rows [past, n_tokens) of the session's ids. */
 void sac_work_begin_append(sac_work *w, sac_session *s, int64_t past, int64_t n_tokens, float *all_logits, const sac_events *events);
 
-/* BAD_ARGUMENT within a call that has the work in it: a callback asks, who may ask other sessions only. */
-sac_status sac_work_check_outside(const sac_work *w, sac_error *err);
+/* BAD_ARGUMENT within a call that has the session's work in it: a callback asks, who may ask other sessions only; and within a mask
+ * callback of a session of the model (mask_call.h). */
+sac_status sac_work_check_outside(const sac_session *s, sac_error *err);
 
 /* The next piece. On failure the work is dropped. A device gets a piece of a prefill when it is through with all but
  * the last before: what others ask of it between two pieces waits for no more than these. */
