@@ -52,7 +52,6 @@ static const kin kinds[] = {
     {"ernie4_5_vl_moe", "qwen3_vl_moe"},
     {"ernie4_5_moe_vl", "qwen3_vl_moe"},
     {"qwen4*", "qwen3_5"},
-    {"glm_ocr", "glm4v"},
     {"glm5_next", "glm4v_moe"},
     /* any size, on DeepSeek's experts or like ones */
     {"aria", "kimi_vl"},
