@@ -9,7 +9,7 @@
 #   --roots FOLDER     where the base is kept for the next time (build/roots), some hundred MB
 #   --clean            removes it and does nothing else
 # As root; needs buildah, mmdebstrap or debootstrap, and the network.
-# Exit codes: 0 all is well, 1 something is not, 69 no base could be made, 77 it cannot be tried here (one line says why).
+# Exit codes: 0 all is well, 1 something is not, 69 no network or no disk for the base or the image, 77 it cannot be tried here (one line says why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/roots.sh
@@ -40,16 +40,17 @@ enter_namespace "${arguments[@]}"
 mirror=${mirror:-$(find_mirror "$suite")}
 [ -n "$mirror" ] || skip "this machine's apt has no archive with $suite (--mirror URL names one)"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/saccade-image.XXXXXX")
+mkdir -p "$roots"
+work=$(mktemp -d "$roots/image.XXXXXX") # a file system's copy for each layer: no place for a small /tmp
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 buildah() { command buildah --root "$work/store" --runroot "$work/run" "$@"; }
-trap 'buildah umount --all >/dev/null 2>&1 || true; remove_roots; rm -rf --one-file-system "$work"' EXIT
+trap 'buildah umount --all >/dev/null 2>&1 || true; remove_roots || true; rm -rf --one-file-system "$work" || true' EXIT
 
 make_root "$suite" "$mirror"
 base=$(buildah from scratch 2>"$work/log") || skip "buildah does not run here: $(tail -n 1 "$work/log")"
-buildah add -q "$base" "$kept.tar" / >/dev/null
+buildah add -q "$base" "$kept.tar" / >/dev/null 2>"$work/log" || skip "buildah cannot unpack the base: $(tail -n 1 "$work/log")"
 buildah run "$base" -- true >"$work/log" 2>&1 || skip "buildah runs no commands here: $(tail -n 1 "$work/log")"
-buildah commit -q "$base" localhost/bare >/dev/null
+buildah commit -q "$base" localhost/bare >/dev/null 2>"$work/log" || skip "buildah cannot keep the base: $(tail -n 1 "$work/log")"
 remove_roots
 flock -u "$lock" # others may go on
 step "$suite: a base image"
@@ -62,7 +63,11 @@ if [ -n "$packages" ]; then
   same "the Dockerfile's stages" 2 "$(grep -c '^FROM ' "$file")"
 fi
 buildah build -q --format docker --pull-never --build-arg BUILD_IMAGE=localhost/bare --build-arg RUN_IMAGE=localhost/bare \
-  -f "$file" -t localhost/saccade "$context" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
+  -f "$file" -t localhost/saccade "$context" >"$work/log" 2>&1 || {
+  tail -n 20 "$work/log"
+  ! grep -qE 'Failed to fetch|Temporary failure|No space left' "$work/log" || exit 69 # the machine's fault
+  exit 1
+}
 step "built by the Dockerfile${packages:+, its second stage}"
 
 made_from=$(buildah from --pull-never localhost/saccade)
@@ -71,6 +76,8 @@ same "a question" gray "$(buildah run "$made_from" -- saccade ask --image /pictu
 same "the user" 10001 "$(buildah run "$made_from" -- id -u)"
 health=$(buildah inspect --format '{{range .Docker.Config.Healthcheck.Test}}{{.}}{{"\n"}}{{end}}' localhost/saccade | sed 1d)
 mapfile -t check <<<"$health"
-buildah run "$made_from" -- bash -c 'saccade serve --host 0.0.0.0 --port 8000 & for i in $(seq 60); do "$@" 2>/dev/null && break; sleep 1; done
-  "$@" && kill %1 && wait %1 && ! "$@" 2>/dev/null' bash "${check[@]}"
+port=$((20000 + RANDOM % 20000)) # the network is the host's: nobody else may be asked, nor ask
+check=("${check[@]//8000/$port}")
+buildah run "$made_from" -- bash -c 'saccade serve --host 127.0.0.1 --port "$0" & for i in $(seq 60); do "$@" 2>/dev/null && break; sleep 1; done
+  "$@" && kill %1 && wait %1 && ! "$@" 2>/dev/null' "$port" "${check[@]}"
 step "it answers, and so does its server; the health check sees when that has ended"

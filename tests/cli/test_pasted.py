@@ -59,6 +59,10 @@ SHORTER = [
 ]
 
 
+OF_THE_TREE = ("CMakeLists.txt", "CMakePresets.json", "README.md", "cmake", "demo.sh", "examples", "include", "kernels", "kvquant", "llm",
+               "models", "packaging", "pyproject.toml", "python", "runtime", "samples", "sparse", "test.sh", "tests", "tools", "vision")
+
+
 def text_of(path):
     with open(path, encoding="utf-8") as f:
         return f.read()
@@ -181,9 +185,9 @@ class Words(unittest.TestCase):
 class Pasted(Case):
     def setUp(self):
         super().setUp()
-        for name in os.listdir(ROOT):
-            if name not in ("build", "captions", "photos"):
-                os.symlink(os.path.join(ROOT, name), self.path(name))
+        for name in OF_THE_TREE:  # nothing that a reader has put beside them
+            os.symlink(os.path.join(ROOT, name), self.path(name))
+        shutil.copytree("docs", self.path("docs"))  # commands draw its pictures
         for folder in "build", "bin", "photos", "MODEL", "data", "subtitle", "elsewhere":
             os.mkdir(self.path(folder))
         os.symlink(os.path.dirname(SACCADE), self.path("build/release"))

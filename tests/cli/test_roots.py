@@ -5,13 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from cli import SACCADE, Case, main
 
 BUILD = os.path.dirname(SACCADE)
 NEEDED = "cpack", "dpkg-shlibdeps", "file", "apt-get"
-TRY = "tools/try_roots.sh"
 
 
 def codename():
@@ -27,29 +27,38 @@ def run(*command, **options):
 @unittest.skipUnless(all(map(shutil.which, NEEDED)), "needs " + ", ".join(NEEDED))
 @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "libsaccade.so")), "built without -DSAC_SHARED=ON")
 class Roots(Case):
-    def test_install_ask_build_remove(self):
-        made = run("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", self.path("made"))
-        self.assertEqual(made.returncode, 0, made.stdout)
-        self.tries("--suite", codename(), "--packages", self.path("made"))
-        self.image("--suite", codename(), "--packages", self.path("made"))
-        for suite in os.environ.get("SACCADE_ROOTS", "").split():
-            if suite != codename():
-                self.tries("--suite", suite, "--quick")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.packages = tempfile.mkdtemp(prefix="saccade-packages-")
+        cls.made = run("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", cls.packages)
 
-    def image(self, *arguments):
-        tried = run("tools/try_image.sh", *arguments)
-        print(re.sub("^", "  ", tried.stdout.strip(), flags=re.M))
-        if tried.returncode not in (69, 77):  # no network, no root's rights, no buildah
-            self.assertEqual(tried.returncode, 0, tried.stdout)
-            self.assertIn("it answers, and so does its server", tried.stdout)
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.packages)
+        super().tearDownClass()
 
-    def tries(self, *arguments):
-        tried = run(TRY, *arguments)
-        if tried.returncode in (69, 77):  # no network, no root's rights
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.made.returncode, 0, self.made.stdout)
+
+    def tries(self, tool, *arguments):
+        tried = run(tool, *arguments)
+        if tried.returncode in (69, 77):  # no network, no root's rights, no buildah
             self.skipTest(tried.stdout.strip().splitlines()[-1])
         print(re.sub("^", "  ", tried.stdout.strip(), flags=re.M))
         self.assertEqual(tried.returncode, 0, tried.stdout)
-        self.assertIn("removed, and nothing is left", tried.stdout)
+        return tried.stdout
+
+    def test_install_ask_build_remove(self):
+        of_this = "--suite", codename(), "--packages", self.packages
+        others = [suite for suite in os.environ.get("SACCADE_ROOTS", "").split() if suite != codename()]
+        for arguments in of_this, *(("--suite", suite, "--quick") for suite in others):
+            self.assertIn("removed, and nothing is left", self.tries("tools/try_roots.sh", *arguments))
+
+    def test_image(self):
+        told = self.tries("tools/try_image.sh", "--suite", codename(), "--packages", self.packages)
+        self.assertIn("it answers, and so does its server", told)
 
 
 class Tools(Case):
