@@ -23,6 +23,13 @@ static bool read_state(const char *path, char of[SAC_OUT_OF_BYTES], uint64_t *n_
     return true;
 }
 
+sac_status sac_out_is_of_another(const char *part, sac_error *err) {
+    return sac_fail(err, SAC_BAD_ARGUMENT,
+                    "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove "
+                    "it, or give another name",
+                    part);
+}
+
 sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES], uint64_t *n_bytes, sac_error *err) {
     char *part = NULL, *state = NULL, was[SAC_OUT_OF_BYTES];
     struct stat st;
@@ -32,9 +39,7 @@ sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES]
         result = sac_fail_no_memory(err);
     else if (lstat(part, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && read_state(state, was, n_bytes)) {
         if (strcmp(was, of) != 0)
-            result = sac_fail(err, SAC_BAD_ARGUMENT,
-                              "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove it, or give another name",
-                              part);
+            result = sac_out_is_of_another(part, err);
         if ((uint64_t)st.st_size < *n_bytes) *n_bytes = 0; /* another file of that name */
     }
     free(part);

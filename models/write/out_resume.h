@@ -15,4 +15,7 @@ sac_status sac_out_resume_find(const char *path, const char of[SAC_OUT_OF_BYTES]
  * reference. */
 sac_status sac_out_resume(sac_out_file *f, const char *path, const char of[SAC_OUT_OF_BYTES], sac_out_progress *progress, sac_error *err);
 
+/* What a run says of a part that is not its own. */
+sac_status sac_out_is_of_another(const char *part, sac_error *err);
+
 #endif

@@ -2,6 +2,7 @@
  * which source and format it is; a finished file of weights there is taken up by a later run. */
 #define _GNU_SOURCE
 #include "calibrated.h"
+#include "out_resume.h"
 #include "quantize_job.h"
 
 #include <dirent.h>
@@ -239,9 +240,7 @@ static sac_status find_done(folder_job *f) {
     free(text);
     SAC_TRY(st);
     if (!is_same && !is_new)
-        return sac_fail(j->err, SAC_BAD_ARGUMENT,
-                        "%.200s is left of a run with another format, source or list of prompts, or of another version of saccade; remove it, or give another name",
-                        f->part);
+        return sac_out_is_of_another(f->part, j->err);
     if (is_new) unlinkat(f->lock, STATE ".part", 0);
     for (int i = 0; i < j->weights.n_files && is_same; i++) {
         struct stat s;

@@ -175,6 +175,11 @@ class Words(unittest.TestCase):
                     n += 1
         self.assertGreater(n, 60)
 
+    def test_tools_are_executable(self):
+        tools = [path for kind in ("py", "sh") for path in glob.glob(f"tools/**/*.{kind}", recursive=True) if text_of(path).startswith("#!")]
+        self.assertGreater(len(tools), 60)
+        self.assertEqual([path for path in tools if not os.access(path, os.X_OK)], [])
+
     def test_options_that_do_not_exist_are_seen(self):
         for command in "saccade ask --imagee a.png", "tools/check_slurm.py --nothing", "tools/nosuch.py", "cmake --preset nosuch", \
                 "sbatch samples/captions.sbatch --oot x", "kubectl apply -k packaging/kubernetes/nosuch":

@@ -161,7 +161,7 @@ static sac_status run_text(bench *b, const int32_t *prompt, double seconds[PART_
     return SAC_OK;
 }
 
-/* The same tokens as run_text's, bit for bit. */
+/* The same tokens as run_text's, on a card but for rounding. */
 static sac_status run_drafted(bench *b, const int32_t *prompt, double seconds[PART_COUNT], sac_error *err) {
     sac_session *s = b->r.session;
     sac_result result;

@@ -160,7 +160,7 @@ const setting settings_table[] = {
     {"reduce", 0, "session", false, SETTING_TEXT, offsetof(settings, reduce), TAKE_ONE_METHOD, 0, 0,
      "REDUCER", "which visual tokens are left out: none (the default), of pictures by hired, of videos by the others"},
     {"draft", 0, "session", false, SETTING_TEXT, offsetof(settings, draft), DRAFT, 0, 0, "METHOD",
-     "guess tokens and run several in a pass, for the same answer: none, lookup:n=N,most=K, "
+     "guess tokens and run several in a pass, for the same answer (on a card but for rounding): none, lookup:n=N,most=K, "
      "sparse:method=M,budget=N, model:PATH or eagle3:PATH (none)"},
     {"measure-mass", 0, "session", false, SETTING_FLAG, offsetof(settings, measure_mass), MEASURE, 0, 0, NULL,
      "compare what the decode policy reads with dense attention: slow, for tables"},
