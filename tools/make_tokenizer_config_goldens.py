@@ -40,6 +40,10 @@ def fixed_cases():
             config = {"tokenizer_class": name} if name else {}
             for base in ("sentencepiece", "qwen2"):
                 yield base, {"config.json": {"model_type": model_type}, "tokenizer_config.json": config}
+    for model_type in ("phi3", "mixtral", "granitemoe", "granitemoeshared", "ministral", "ministral3", "mistral3", "glm4", "glm4v", "glm4_moe", "glm4v_moe",
+                       "minicpmv4_6", "paddleocr_vl", "lighton_ocr", "qwen3_moe", "qwen3_vl_moe", "qwen3_next", "deepseek_v3"):
+        for name, base in ("LlamaTokenizer", "sentencepiece"), ("GPT2Tokenizer", "digits"), (None, "digits"):
+            yield base, {"config.json": {"model_type": model_type}, "tokenizer_config.json": {"tokenizer_class": name} if name else {}}
     for model_type in ("llama", "smollm3", "granite"):
         for prefix in (True, False):
             yield "digits", {"config.json": {"model_type": model_type},

@@ -22,11 +22,15 @@
     " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* Model types for which the file is taken as it is, whatever the class is called. */
-static const char *const as_the_file_says[] = {"mistral", "ministral", "llava",  "llava_next",
-                                               "granite", "olmo2",     "smolvlm"};
+static const char *const as_the_file_says[] = {
+    "mistral",  "mixtral",    "ministral",        "ministral3",  "mistral3",
+    "llava",    "llava_next", "smolvlm",          "phi3",        "olmo2",
+    "granite",  "granitemoe", "granitemoeshared", "glm4",        "glm4v",
+    "glm4_moe", "glm4v_moe",  "minicpmv4_6",      "paddleocr_vl"};
 
 /* Model types whose class it is where no file names one. */
-static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_vl", "qwen3_next", "internvl"};
+static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl",   "qwen3",      "qwen3_moe",  "qwen3_vl",
+                                       "internvl", "qwen3_vl_moe", "qwen3_next", "lighton_ocr"};
 
 static const char *const of_gemma[] = {"gemma", "gemma2", "gemma3", "gemma3_text"};
 
@@ -79,12 +83,12 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
 }
 
 static const char *name_of(sac_tokenizer_class kind) {
-    return kind == SAC_CLASS_LLAMA   ? "LlamaTokenizer"
-           : kind == SAC_CLASS_QWEN2 ? "Qwen2Tokenizer"
+    return kind == SAC_CLASS_LLAMA     ? "LlamaTokenizer"
+           : kind == SAC_CLASS_QWEN2   ? "Qwen2Tokenizer"
            : kind == SAC_CLASS_QWEN3_5 ? "Qwen3_5Tokenizer"
-           : kind == SAC_CLASS_GEMMA ? "GemmaTokenizer"
-           : kind == SAC_CLASS_GPT2  ? "GPT2Tokenizer"
-                                     : "tokenizer.json";
+           : kind == SAC_CLASS_GEMMA   ? "GemmaTokenizer"
+           : kind == SAC_CLASS_GPT2    ? "GPT2Tokenizer"
+                                       : "tokenizer.json";
 }
 
 /* models/llama: a space in front of the first text, or of each between control tokens where "legacy" is true. */
