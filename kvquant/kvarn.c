@@ -201,9 +201,16 @@ static void even_task(void *ctx, int64_t task, int thread) {
 }
 
 /* Rows [first, first + TILE) of a->kv as the layer's next tile. */
+/* Whoever makes a tile has asked for its pages. */
+static bool has_room(const kvarn *v, int layer) {
+    const kvarn_layer *l = &v->layer[layer];
+    const size_t n_bytes = l->n_tiles ? tile_bytes(v, v->bits[0], v->bits[1]) : tile_bytes(v, v->first_bits, v->first_bits);
+    return !v->planes || l->used_bytes + n_bytes <= v->planes->n_mapped[layer] * sac_page_pool_page_bytes(v->planes->pool);
+}
+
 static sac_status add_tile(kvarn *v, const sac_layer_attention *a, int64_t first) {
     kvarn_layer *l = &v->layer[a->layer];
-    if (l->n_tiles >= v->most_tiles) return SAC_INTERNAL;
+    if (l->n_tiles >= v->most_tiles || !has_room(v, a->layer)) return SAC_INTERNAL;
     tile_job job = {v, a, l, first, l->n_tiles};
     const sac_pack_rows rows = {NULL, TILE, 0, 1};
     place_tile(v, l);

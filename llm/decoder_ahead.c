@@ -20,7 +20,9 @@ sac_block_part sac_decoder_part_ahead(const decoder_run *r, int layer, int64_t n
     return part;
 }
 
-enum { AT_ONCE = 8 }; /* with the heads that share keys, what a card's attention of few queries is made for */
+/* Queries, times the heads that share keys, that a card's attention of few queries is made for (tuning.h); others walk a long context
+ * many times slower. */
+enum { FEW = 64 };
 
 static sac_status attend_rows(const decoder_run *r, const sac_layer_attention *a, sac_mat q, int64_t past) {
     sac_attention_args each[1 + SAC_DRAFT_MOST];
@@ -28,8 +30,9 @@ static sac_status attend_rows(const decoder_run *r, const sac_layer_attention *a
         for (int64_t i = 0; i < q.rows; i++) each[i] = sac_causal_args(a, sac_mat_rows(q, i, 1), past + i);
         return r->ops->attention_many(r->stream, &(sac_attention_many_args){each, (int)q.rows});
     }
-    for (int64_t i = 0; i < q.rows; i += AT_ONCE) {
-        const sac_attention_args some = sac_causal_args(a, sac_mat_rows(q, i, decoder_min(q.rows - i, AT_ONCE)), past + i);
+    const int64_t group = a->shape->n_heads / a->shape->n_kv_heads, most = group < FEW ? FEW / group : 1;
+    for (int64_t i = 0; i < q.rows; i += most) {
+        const sac_attention_args some = sac_causal_args(a, sac_mat_rows(q, i, decoder_min(q.rows - i, most)), past + i);
         SAC_TRY(r->ops->attention(r->stream, &some));
     }
     return SAC_OK;

@@ -10,7 +10,7 @@ sac_status sac_decoder_prepare_ahead(const decoder_run *r, int64_t past, int64_t
 /* Where keys and values of n rows behind the sequence's end go in a layer; their queries' type. */
 sac_block_part sac_decoder_part_ahead(const decoder_run *r, int layer, int64_t n);
 
-/* A layer's attention of the rows of such a part, whose queries are q: every row's bits are those of a step of its own. The layer
+/* A layer's attention of the rows of such a part, whose queries are q: on the CPU every row's bits are those of a step of its own. The layer
  * is one row longer then; the others lie behind its end. q is in the type of activations afterwards. */
 sac_status sac_decoder_attend_ahead(const decoder_run *r, const sac_block_rows *rows, int layer, const sac_block_part *part, sac_mat q);
 

@@ -34,10 +34,12 @@ static size_t most_packed(const sac_kv_cache *c) {
 static size_t packed_bytes(const sac_kv_cache *c, int64_t n) {
     const sac_kv_in_planes *in = packed_of(c);
     const size_t all = most_packed(c), anew = c->anew ? in->room(c->packing, n) : 0;
-    size_t most = 0;
+    size_t most = 0, room = 0;
+    int64_t room_of = -1; /* most layers have as many rows */
     for (int layer = 0; layer < c->shape->n_layers; layer++) {
         const int64_t rest = n - (c->n_rows - c->layer_rows[layer]); /* that are not packed yet */
-        const size_t n_bytes = in->used(c->packing, layer) + in->room(c->packing, rest);
+        if (rest != room_of) room = in->room(c->packing, room_of = rest);
+        const size_t n_bytes = in->used(c->packing, layer) + room;
         if (n_bytes > most) most = n_bytes;
     }
     most = (most > anew ? most : anew) + bytes_past(c);

@@ -100,7 +100,7 @@ size_t sac_batch_plan_mixed(const sac_model *m, size_t max_sessions, size_t prom
     host.used_bytes += told_bytes(m, max_sessions);
     const sac_model *drafts[SAC_BATCH_DRAFTS];
     const size_t n = sac_draft_models_list(m->draft_models, drafts, SAC_BATCH_DRAFTS);
-    for (size_t i = 0; i < n; i++) host.used_bytes += sac_batch_plan_mixed(drafts[i], max_sessions, 0, NULL);
+    for (size_t i = 0; i < n && !sac_model_on_device(m); i++) host.used_bytes += sac_batch_plan_mixed(drafts[i], max_sessions, 0, NULL);
     return host.used_bytes;
 }
 
@@ -112,9 +112,10 @@ sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sess
     return sac_batch_create_mixed(out, m, max_sessions, 0, err);
 }
 
-/* For the draft models that are open. */
+/* For the draft models that are open. On a device sessions draft by themselves. */
 static sac_status create_drafts(sac_batch *b, sac_error *err) {
     const sac_model *drafts[SAC_BATCH_DRAFTS];
+    if (sac_model_on_device(b->model)) return SAC_OK;
     const size_t n = sac_draft_models_list(b->model->draft_models, drafts, SAC_BATCH_DRAFTS);
     while (b->n_drafts < n) {
         SAC_TRY(sac_batch_create(&b->drafts[b->n_drafts], drafts[b->n_drafts], b->capacity, err));
@@ -209,13 +210,18 @@ static void count_rows(sac_batch *b, size_t n, size_t n_guessed) {
     b->n_ran_ahead += n_guessed;
 }
 
+/* A device may have no workspace for rows of drafts while prompts have theirs: then the step goes without. */
+static bool goes_without(const sac_session *s, sac_status st) {
+    return st == SAC_NO_MEMORY && s->decoder.device && s->reply.pending && !sac_renew_is_due(s) && !sac_session_lacks(s);
+}
+
 static void run_alone(sac_batch *b, sac_batch_item *item) {
     sac_session *s = item->session;
     int64_t past = s->decoder.cache.n_rows;
     if (s->decoder.n_ahead || sac_renew_is_due(s)) {
         item->status = sac_step_run(s, &item->error);
         if (item->status == SAC_OK) count_rows(b, 1, (size_t)s->ahead.n);
-        return;
+        if (!goes_without(s, item->status)) return;
     }
     item->status = lend_rows(b, s, &item->error);
     if (item->status != SAC_OK) return;

@@ -2,6 +2,7 @@
 
 #include "ahead.h"
 #include "beginnings.h"
+#include "mask_call.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -139,9 +140,10 @@ static sac_status to_host(sac_session *s, sac_error *err) {
     }
     s->paging.n_parked = n;
     s->paging.parked_bytes = n_bytes;
-    if (sac_session_with_stream(s, to_block) == SAC_OK) return SAC_OK;
+    const sac_status st = sac_session_with_stream(s, to_block);
+    if (st == SAC_OK) return SAC_OK;
     sac_session_drop_parked(s);
-    return sac_fail(err, SAC_DEVICE, "%s: parking a session failed", s->model->device.name);
+    return sac_fail(err, st, "%s: parking a session failed", s->model->device.name);
 }
 
 sac_status sac_session_park(sac_session *s, sac_error *err) {
@@ -150,6 +152,7 @@ sac_status sac_session_park(sac_session *s, sac_error *err) {
     if (!is_at_rest(s))
         return sac_fail(err, SAC_BAD_ARGUMENT, "parking a session that is at work");
     if (s->paging.parked) return SAC_OK;
+    SAC_TRY(sac_mask_check(s->model, err)); /* its copy would wait for the workspace that the callback's step has */
     sac_ahead_drop(s);
     sac_beginnings_withdraw(s);
     const sac_status st = c->n_rows > 0 ? to_host(s, err) : SAC_OK;

@@ -231,9 +231,10 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
 /* Rows that are appended are no prompt's: nobody takes them over. */
 static sac_status finish_append(sac_work *w) {
     sac_session *s = w->s;
+    const bool is_token = w->prompt.n_tokens - w->prompt.n_reused == 1; /* others may follow soon */
     s->has_logits = true;
     sac_work_drop(w);
-    sac_session_trim_packed(s);
+    if (!is_token) sac_session_trim_packed(s);
     sac_beginnings_offer(s); /* the rows before */
     return SAC_OK;
 }

@@ -92,13 +92,56 @@ static void batches_take_them(void **state) {
         for (int i = 0; i < 3; i++) {
             sac_result r;
             sac_session_end(s[i], &r);
-            assert_true(drafts || !r.n_drafted_tokens);
+            assert_true(drafts && i == 0 ? r.n_drafted_tokens > 0 : !r.n_drafted_tokens);
             sac_session_free(s[i]);
         }
         sac_batch_free(b);
     }
     assert_memory_equal(tokens[0][0], tokens[1][0], sizeof tokens[0][0]);
     for (int i = 1; i < 3; i++) assert_memory_equal(tokens[0][i], tokens[1][i], 20 * sizeof(int32_t));
+    close_card(&c);
+}
+
+typedef struct masked {
+    int n_calls, vocab;
+} masked;
+
+static void allow(void *ctx, uint32_t *bits, int n_vocab) {
+    masked *m = ctx;
+    m->n_calls++;
+    m->vocab = n_vocab;
+    bits[0] &= ~1u; /* no token 0 */
+}
+
+/* As servers run them: logits stay on the device where a choice is told, and guesses of the model itself choose from their own. */
+static void guesses_leave_what_is_wanted_alone(void **state) {
+    (void)state;
+    card c;
+    open_card(&c);
+    int32_t tokens[3][ANSWER];
+    int64_t n_accepted[3];
+    sac_error err;
+    sac_sampling o = step_sampling(ANSWER);
+    o.ignore_eos = true;
+    for (int k = 0; k < 3; k++) { /* steps; drafts; drafts whose logits stay */
+        sac_session *s = session_on(&c, k ? "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0" : NULL);
+        sac_session_leave_logits(s, k == 2);
+        masked m = {0};
+        const sac_events e = {.ctx = &m, .mask = allow};
+        assert_ok(sac_session_begin_tokens(s, repeated(5), N_PROMPT, &o, NULL, &err), err);
+        int n = 0;
+        for (bool done = false; !done; n++) assert_ok(sac_session_step(s, &e, &tokens[k][n], &done, &err), err);
+        sac_result r;
+        sac_session_end(s, &r);
+        n_accepted[k] = r.n_accepted_tokens;
+        assert_int_equal(n, ANSWER);
+        assert_int_equal(m.n_calls, ANSWER);
+        sac_session_free(s);
+    }
+    assert_memory_equal(tokens[0], tokens[1], sizeof tokens[0]);
+    assert_memory_equal(tokens[0], tokens[2], sizeof tokens[0]);
+    assert_true(n_accepted[1] > 0);
+    assert_int_equal(n_accepted[1], n_accepted[2]);
     close_card(&c);
 }
 
@@ -150,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_give_what_steps_give),
         cmocka_unit_test(batches_take_them),
+        cmocka_unit_test(guesses_leave_what_is_wanted_alone),
         cmocka_unit_test(refuses_what_it_has_no_ops_for),
         cmocka_unit_test(a_fault_ends_the_answer),
     };
