@@ -127,7 +127,7 @@ def of_halves(folder):
                        ("intermediate_size", -1), ("rms_norm_eps", -1)):
         if key in text:
             yield Case(f"{key} {value}", "config.json", setter("config.json", [(((inner, key) if inner else (key,)), value)]),
-                       key in ("hidden_size", "vocab_size", "num_attention_heads") or value == 10 ** 6)
+                       key != "head_dim")
     if vision:
         yield Case("vision_config of another tower", "config.json",
                    setter("config.json", [(("vision_config",), {"model_type": "swin", "hidden_size": 32})]), True)
@@ -237,6 +237,13 @@ def ask(command, folder, media):
 
 def judge(command, case, folder):
     """(exit code, what is wrong or None, what it said)"""
+    try:
+        return judged(command, case, folder)
+    except subprocess.TimeoutExpired:
+        return None, "hangs", ""
+
+
+def judged(command, case, folder):
     if case.media is not None:
         run = ask(command, folder, case.media)
         lines = run.stderr.split("\n")[:-1]

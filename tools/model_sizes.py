@@ -208,7 +208,7 @@ def q4_k_bytes(shapes, config):
         layer = int(layer.group(1)) if layer else 0
         more = layer < n // 8 or layer >= 7 * n // 8 or (layer - n // 8) % 3 == 2
         head = "lm_head" in name or (tied and "embed_tokens" in name)
-        kind = "q6_k" if head or (more and re.search(r"v_proj|mlp\.down_proj|mlp\.fc2", name)) else "q4_k"
+        kind = "q6_k" if head or (more and re.search(r"v_proj|mlp\.(experts\.)?down_proj|mlp\.fc2", name)) else "q4_k"
         if shape[-1] % 256:
             kind = "q8_0" if head else {"q4_k": "q5_0", "q6_k": "q8_0"}[kind]
         if shape[-1] % BLOCKS[kind][0]:

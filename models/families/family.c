@@ -61,6 +61,8 @@ static sac_status refuse_config(const json_t *config, const char *architecture, 
     char nearest[40], more[24];
     name_list names = {0};
     SAC_TRY(sac_family_near_config(nearest, config, err));
+    if (type && strcmp(nearest, type) == 0)
+        return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s is not supported; others of model_type %.40s are", architecture ? architecture : "not given", type);
     for (int i = 0; sac_families[i] && !nearest[0]; i++) add_name(&names, sac_families[i]->name);
     return sac_fail(err, SAC_UNSUPPORTED, "architecture %.60s (model_type %.40s) is not supported%s%s%s%s", architecture ? architecture : "not given",
                     type ? type : "not given", nearest[0] ? "; the nearest that is: " : ", nor is one near it; these are: ", nearest,
@@ -78,8 +80,9 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
                         "neither \"architectures\" nor \"model_type\": not a model's config.json");
     SAC_TRY(family_listing(out, architecture ? BY_ARCHITECTURE : BY_MODEL_TYPE,
                            architecture ? architecture : type, err));
-    /* LLaVA-OneVision's original files say "llava" */
-    const bool is_kin = *out == &sac_family_longva && type && strcmp(type, "llava") == 0;
+    /* LLaVA-OneVision's original files say "llava", LightOnOCR's "mistral3" */
+    const bool is_kin = (*out == &sac_family_longva && type && strcmp(type, "llava") == 0) ||
+                        (*out == &sac_family_lighton_ocr && type && strcmp(type, "mistral3") == 0);
     if (*out && architecture && type && !is_kin) SAC_TRY(family_listing(out, BY_MODEL_TYPE, type, err));
     if (*out) return SAC_OK;
     const twin *t = converted_twin(type);

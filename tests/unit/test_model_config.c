@@ -97,6 +97,9 @@ static void config_model_type_decides(void **state) {
          "index\":7}",
          "llava_next", 0},
         {"{\"architectures\":[\"MistralForCausalLM\"]}", "mistral", 4096},
+        {"{\"model_type\":\"mistral3\",\"architectures\":[\"LightOnOCRForConditionalGeneration\"],\"image_token_id\":5,"
+         "\"text_config\":{\"model_type\":\"qwen3\"}}",
+         "lighton_ocr", 0},
         {"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
          "\"full_attention\"]}",
          "mistral", 0},
@@ -147,6 +150,7 @@ static void config_refuses(void **state) {
          "model_type gpt2) is not supported, nor is one near it; these are: llama, mistral"},
         {"{\"model_type\":\"glm4_moe_lite\",\"architectures\":[\"Glm4MoeLiteForCausalLM\"]}",
          "Glm4MoeLiteForCausalLM (model_type glm4_moe_lite) is not supported; the nearest that is: glm4_moe"},
+        {"{\"model_type\":\"qwen3\",\"architectures\":[\"MineForCausalLM\"]}", "MineForCausalLM is not supported; others of model_type qwen3 are"},
         {GLM4_MOE("\"n_group\":3"), "\"n_group\" is 3; 128 experts do not stand in so many equal groups"},
         {GLM4_MOE("\"n_group\":128"), "\"n_group\" is 128"},
         {GLM4_MOE("\"n_group\":4,\"topk_group\":5"), "\"topk_group\" is 5, but there are 4 groups"},

@@ -139,23 +139,25 @@ static void tokens_end_rows(void **state) {
     sac_processor_free(&c);
 }
 
-/* LightOnOCR's: nothing stands between rows, and pictures are made for squares of patches, as the image processor has to say. */
+/* LightOnOCR's: nothing stands between rows, and pictures are made for squares of patches, whether the image processor says these or patches. */
 static void tokens_stand_together(void **state) {
-    static const char *const bad[] = {"{}", "{\"patch_size\": 4}", "{\"patch_size\": 16}", "{\"patch_size\": {\"height\": 8, \"width\": 4}}"};
+    static const char *const bad[] = {"{}", "{\"patch_size\": 2}", "{\"patch_size\": 16}", "{\"patch_size\": {\"height\": 8, \"width\": 4}}"};
     const sac_processor_model m = {
         .dialect = &sac_dialect_lighton_ocr, .image_size = 8, .patch_size = 4, .temporal_patch_size = 1, .merge_size = 2};
-    json_t *good = json_pack("{s:{s:i, s:i}, s:{s:i}}", "patch_size", "height", 8, "width", 8, "size", "longest_edge", 30);
     sac_processor_config c;
     sac_visual_plan p, largest;
     sac_error err;
     (void)state;
-    assert_ok(sac_processor_read(&c, good, &m, &err), err);
-    assert_ok(sac_processor_plan(&c, 60, 31, false, &p, &err), err);
-    assert_true(p.tile_w == 32 && p.tile_h == 16 && p.n_tokens == 4 * 2 && sac_visual_parts(&p) == 1);
-    assert_ok(sac_processor_largest(&c, &largest, &err), err);
-    assert_true(sac_visual_parts(&largest) == 1 && largest.n_tokens == 16 && !sac_processor_has_texts(&c));
-    sac_processor_free(&c);
-    json_decref(good);
+    for (int side = 4; side <= 8; side += 4) {
+        json_t *good = json_pack("{s:{s:i, s:i}, s:{s:i}}", "patch_size", "height", side, "width", side, "size", "longest_edge", 30);
+        assert_ok(sac_processor_read(&c, good, &m, &err), err);
+        assert_ok(sac_processor_plan(&c, 60, 31, false, &p, &err), err);
+        assert_true(p.tile_w == 32 && p.tile_h == 16 && p.n_tokens == 4 * 2 && sac_visual_parts(&p) == 1);
+        assert_ok(sac_processor_largest(&c, &largest, &err), err);
+        assert_true(sac_visual_parts(&largest) == 1 && largest.n_tokens == 16 && !sac_processor_has_texts(&c));
+        sac_processor_free(&c);
+        json_decref(good);
+    }
     for (size_t i = 0; i < SAC_COUNT(bad); i++) {
         json_t *json = json_loads(bad[i], 0, NULL);
         assert_int_equal(sac_processor_read(&c, json, &m, &err), SAC_UNSUPPORTED);

@@ -13,8 +13,9 @@ static void largest(const sac_processor_config *c, bool is_video_frame, sac_visu
     p->n_lines = 0;
 }
 
-/* Sides are rounded up to the image processor's own patches. transformers drops patches that fill no square; here they must be squares. */
-static sac_status check_patch(const sac_pixtral_settings *own, const json_t *preprocessor, sac_error *err) {
+/* The image processor's own patches are squares of them, or those of the tower: then sides are rounded up to whole squares all the same,
+ * as vLLM does it. transformers 5.24 rounds to patches, and drops an odd row or column of them behind the tower. */
+static sac_status check_patch(const sac_processor_config *c, const sac_pixtral_settings *own, const json_t *preprocessor, sac_error *err) {
     const json_t *v = json_object_get(preprocessor, "patch_size"), *object = NULL;
     int64_t w = 16, h = 16; /* the class's */
     if (json_is_integer(v)) {
@@ -25,14 +26,14 @@ static sac_status check_patch(const sac_pixtral_settings *own, const json_t *pre
         SAC_TRY(sac_json_get_int(object, "width", 1, INT32_MAX, &w, err));
         SAC_TRY(sac_json_get_int(object, "height", 1, INT32_MAX, &h, err));
     }
-    if (w == own->square && h == own->square) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "\"patch_size\" is %lld x %lld: squares of patches have %d pixels a side, which alone is supported",
-                    (long long)w, (long long)h, own->square);
+    if (w == h && (w == own->square || w == c->patch_size)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"patch_size\" is %lld x %lld: patches have %d pixels a side and squares of them %d, which alone are supported",
+                    (long long)w, (long long)h, c->patch_size, own->square);
 }
 
 static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor, sac_error *err) {
     SAC_TRY(sac_pixtral_read(c, model, preprocessor, err));
-    return check_patch(c->own, preprocessor, err);
+    return check_patch(c, c->own, preprocessor, err);
 }
 
 static const char *const classes[] = {"PixtralImageProcessor", NULL};
