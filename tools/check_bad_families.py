@@ -301,6 +301,9 @@ def main():
     parser.add_argument("--base", nargs="+", default=bad.BASES, help="of tests/golden/models, or folders with a slash in their name")
     parser.add_argument("--show", action="store_true", help="print every answer")
     a = parser.parse_args()
+    for base in a.base:
+        if not os.path.exists(os.path.join("" if os.path.sep in base else bad.MODELS, base, "config.json")):
+            parser.error(f"{base}: no folder of tests/golden/models with a config.json")
     n_all = n_bad = 0
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for base, (codes, faults) in zip(a.base, pool.map(lambda b: check(a, b), a.base)):

@@ -816,7 +816,8 @@ SAC_API sac_status sac_session_join(sac_session *s, sac_beginnings *b, sac_error
 typedef struct sac_batch sac_batch; /* shared rows; used by one thread at a time, for any sessions */
 
 /* Where sessions draft (sac_session_config.draft), rows that none has in a step are for guesses, so make it for more than they are; of
- * draft models that are open (a session has asked for them) those of all sessions are made together, others one after another. */
+ * draft models that are open (a session has asked for them) those of all sessions are made together, others one after another. On a
+ * device only a session that is stepped by itself drafts, in rows of its own. */
 SAC_API sac_status sac_batch_create(sac_batch **out, const sac_model *m, size_t max_sessions, sac_error *err);
 /* The same with room for prompt_rows rows of prompts beside the steps (sac_batch_step_with). There is none, and none is taken, for
  * models with linear attention, adapters that are kept apart or pictures whose rows see one another. */
