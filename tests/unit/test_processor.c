@@ -256,9 +256,15 @@ static void test_qwen2vl_refuses(void **state) {
     sac_processor_free(&c);
     assert_int_equal(sac_processor_read(&c, other, &model, &err), SAC_UNSUPPORTED);
     assert_non_null(strstr(err.text, "video_preprocessor_config.json: \"image_mean\" is not that of the pictures' processor"));
+    assert_int_equal(sac_processor_read(&c, NULL, &model, &err), SAC_UNSUPPORTED); /* pictures have the class's own */
+    json_t *same = json_loads("{\"image_mean\": [0.48145466, 0.4578275, 0.40821073], \"rescale_factor\": 0.00392156862745098}", 0, NULL);
+    model.video = same;
+    assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
+    sac_processor_free(&c);
     model.video = NULL;
     json_decref(half);
     json_decref(other);
+    json_decref(same);
     assert_ok(sac_processor_read(&c, NULL, &model, &err), err);
     assert_int_equal(sac_processor_plan(&c, 201, 1, false, &plan, &err), SAC_BAD_ARGUMENT);
     assert_ok(sac_processor_plan(&c, 200, 1, false, &plan, &err), err);

@@ -141,4 +141,7 @@ void sac_pinpoints_unpad(sac_visual_plan *p);
 int32_t sac_pinpoints_row(const sac_visual_plan *p, int first, int x, int y);
 int sac_pinpoints_most_tiles(const sac_pinpoints *s, int tile_size);
 
+/* Colours of an image processor's file into c->mean, std and pad_rgb: what it does not say is the dialect's, or `half` 0.5. */
+sac_status sac_processor_read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err);
+
 #endif

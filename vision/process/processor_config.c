@@ -148,7 +148,7 @@ static sac_status read_geometry(sac_processor_config *c, const json_t *json, int
 }
 
 /* pixel * factor, normalised or not, as (pixel / 255 - mean) / std. */
-static sac_status read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err) {
+sac_status sac_processor_read_colors(sac_processor_config *c, const json_t *json, bool half, sac_error *err) {
     sac_colors colors = half ? half_colors : c->dialect->colors ? *c->dialect->colors : clip_colors;
     const double *mean = colors.mean, *std = colors.std;
     double factor = 1.0 / 255;
@@ -214,7 +214,7 @@ sac_status sac_processor_read(sac_processor_config *c, const json_t *preprocesso
     SAC_TRY(read_filter(c, preprocessor, err));
     if (!c->dialect->classes)
         SAC_TRY(read_geometry(c, preprocessor, preprocessor ? 224 : model->image_size, &k, err));
-    SAC_TRY(read_colors(c, preprocessor, k.half, err));
+    SAC_TRY(sac_processor_read_colors(c, preprocessor, k.half, err));
     return read_own(c, model, preprocessor, err);
 }
 

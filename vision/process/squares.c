@@ -173,14 +173,24 @@ static sac_status read_file(const sac_processor_config *c, const json_t *object,
 }
 
 /* Frames get the picture's colours: where their own file says others, it is refused. */
-static sac_status check_colors(const json_t *video, const json_t *preprocessor, sac_error *err) {
+static sac_status check_colors(const sac_processor_config *c, const json_t *video, const json_t *preprocessor, sac_error *err) {
     static const char *const keys[] = {"image_mean", "image_std", "rescale_factor", "do_rescale", "do_normalize"};
-    for (size_t i = 0; i < SAC_COUNT(keys); i++) {
-        const json_t *v = json_object_get(video, keys[i]), *p = json_object_get(preprocessor, keys[i]);
-        if (v && p && !json_is_null(v) && !json_is_null(p) && !json_equal(v, p))
-            return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is not that of the pictures' processor", keys[i]);
+    sac_processor_config its = *c;
+    json_t *both = preprocessor ? json_copy((json_t *)preprocessor) : json_object();
+    const char *last = NULL;
+    if (!both) return sac_fail_no_memory(err);
+    sac_status st = SAC_OK;
+    for (size_t i = 0; st == SAC_OK && i < SAC_COUNT(keys); i++) {
+        json_t *v = json_object_get(video, keys[i]);
+        if (!v || json_is_null(v) || json_equal(v, json_object_get(both, keys[i]))) continue;
+        last = keys[i];
+        if (json_object_set(both, last, v) != 0) st = sac_fail_no_memory(err);
     }
-    return SAC_OK;
+    if (st == SAC_OK && last) st = sac_processor_read_colors(&its, both, false, err);
+    json_decref(both);
+    SAC_TRY(st);
+    if (memcmp(its.mean, c->mean, sizeof its.mean) == 0 && memcmp(its.std, c->std, sizeof its.std) == 0) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is not that of the pictures' processor", last);
 }
 
 sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *model,
@@ -189,7 +199,7 @@ sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *
     SAC_TRY(read_file(c, preprocessor, &own->picture, err));
     if (model->video) {
         sac_status st = read_file(c, model->video, &own->frame, err);
-        if (st == SAC_OK) st = check_colors(model->video, preprocessor, err);
+        if (st == SAC_OK) st = check_colors(c, model->video, preprocessor, err);
         return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");
     }
     return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */
