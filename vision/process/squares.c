@@ -63,9 +63,16 @@ static void describe(const sac_processor_config *c, int w, int h, sac_visual_pla
     p->n_tokens = p->tokens_per_tile;
 }
 
+static sac_status check_frames(const sac_squares *own, const sac_visual_plan *p, sac_error *err) {
+    if (!p->is_video_frame || !own->other) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED, "video_preprocessor_config.json: \"%s\" is not that of the pictures' processor: give frames as pictures",
+                    own->other);
+}
+
 sac_status sac_squares_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const sac_squares *own = c->own;
     int w = 0, h = 0;
+    SAC_TRY(check_frames(own, p, err));
     SAC_TRY(fit(own, p->is_video_frame ? own->frame : own->picture, 1, 1, p->width, p->height, &w, &h, err));
     describe(c, w, h, p);
     return SAC_OK;
@@ -76,6 +83,7 @@ sac_status sac_squares_plan_volume(const sac_processor_config *c, int64_t n_fram
     const sac_squares *own = c->own;
     const double f = own->square, frames = n_frames ? fmax((double)n_frames, own->frames) : USUAL_FRAMES;
     int width = p->width, height = p->height, w = 0, h = 0;
+    SAC_TRY(check_frames(own, p, err));
     if (height < own->square || width < own->square) {
         double scale = fmax(f / height, f / width);
         if (width * scale > INT32_MAX || height * scale > INT32_MAX) scale = 1; /* refused for its shape */
@@ -172,8 +180,9 @@ static sac_status read_file(const sac_processor_config *c, const json_t *object,
     return read_bounds(b, object, own, err);
 }
 
-/* Frames get the picture's colours: where their own file says others, it is refused. */
-static sac_status check_colors(const sac_processor_config *c, const json_t *video, const json_t *preprocessor, sac_error *err) {
+/* Frames get the picture's colours: where their own file says others, by *other, they are refused. */
+static sac_status check_colors(const sac_processor_config *c, const json_t *video, const json_t *preprocessor, const char **other,
+                               sac_error *err) {
     static const char *const keys[] = {"image_mean", "image_std", "rescale_factor", "do_rescale", "do_normalize"};
     sac_processor_config its = *c;
     json_t *both = preprocessor ? json_copy((json_t *)preprocessor) : json_object();
@@ -189,8 +198,9 @@ static sac_status check_colors(const sac_processor_config *c, const json_t *vide
     if (st == SAC_OK && last) st = sac_processor_read_colors(&its, both, false, err);
     json_decref(both);
     SAC_TRY(st);
-    if (memcmp(its.mean, c->mean, sizeof its.mean) == 0 && memcmp(its.std, c->std, sizeof its.std) == 0) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "\"%s\" is not that of the pictures' processor", last);
+    const bool is_same = memcmp(its.mean, c->mean, sizeof its.mean) == 0 && memcmp(its.std, c->std, sizeof its.std) == 0;
+    *other = is_same ? NULL : last;
+    return SAC_OK;
 }
 
 sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *model,
@@ -199,7 +209,7 @@ sac_status sac_squares_read(sac_processor_config *c, const sac_processor_model *
     SAC_TRY(read_file(c, preprocessor, &own->picture, err));
     if (model->video) {
         sac_status st = read_file(c, model->video, &own->frame, err);
-        if (st == SAC_OK) st = check_colors(c, model->video, preprocessor, err);
+        if (st == SAC_OK) st = check_colors(c, model->video, preprocessor, &own->other, err);
         return st == SAC_OK ? st : sac_fail_prefix(err, st, "video_preprocessor_config.json");
     }
     return read_file(c, preprocessor, &own->frame, err); /* as transformers does without that file */

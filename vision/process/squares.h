@@ -13,6 +13,7 @@ typedef struct sac_squares {
     int square, frames, merge; /* pixels a side of a square of patches; frames of a patch; patches a side */
     sac_square_bounds picture, frame;
     bool bounds_volumes; /* a picture's bounds too are those of all frames of its patches */
+    const char *other;   /* key by which frames would have other colours than pictures, so that none are drawn; or NULL */
     bool old_bounds;     /* "min_pixels" and "max_pixels" are keys too, and stand before "size" */
 } sac_squares;
 
