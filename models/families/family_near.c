@@ -12,7 +12,7 @@
 enum { NAME = 64 };
 
 /* Kinds whose names do not tell: of the same tower, merger or block, or near to that. "": nothing here is. A name that ends in
- * "*" stands for all that begin so. Sees: of models that see; the others of text alone, or of sound. */
+ * "*" stands for all that begin so. */
 typedef struct kin {
     const char *type, *nearest;
 } kin;
