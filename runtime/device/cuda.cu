@@ -208,6 +208,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->no_early = limits.no_early;
     d->no_cudnn = limits.no_cudnn;
     d->no_wide_streams = limits.no_wide_streams;
+    d->no_digits = limits.no_digits;
     d->no_choice = limits.no_choice;
     d->no_e4m3 = limits.no_e4m3;
     d->n_processors = p.multiProcessorCount;

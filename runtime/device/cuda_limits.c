@@ -29,6 +29,8 @@ sac_status sac_cuda_limits_parse(sac_cuda_limits *l, const char *text, sac_error
             l->no_cudnn = !is_on;
         else if (read_number(&at, "streams", 0, 1, &is_on))
             l->no_wide_streams = !is_on;
+        else if (read_number(&at, "digits", 0, 1, &is_on))
+            l->no_digits = !is_on;
         else if (read_number(&at, "choice", 0, 1, &is_on))
             l->no_choice = !is_on;
         else if (read_number(&at, "e4m3", 0, 1, &is_on))
@@ -37,7 +39,7 @@ sac_status sac_cuda_limits_parse(sac_cuda_limits *l, const char *text, sac_error
             return sac_fail(
                 err, SAC_BAD_ARGUMENT,
                 "SAC_CUDA_LIMITS: \"%.40s\" is none of compute=80 and later, shared=48 and more (KiB), "
-                "early=0 or 1, cudnn=0 or 1, streams=0 or 1, choice=0 or 1, e4m3=0 or 1, with commas between",
+                "early=0 or 1, cudnn=0 or 1, streams=0 or 1, digits=0 or 1, choice=0 or 1, e4m3=0 or 1, with commas between",
                 at);
     }
     return SAC_OK;

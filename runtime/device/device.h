@@ -49,6 +49,7 @@ struct sac_device {
     bool no_early;    /* kernels start after the one before (cuda_limits.h) */
     bool no_cudnn;    /* the library is not asked */
     bool no_wide_streams; /* one row of x meets codes of 8 bits op by op */
+    bool no_digits;       /* one row of x meets Q4_K, Q6_K and Q8_0 as 16-bit numbers */
     bool no_choice;       /* all logits come to the host */
     bool no_e4m3;         /* FP8 weights meet x in 16 bits */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */

@@ -278,14 +278,15 @@ void cuda_allow_qkv(check_case *c, double of) {
         }
     /* what a channel is turned with is off as well */
     for (int64_t j = 0; j < n_q; j++)
-        c->allowed[j] += off[j] + off[j % (2 * half) < half ? j + half : j - half];
+        c->allowed[j] += off[j] + off[a->rotation.interleaved ? j ^ 1 : j % (2 * half) < half ? j + half : j - half];
     for (int64_t j = 0; j < stored; j++) c->allowed[n_q + j] += 2 * most;
     free(x), free(row), free(off);
 }
 
-static void make_qkv(check_case *c, const code_kind *kind, int shape, sac_dtype t) {
+static void make_qkv(check_case *c, const code_kind *kind, int shape, bool interleaved, sac_dtype t) {
     if (!check_make_step_of(c, shape, t)) return;
     sac_qkv_step_args *a = &c->qkv_step;
+    a->rotation.interleaved = interleaved;
     const int64_t k = a->x.cols, n_q = a->q.cols, n_kv = a->wk.tensor.dim[0];
     a->wq = weights_of(c, kind, n_q, k);
     a->wk = weights_of(c, kind, n_kv, k);
@@ -320,7 +321,8 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
         make_linear(c, kind, shapes[of], i + of);
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
-    if (op == CHECK_qkv_step && !kind->ordered && !is_left_out(i % N_KINDS, of)) make_qkv(c, kind, qkv_shapes[of], t);
+    if (op == CHECK_qkv_step && !kind->ordered && !is_left_out(i % N_KINDS, of))
+        make_qkv(c, kind, qkv_shapes[of], of == 1 && i % N_KINDS % 2, t);
     if (op == CHECK_gate_up_step && !kind->ordered)
         make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
 }

@@ -300,8 +300,8 @@ static const sac_dtype qkv_blocks[][2] = {{SAC_DTYPE_Q8_0, SAC_DTYPE_Q8_0},
                                           {SAC_DTYPE_Q4_K, SAC_DTYPE_Q4_K},
                                           {SAC_DTYPE_Q6_K, SAC_DTYPE_Q6_K},
                                           {SAC_DTYPE_Q4_K, SAC_DTYPE_Q6_K}};
-static const int qkv_shapes[] = {1, 2, 9}; /* of cases_step.c: whole blocks a row, the widest last */
-enum { N_QKV_KINDS = (int)SAC_COUNT(qkv_blocks), N_QKV_BLOCKS = 2 * N_QKV_KINDS + 1 };
+static const int qkv_shapes[] = {1, 2, 2, 9}; /* of cases_step.c: whole blocks a row, the widest last */
+enum { N_QKV_KINDS = (int)SAC_COUNT(qkv_blocks), N_QKV_BLOCKS = 3 * N_QKV_KINDS + 1, FIRST_INTERLEAVED = 2 * N_QKV_KINDS };
 
 static bool make_qkv(check_case *c, int i, sac_dtype t) {
     if (i < CHECK_STEP_SHAPES) return check_make_step_of(c, i, t);
@@ -313,13 +313,14 @@ static bool make_qkv(check_case *c, int i, sac_dtype t) {
     if (!check_make_step_of(c, qkv_shapes[i / N_QKV_KINDS], t)) return false;
     sac_qkv_step_args *a = &c->qkv_step;
     const int64_t k = a->x.cols, n_kv = a->wk.tensor.dim[0];
+    a->rotation.interleaved = i >= FIRST_INTERLEAVED;
     a->wq = check_weights(c, type[0], a->q.cols, k, 0, CHECK_UNIFORM);
     a->wk = check_weights(c, type[0], n_kv, k, 0, CHECK_UNIFORM);
     a->wv = check_weights(c, type[1], n_kv, k, 0, CHECK_UNIFORM);
     cuda_allow_qkv(c, t == SAC_DTYPE_F16 ? 0x1p-9 : 0x1p-6); /* the normalised row is rounded to t */
     const size_t length = strlen(c->text);
-    snprintf(c->text + length, sizeof c->text - length, " %s %s", sac_dtype_name(type[0]),
-             sac_dtype_name(type[1]));
+    snprintf(c->text + length, sizeof c->text - length, " %s %s%s", sac_dtype_name(type[0]),
+             sac_dtype_name(type[1]), a->rotation.interleaved ? " interleaved" : "");
     return true;
 }
 

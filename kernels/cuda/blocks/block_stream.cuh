@@ -247,6 +247,7 @@ struct product_tiles {
     product_job job; /* first_block: first unit */
 
     __device__ bool is_flat(void) const { return job.n_parts == 1; }
+    __device__ bool is_second(int) const { return false; }
 
     __device__ const product_part &part_of(int unit) const {
         int of = 0;
@@ -270,6 +271,7 @@ struct gate_up_pairs {
     product_job job;
 
     __device__ bool is_flat(void) const { return true; }
+    __device__ bool is_second(int) const { return false; }
 
     __device__ block_parts tile(int unit, int i) const {
         return parts_at(job.part[i].w, job.part[i].layout, unit, 0);
@@ -280,21 +282,35 @@ struct gate_up_pairs {
     }
 };
 
-/* Queries, keys and values: heads of q, then of k, then of v; of a head a tile in its first half and the one that it is turned
- * with. Position and table come by upload. */
+/* Which matrix a head is of, and which of its heads it is: heads of q, then of k, then of v. */
+__device__ __forceinline__ int matrix_of(const qkv_product &j, int &head) {
+    int m = 0;
+    while (m < 2 && head >= j.heads[m]) head -= j.heads[m++];
+    return m;
+}
+/* Where an output goes, and how many before the head's first are there. */
+__device__ __forceinline__ void *place_of(const qkv_product &j, int m, int head, int64_t &at) {
+    at = m == 0 ? (int64_t)head * j.head_dim : j.row_at + head * j.head_stride;
+    return m == 0 ? j.q : m == 1 ? j.k : j.v;
+}
+
+/* Queries, keys and values of heads whose halves are turned with each other; a unit is a tile in a head's first half and the one that it is
+ * turned with. Position and table come by upload. */
 struct qkv_pairs {
     enum { TILES = 2 };
     qkv_product job;
 
     __device__ bool is_flat(void) const { return false; }
+    __device__ bool is_second(int unit) const {
+        int head = unit / (job.head_dim / (2 * TILE));
+        return job.second >> matrix_of(job, head) & 1;
+    }
 
     /* Which matrix, which head of it, and the channel where the unit begins. */
     __device__ int place(int unit, int &head, int &channel) const {
         const int tiles = job.head_dim / (2 * TILE);
         head = unit / tiles, channel = (unit - head * tiles) * TILE;
-        int m = 0;
-        while (m < 2 && head >= job.heads[m]) head -= job.heads[m++];
-        return m;
+        return matrix_of(job, head);
     }
     __device__ block_parts tile(int unit, int i) const {
         int head, channel;
@@ -313,28 +329,72 @@ struct qkv_pairs {
             const float *cs = job.cos_sin + ((int64_t)job.pos[0] * half + channel) * 2;
             turn(cs[0], cs[1], x, y);
         }
-        void *to = m == 0 ? job.q : m == 1 ? job.k : job.v;
-        const int64_t at =
-            m == 0 ? (int64_t)head * job.head_dim + channel : job.row_at + head * job.head_stride + channel;
-        store_any(job.out, to, at, x);
-        store_any(job.out, to, at + half, y);
+        int64_t at;
+        void *to = place_of(job, m, head, at);
+        store_any(job.out, to, at + channel, x);
+        store_any(job.out, to, at + channel + half, y);
     }
 };
 
-template <typename F>
-static sac_status stream_products(const sac_stream *s, const product_job &j, stream_input in) {
+/* The same where neighbours are turned with each other, which a tile has both. */
+struct qkv_tiles {
+    enum { TILES = 1 };
+    qkv_product job;
+
+    __device__ bool is_flat(void) const { return false; }
+    __device__ bool is_second(int unit) const {
+        int head = unit / (job.head_dim / TILE);
+        return job.second >> matrix_of(job, head) & 1;
+    }
+    __device__ int place(int unit, int &head, int &channel) const {
+        const int tiles = job.head_dim / TILE;
+        head = unit / tiles, channel = (unit - head * tiles) * TILE;
+        return matrix_of(job, head);
+    }
+    __device__ block_parts tile(int unit, int) const {
+        int head, channel;
+        const int m = place(unit, head, channel);
+        return parts_at(job.w[m], job.layout[m], (head * job.head_dim + channel) / TILE, 0);
+    }
+    /* By lanes 0 to 15. */
+    template <typename T> __device__ void finish(int unit, int row, const float sum[TILES]) const {
+        int head, channel;
+        const int m = place(unit, head, channel);
+        channel += row;
+        float x = sum[0];
+        if (const float *b = job.bias[m]) x += b[head * job.head_dim + channel];
+        const float other = __shfl_xor_sync(0xffffu, x, 1);
+        if (m < 2) {
+            const float *cs = job.cos_sin + (int64_t)job.pos[0] * job.head_dim + channel / 2 * 2;
+            x = channel % 2 ? x * cs[0] + other * cs[1] : x * cs[0] - other * cs[1];
+        }
+        int64_t at;
+        void *to = place_of(job, m, head, at);
+        store_any(job.out, to, at + channel, x);
+    }
+};
+
+/* A row of a product, and of its units as many as it has tiles. */
+static inline stream_input input_of(const product_job &j) {
+    return {j.x.data, j.norm, j.eps, j.rounding, (int)j.x.cols, (int)j.part[0].layout.n_stretches, 0, 0};
+}
+static inline product_tiles tiles_of(const product_job &j, stream_input &in) {
     product_tiles tiles = {j};
     for (int i = 0; i < j.n_parts; i++) {
         tiles.job.part[i].first_block = in.n_units;
         in.n_units += (int)ceil_div(j.part[i].y.cols, TILE);
     }
-    return run_stream<F>(s, in, tiles);
+    return tiles;
+}
+static inline stream_input input_of(const qkv_product &j) {
+    const int n_heads = j.heads[0] + j.heads[1] + j.heads[2], unit = j.interleaved ? TILE : 2 * TILE;
+    return {j.x, j.norm, j.eps, j.rounding, j.n_cols, (int)j.layout[0].n_stretches, n_heads * j.head_dim / unit, 0};
 }
 /* UNSUPPORTED where the job does not go this way. */
 template <typename F> static sac_status stream_product(const sac_stream *s, const product_job &j) {
     const bool rounds = j.rounding.how != SAC_X_EXACT;
     const int k = (int)j.x.cols;
-    stream_input in = {j.x.data, j.norm, j.eps, j.rounding, k, (int)j.part[0].layout.n_stretches, 0, 0};
+    stream_input in = input_of(j);
     if (j.x.rows != 1 || (rounds && !(streams<F> & STREAM_ROUNDED))) return SAC_UNSUPPORTED;
     if (j.gated) {
         in.n_units = (int)ceil_div(j.part[0].y.cols, TILE);
@@ -343,35 +403,21 @@ template <typename F> static sac_status stream_product(const sac_stream *s, cons
         return SAC_UNSUPPORTED;
     }
     if constexpr ((streams<F> & (STREAM_PRODUCTS | STREAM_ROUNDED)) != 0)
-        if (streams<F> & STREAM_PRODUCTS || (rounds && k <= STREAM_ROUNDED_COLS))
-            return stream_products<F>(s, j, in);
+        if (streams<F> & STREAM_PRODUCTS || (rounds && k <= STREAM_ROUNDED_COLS)) {
+            const product_tiles tiles = tiles_of(j, in);
+            return run_stream<F>(s, in, tiles);
+        }
     return SAC_UNSUPPORTED;
 }
 template <typename F> static bool may_stream(const sac_stream *s) {
     return streams<F> == STREAM_ALL || !s->device->no_wide_streams;
 }
-template <typename F> static sac_status run_product(const sac_stream *s, const product_job &j) {
-    if constexpr (streams<F> != 0) {
-        const sac_status st = may_stream<F>(s) ? stream_product<F>(s, j) : SAC_UNSUPPORTED;
-        if (st != SAC_UNSUPPORTED) return st;
-    }
-    if (j.norm || j.rounding.how != SAC_X_EXACT) return SAC_UNSUPPORTED;
-    return j.gated ? run_shape<F, true>(s, j) : run_shape<F, false>(s, j);
-}
-template <typename F> static sac_status run_qkv(const sac_stream *s, const qkv_product &j) {
+/* UNSUPPORTED where the job does not go this way. */
+template <typename F> static sac_status stream_qkv(const sac_stream *s, const qkv_product &j) {
     if constexpr ((streams<F> & STREAM_QKV) != 0) {
-        const int n_heads = j.heads[0] + j.heads[1] + j.heads[2];
-        const stream_input in = {j.x,
-                                 j.norm,
-                                 j.eps,
-                                 j.rounding,
-                                 j.n_cols,
-                                 (int)j.layout[0].n_stretches,
-                                 n_heads * j.head_dim / (2 * TILE),
-                                 0};
         if (!may_stream<F>(s) || (j.rounding.how != SAC_X_EXACT && !(streams<F> & STREAM_ROUNDED)))
             return SAC_UNSUPPORTED;
-        return run_stream<F>(s, in, qkv_pairs{j});
+        return j.interleaved ? run_stream<F>(s, input_of(j), qkv_tiles{j}) : run_stream<F>(s, input_of(j), qkv_pairs{j});
     }
     return SAC_UNSUPPORTED;
 }

@@ -56,8 +56,8 @@ struct product_job {
     x_rounding rounding; /* of one row of x, behind the norm */
 };
 
-/* What sac_qkv_step_args says, of heads whose halves are whole tiles and turned with each other. Matrices of other types than the
- * kernel's have no heads: they are another launch's. */
+/* What sac_qkv_step_args says, of heads whose halves are whole tiles and that are turned as a whole. Matrices of other types than the
+ * kernel's have no heads: they are another launch's. Bit m of `second`: matrix m is of the second of a kernel's two types. */
 struct qkv_product {
     const void *w[3]; /* of q, k and v, as all below */
     int heads[3];
@@ -73,6 +73,8 @@ struct qkv_product {
     void *q, *k, *v;             /* k and v: the view's */
     int64_t row_at, head_stride; /* of the view: where its row begins */
     int head_dim;
+    bool interleaved; /* neighbours are turned with each other, not halves */
+    int second;
     sac_dtype x_type, out;
 };
 
@@ -111,6 +113,9 @@ sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a);
 SAC_BLOCK_FORMATS(X)
 SAC_CODE_FORMATS(X)
 #undef X
+
+/* Q4_K, and what is `second` Q6_K. */
+sac_status qkv_q4_k_q6_k(const sac_stream *s, const qkv_product &j);
 
 /* By the type of blocks. */
 sac_status product(const sac_stream *s, sac_dtype t, const product_job &j);

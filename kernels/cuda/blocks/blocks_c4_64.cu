@@ -1,5 +1,5 @@
 /* blocks_c4_64.cu - code_layout.h's c4_64 on a GPU. */
+#include "block_digits.cuh"
 #include "block_rows.cuh"
-#include "block_stream.cuh"
 
 SAC_BLOCK_KERNELS(c4_64)

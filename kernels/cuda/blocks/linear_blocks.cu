@@ -133,6 +133,16 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
 /* A launch for each type among the matrices: Q4_K_M's files have half of their v in Q6_K. Where a later type is refused the separate ops
  * write what the earlier ones did. */
 static sac_status qkv_by_types(const sac_stream *s, const sac_weight *const w[3], const qkv_product &j) {
+    qkv_product both = j;
+    int n_q4_k = 0;
+    for (int i = 0; i < 3; i++) {
+        n_q4_k += w[i]->tensor.dtype == SAC_DTYPE_Q4_K;
+        if (w[i]->tensor.dtype == SAC_DTYPE_Q6_K) both.second |= 1 << i;
+    }
+    if (n_q4_k && both.second && n_q4_k + __builtin_popcount((unsigned)both.second) == 3) {
+        const sac_status st = qkv_q4_k_q6_k(s, both);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     for (int i = 0; i < 3; i++) {
         const sac_dtype t = w[i]->tensor.dtype;
         qkv_product of = j;
@@ -155,7 +165,7 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
     const int64_t k = a->x.cols;
     if (!is_half(a->x.dtype) || !is_half(kv->dtype) || a->q.dtype != kv->dtype ||
         kv->head_dim % (2 * SAC_BLOCK_TILE) || a->rotation.rot_dim != kv->head_dim ||
-        a->rotation.interleaved || !norms_itself(w[0], a->x, a->norm))
+        !norms_itself(w[0], a->x, a->norm))
         return SAC_UNSUPPORTED;
     qkv_product j = {};
     for (int i = 0; i < 3; i++) {
@@ -169,7 +179,7 @@ extern "C" sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_ste
     j.cos_sin = a->rotation.cos_sin, j.pos = a->pos;
     j.q = a->q.data, j.k = kv->k, j.v = kv->v;
     j.row_at = a->first * kv->row_stride, j.head_stride = kv->head_stride;
-    j.head_dim = kv->head_dim;
+    j.head_dim = kv->head_dim, j.interleaved = a->rotation.interleaved;
     j.heads[0] = a->n_heads, j.heads[1] = j.heads[2] = kv->n_heads;
     j.x_type = a->x.dtype, j.out = kv->dtype;
     return qkv_by_types(s, w, j);
