@@ -15,7 +15,7 @@ typedef struct sac_cuda_limits {
     bool no_cudnn;  /* cudnn=0: as if the library were not there */
     bool
         no_wide_streams; /* streams=0: one row of x meets codes of 8 bits op by op (blocks/block_stream.cuh) */
-    bool no_digits; /* digits=0: one row of x meets Q4_K, Q6_K and Q8_0 as 16-bit numbers (blocks/block_digits.cuh) */
+    bool no_digits; /* digits=0: one row of x meets Q4_K, Q6_K, Q8_0 as 16-bit numbers (blocks/block_digits.cuh) */
     bool no_choice;  /* choice=0: logits of every step come to the host, which looks for the largest itself */
     bool no_e4m3; /* e4m3=0: FP8 weights meet x in 16 bits, as on cards before Hopper (blocks/linear_e4m3.cu) */
 } sac_cuda_limits;

@@ -279,7 +279,7 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
 static const int64_t gate_cases[][3] = {{8, 33967, 456}, {3, 50950, 72}};
 
 /* The same in blocks, with each type of them. */
-static const int64_t block_gates[][3] = {{1, 16, 256}, {1, 75, 1536}, {3, 40, 512},
+static const int64_t block_gates[][3] = {{1, 16, 256}, {1, 75, 1536}, {1, 24, 5376}, {3, 40, 512},
                                          {8, 33, 768}, {13, 50, 512}, {32, 64, 256}};
 enum { N_GATES = (int)SAC_COUNT(gate_cases), N_BLOCK_GATES = (int)SAC_COUNT(block_gates) };
 

@@ -1,7 +1,9 @@
 /* block_digits.cuh - one row of x against Q4_K, Q6_K and Q8_0 by digit_products.cuh: bound by memory.
  *
- * Work is shared out as in block_stream.cuh. A step of Llama-3.1-8B's shape in Q4_K_M took 2.21 ms with two blocks of eight warps on a
- * processor; with one of ten, which leaves the next kernel more room, 2.70, with one of eight and deeper rings 2.55 (H200). */
+ * Work is shared out as in block_stream.cuh. A step of Llama-3.1-8B's shape in Q4_K_M took 2.04 ms on an H200 with blocks of which two and
+ * no more fit a processor. Where registers left room for a third one, of the next kernel, it took 2.23 ms, with room for a fourth 2.4 and
+ * more: they come early, but maybe unevenly. Weights asked into the L2 cache before the kernel before was through: 2.12 ms. Two blocks of
+ * twelve warps, with that: 2.07. */
 #ifndef SAC_KERNELS_BLOCK_DIGITS_CUH
 #define SAC_KERNELS_BLOCK_DIGITS_CUH
 
@@ -9,8 +11,18 @@
 
 namespace sac::blocks {
 
-/* Blocks of a processor, warps of each, stages of a ring; registers are kept to what so many warps of a block would have. */
-enum { DIGIT_BLOCKS = 2, DIGIT_WARPS = 8, DIGIT_STAGES = 2, DIGIT_REGISTERS = 10 };
+/* Blocks of a processor, warps of each, stages of a ring; registers are at most those of so many warps of a block. With fewer than
+ * DIGIT_WARPS_LEAST block_product.cuh's kernel is taken. */
+enum { DIGIT_BLOCKS = 2, DIGIT_WARPS = 8, DIGIT_WARPS_LEAST = 6, DIGIT_STAGES = 2, DIGIT_REGISTERS = 10 };
+
+/* Units before a block, or before the one after it, as units_before(); their number times blocks is below 2^32. */
+__device__ __forceinline__ int digit_units_before(const stream_input &in, int more) {
+    const int rounds = (int)gridDim.x / DIGIT_BLOCKS, b = (int)blockIdx.x;
+    int at = b;
+    if (gridDim.x % DIGIT_BLOCKS == 0) at = b < rounds ? b * DIGIT_BLOCKS : (b - rounds) * DIGIT_BLOCKS + 1;
+    return (int)((uint32_t)(at + more) * (uint32_t)in.n_units / gridDim.x);
+}
+static_assert(DIGIT_BLOCKS == 2, "as digit_units_before() has it");
 
 template <typename F, typename G> constexpr int digit_stage(void) {
     constexpr int f = stream_shape<F>::W_BYTES, g = stream_shape<G>::W_BYTES;
@@ -28,9 +40,9 @@ static __global__ void __launch_bounds__(32 * DIGIT_REGISTERS, DIGIT_BLOCKS)
     extern __shared__ __align__(16) uint8_t shared[];
     __shared__ float part[32];
     __shared__ float sums[2][DIGIT_WARPS][TILE]; /* of a unit and of the one after it */
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32, mine = warp % TILES,
-              every = n_warps / TILES;
-    const int first = units_before(in, 0), n = units_before(in, 1) - first;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warps = blockDim.x / 32,
+              mine = warp % TILES, every = n_warps / TILES;
+    const int first = digit_units_before(in, 0), n = digit_units_before(in, 1) - first;
     uint8_t *ring = shared + in.x_bytes + warp * (STAGES * STAGE);
 
     int unit = 0, stretch = warp / TILES;
@@ -69,7 +81,7 @@ static __global__ void __launch_bounds__(32 * DIGIT_REGISTERS, DIGIT_BLOCKS)
     __syncthreads();
 
     const digit_lane l(lane);
-    int at = warp / TILES, stage = 0, free_stage = STAGES - 1;
+    int at = warp / TILES, stage = 0, free_stage = STAGES - 1, turn = 0; /* whose it is to finish a unit */
     for (int u = 0; u < n; u++) {
         const bool of_second = IS_MIXED && job.is_second(first + u);
         float y[2] = {};
@@ -90,25 +102,31 @@ static __global__ void __launch_bounds__(32 * DIGIT_REGISTERS, DIGIT_BLOCKS)
         y[0] = quad_sum(y[0] * weight), y[1] = quad_sum(y[1] * weight);
         if (l.t == 0) sums[u % 2][warp][lane / 4] = y[0], sums[u % 2][warp][lane / 4 + 8] = y[1];
         __syncthreads();
-        if (warp == u % n_warps && lane < TILE) {
+        if (warp == turn && lane < TILE) {
             float sum[TILES] = {};
             for (int w = 0; w < n_warps; w += TILES)
 #pragma unroll
                 for (int i = 0; i < TILES; i++) sum[i] += sums[u % 2][w + i][lane];
             job.template finish<T>(first + u, lane, sum);
         }
+        turn = turn + 1 == n_warps ? 0 : turn + 1;
     }
 }
 
-/* UNSUPPORTED where x leaves no room for the rings. */
+/* UNSUPPORTED where x leaves no room for the rings of two blocks. */
 template <typename F, typename G, typename JOB>
 static sac_status run_digits(const sac_stream *s, stream_input in, const JOB &job) {
-    enum { RINGS = DIGIT_WARPS * DIGIT_STAGES * digit_stage<F, G>(), DECLARED = 3 << 10 };
+    enum { RING = DIGIT_STAGES * digit_stage<F, G>(), DECLARED = 3 << 10 };
     const int most = (block_shared_bytes(s->device) + 1024) / DIGIT_BLOCKS - 1024 - DECLARED;
     in.x_bytes = in.n_stretches * X_STRETCH;
-    if (in.x_bytes + RINGS > most || !in.n_units) return SAC_UNSUPPORTED;
+    const int n_warps = (int)min_of(DIGIT_WARPS, (most - in.x_bytes) / RING) / JOB::TILES * JOB::TILES;
     const int64_t n_blocks = min_of((int64_t)in.n_units, (int64_t)s->device->n_processors * DIGIT_BLOCKS);
-    launch_plan p = of_step({dim3((unsigned)n_blocks), dim3(32 * DIGIT_WARPS), (size_t)(in.x_bytes + RINGS)});
+    if (n_warps < DIGIT_WARPS_LEAST || !in.n_units || in.n_units > UINT32_MAX / (n_blocks + 1))
+        return SAC_UNSUPPORTED;
+    /* as much as leaves a third block no room */
+    const int64_t shared =
+        max_of(in.x_bytes + n_warps * RING, (block_shared_bytes(s->device) + 1024) / (DIGIT_BLOCKS + 1));
+    launch_plan p = of_step({dim3((unsigned)n_blocks), dim3(32u * (unsigned)n_warps), (size_t)shared});
     p.shared_limit = most;
     return launch(s, p, digits_kernel<F, G, JOB>, in, job);
 }
@@ -133,7 +151,8 @@ template <typename F> static sac_status digits_product(const sac_stream *s, cons
 template <typename F, typename G> static sac_status digits_qkv(const sac_stream *s, const qkv_product &j) {
     if constexpr (digits_of<F>::IS && digits_of<G>::IS) {
         if (s->device->no_digits || j.rounding.how != SAC_X_EXACT) return SAC_UNSUPPORTED;
-        return j.interleaved ? run_digits<F, G>(s, input_of(j), qkv_tiles{j}) : run_digits<F, G>(s, input_of(j), qkv_pairs{j});
+        return j.interleaved ? run_digits<F, G>(s, input_of(j), qkv_tiles{j})
+                             : run_digits<F, G>(s, input_of(j), qkv_pairs{j});
     }
     return SAC_UNSUPPORTED;
 }

@@ -388,7 +388,9 @@ static inline product_tiles tiles_of(const product_job &j, stream_input &in) {
 }
 static inline stream_input input_of(const qkv_product &j) {
     const int n_heads = j.heads[0] + j.heads[1] + j.heads[2], unit = j.interleaved ? TILE : 2 * TILE;
-    return {j.x, j.norm, j.eps, j.rounding, j.n_cols, (int)j.layout[0].n_stretches, n_heads * j.head_dim / unit, 0};
+    return {
+        j.x, j.norm, j.eps, j.rounding, j.n_cols, (int)j.layout[0].n_stretches, n_heads * j.head_dim / unit,
+        0};
 }
 /* UNSUPPORTED where the job does not go this way. */
 template <typename F> static sac_status stream_product(const sac_stream *s, const product_job &j) {
@@ -417,7 +419,8 @@ template <typename F> static sac_status stream_qkv(const sac_stream *s, const qk
     if constexpr ((streams<F> & STREAM_QKV) != 0) {
         if (!may_stream<F>(s) || (j.rounding.how != SAC_X_EXACT && !(streams<F> & STREAM_ROUNDED)))
             return SAC_UNSUPPORTED;
-        return j.interleaved ? run_stream<F>(s, input_of(j), qkv_tiles{j}) : run_stream<F>(s, input_of(j), qkv_pairs{j});
+        return j.interleaved ? run_stream<F>(s, input_of(j), qkv_tiles{j})
+                             : run_stream<F>(s, input_of(j), qkv_pairs{j});
     }
     return SAC_UNSUPPORTED;
 }
