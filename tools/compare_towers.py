@@ -4,12 +4,13 @@
     tools/compare_towers.py --programs build/cuda --work /tmp/work
     tools/compare_towers.py --programs build/cuda --work /tmp/work --layers 28 --shapes qwen2.5-vl-7b --first-token
 
-First the merger's rows of a picture and of a video, DeepStack's too, of both beside transformers in f32. Then pictures a second at
+First the merger's rows of a picture, of one among several and of a video, DeepStack's too, of both beside transformers in f32. Then pictures a second at
 0.3, 1 and 4 megapixels, one and eight a prompt, and 64 frames of 720p: patches on the host and rows on the card for Saccade, both on the card
 for transformers. Its attention is torch's (sdpa, a call for each window or frame), and FlashAttention-2 over segments of any length,
 as transformers calls it, with the kernel that torch has. --first-token: a picture of each size and a token after it, patches included.
 Pictures have sizes that neither side changes. Needs torch, transformers and tower_probe. --tiny: small shapes, --device cpu: to try the tool."""
 import argparse
+import copy
 import functools
 import inspect
 import json
@@ -23,6 +24,8 @@ import torch
 import transformers
 from PIL import Image
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+import save_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FRAMES = 64
@@ -50,9 +53,9 @@ def read(name, golden):
 
 
 def make(folder, shape, layers, tiny, device):
-    """The shape with so many layers of the language model, and processors that leave the pictures' sizes alone."""
+    """The shape with so many layers of the language model, and processors that leave the pictures' sizes alone; the model, or None where the folder was there."""
     if (folder / "config.json").exists():
-        return
+        return None
     s = SHAPES[shape]
     config = read("config.json", s["golden"])
     config["vision_config"].update(s["vision"])
@@ -67,33 +70,31 @@ def make(folder, shape, layers, tiny, device):
     kind = transformers.AutoConfig.for_model(**config)
     torch.manual_seed(1)
     with torch.device(device):
-        model = getattr(transformers, config["architectures"][0])(kind).to(torch.bfloat16)
-        for name, p in model.named_parameters():  # what is 0 or 1 in a new model should matter too
-            if "bias" in name or "norm" in name or "ln_q" in name:
-                p.data += 0.1 * torch.randn_like(p)
-    model.save_pretrained(folder)
-    del model
+        model = getattr(transformers, config["architectures"][0])(kind)
+        save_model.stir(model)
+    save_model.save(save_model.cast(model, torch.bfloat16), folder)
     (folder / "config.json").write_text(json.dumps(config))
     shutil.copy(ROOT / "tests/golden/models" / s["golden"] / "tokenizer.json", folder)
     for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
         p = {k: v for k, v in read(name, s["golden"]).items() if not k.endswith("_pixels")}
         p.update(patch_size=s["vision"]["patch_size"], size={"shortest_edge": 4 * s["unit"] ** 2, "longest_edge": 2 * FRAMES * 1280 * 736})
         (folder / name).write_text(json.dumps(p))
+    return model
 
 
 def draw(size, seed):
     r = np.random.default_rng(seed)
     coarse = r.integers(0, 255, (size[1] // 4, size[0] // 4, 3), dtype=np.uint8)
-    return np.kron(coarse, np.ones((4, 4, 1), np.uint8))
+    return coarse.repeat(4, axis=0).repeat(4, axis=1)
 
 
-def patches(folder, frames):
+def patches(folder, frames, device):
     """Rows as the processors make them, square by square, and how many there are along each axis."""
     p = json.loads((folder / "preprocessor_config.json").read_text())
     side, merge, pair = p["patch_size"], p["merge_size"], p["temporal_patch_size"]
     frames = frames + [frames[-1]] * (-len(frames) % pair)
-    x = torch.tensor(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
-    mean, std = (torch.tensor(p[k]).view(1, 3, 1, 1) for k in ("image_mean", "image_std"))
+    x = torch.tensor(np.stack(frames), device=device).permute(0, 3, 1, 2).float() / 255
+    mean, std = (torch.tensor(p[k], device=device).view(1, 3, 1, 1) for k in ("image_mean", "image_std"))
     x = (x - mean) / std
     t, h, w = len(frames) // pair, x.shape[2] // side, x.shape[3] // side
     x = x.reshape(t, pair, 3, h // merge, merge, side, w // merge, merge, side).permute(0, 3, 6, 4, 7, 2, 1, 5, 8)
@@ -109,9 +110,11 @@ def attention_of_segments(module, query, key, value, attention_mask, scaling=Non
 
 
 class Transformers:
-    def __init__(self, folder, device, dtype=torch.bfloat16):
+    def __init__(self, folder, device, dtype=torch.bfloat16, model=None):
         kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
-        self.model = kind.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa").to(device).eval()
+        if model is None:
+            model = kind.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa").to(device).eval()
+        self.model = save_model.cast(model, dtype)
         self.device, self.dtype, self.folder = device, dtype, folder
         ALL_ATTENTION_FUNCTIONS.register("flash_attention_of_segments", attention_of_segments)
 
@@ -120,8 +123,8 @@ class Transformers:
 
     def input(self, pictures):
         """Each a list of frames."""
-        rows, grids = zip(*(patches(self.folder, f) for f in pictures))
-        return torch.cat(rows).to(self.device, self.dtype), torch.tensor(grids, device=self.device)
+        rows, grids = zip(*(patches(self.folder, f, self.device) for f in pictures))
+        return torch.cat(rows).to(self.dtype), torch.tensor(grids, device=self.device)
 
     @torch.inference_mode()
     def rows(self, pictures):
@@ -296,14 +299,17 @@ def main():
     good = True
     for shape in a.shapes:
         folder = a.work / f"{shape}-{a.layers}"
-        make(folder, shape, a.layers, a.tiny, a.device)
-        theirs, exact = Transformers(folder, a.device), Transformers(folder, a.device, torch.float32) if a.layers <= 4 else None
+        made = make(folder, shape, a.layers, a.tiny, a.device)
+        exact = Transformers(folder, a.device, torch.float32, copy.deepcopy(made)) if a.layers <= 4 else None
+        theirs = Transformers(folder, a.device, model=made)
         if exact:
             print("| shape | rows | Saccade to f32 | worst row | transformers in bf16 to f32 | worst row | within |\n" + "|---" * 7 + "|")
             side = SHAPES[shape]["unit"]
             cases = [("a picture", *save(a, shape, "check", (side * 17, side * 13), 1), False),
                      ("a wide picture", *save(a, shape, "wide", (side * 40, side * 3), 1), False),
                      ("5 frames", *save(a, shape, "video", (side * 10, side * 9), 5), True)]
+            several, paths = save(a, shape, "several", (side * 11, side * 9), 8)
+            cases.append(("the last of 8", several[-1:], paths, False))
             good = check(a, shape, folder, cases, theirs, exact) and good
             del exact
         if a.first_token:

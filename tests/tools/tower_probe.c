@@ -6,10 +6,11 @@
  * size. Times of pictures and frames begin with their patch rows on the host; decoding and cutting is a time of its own:
  *   pictures N FILE...    N times a prompt of these pictures and a token after it
  *   frames N FILE...      the same, as the frames of a video, half a second apart
- *   rows OUT FILE         the merger's rows of a picture, f32, to OUT, and behind them those of DeepStack; with keep=1
+ *   rows OUT FILE...      the merger's rows of the last picture, f32, to OUT, and behind them those of DeepStack; with keep=1
  *   video OUT FILE...     the same of frames
  *   long OUT N TIMES FILE...  TIMES times a prompt of these frames, then N greedy tokens: seconds of both; to OUT.ids and OUT the
- *                             prompt's ids and the logits behind it, f32. With keep=1 all but the first time are without the tower */
+ *                             prompt's ids and the logits behind it, f32. With keep=1 all but the first time are without the tower
+ *   session [prefill=LINE] ...  another session in the place of the one that there is; what keep=1 keeps stays */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "vision_cache.h"
@@ -24,10 +25,12 @@ enum { MOST_FILES = 2048 };
 typedef struct probe {
     sac_model *model;
     sac_session *session;
+    int64_t n_ctx;
     sac_prepared *ready[MOST_FILES];
     sac_frame frames[MOST_FILES];
     sac_part parts[MOST_FILES + 1];
     size_t n_files, n_parts;
+    char *named; /* of which files they are, and as what */
     double cut_s; /* of decoding and cutting all files */
 } probe;
 
@@ -40,11 +43,26 @@ static double seconds(void) {
 static void forget_files(probe *p) {
     for (size_t i = 0; i < p->n_files; i++) sac_prepared_free(p->ready[i]);
     p->n_files = p->n_parts = 0;
+    free(p->named);
+    p->named = NULL;
+}
+
+/* Whether the files of the prompt before are asked for again. */
+static bool are_read(probe *p, const char *at, bool is_video) {
+    char *named = NULL;
+    if (asprintf(&named, "%d %s", is_video, at) < 0) named = NULL;
+    if (named && p->named && strcmp(named, p->named) == 0) {
+        free(named);
+        return true;
+    }
+    forget_files(p);
+    p->named = named;
+    return false;
 }
 
 /* The prompt of the files that are named from `at` on. */
 static sac_status read_files(probe *p, char *at, bool is_video, sac_error *err) {
-    forget_files(p);
+    if (are_read(p, at, is_video)) return SAC_OK;
     const double start = seconds();
     for (char *path; p->n_files < MOST_FILES && (path = strtok_r(NULL, " ", &at)); p->n_files++) {
         const sac_part picture = {.kind = SAC_PART_IMAGE, .path = path};
@@ -208,11 +226,44 @@ static sac_status answer_long(probe *p, char *at, sac_error *err) {
     return SAC_OK;
 }
 
+/* Whether it is one of the session's options. */
+static bool take_option(sac_session_config *c, const char *o) {
+    const struct {
+        const char *name;
+        const char **to;
+    } all[] = {{"prefill=", &c->prefill}, {"decode=", &c->decode}, {"kv=", &c->kv}, {"rope=", &c->rope}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const size_t n = strlen(all[i].name);
+        if (strncmp(o, all[i].name, n) != 0) continue;
+        *all[i].to = o + n;
+        return true;
+    }
+    return false;
+}
+
+static sac_status open_session(probe *p, const sac_session_config *c, sac_error *err) {
+    sac_session_free(p->session);
+    p->session = NULL;
+    return sac_session_create(&p->session, p->model, c, err);
+}
+
+static sac_status answer_session(probe *p, char *at, sac_error *err) {
+    sac_session_config c;
+    sac_session_config_default(&c);
+    c.n_ctx = p->n_ctx;
+    for (char *o; (o = strtok_r(NULL, " ", &at));)
+        if (!take_option(&c, o)) return sac_fail(err, SAC_BAD_ARGUMENT, "no such option of a session: %.40s", o);
+    SAC_TRY(open_session(p, &c, err));
+    printf("{\"n_ctx\": %lld}\n", (long long)p->n_ctx);
+    return SAC_OK;
+}
+
 static sac_status answer(probe *p, char *line, sac_error *err) {
     static const struct {
         const char *name;
         sac_status (*fn)(probe *, char *, sac_error *);
-    } requests[] = {{"pictures ", answer_pictures}, {"frames ", answer_frames}, {"rows ", answer_picture_rows}, {"video ", answer_video_rows}, {"long ", answer_long}};
+    } requests[] = {{"pictures ", answer_pictures}, {"frames ", answer_frames}, {"rows ", answer_picture_rows}, {"video ", answer_video_rows},
+                  {"long ", answer_long},         {"session ", answer_session}};
     line[strcspn(line, "\n")] = 0;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         size_t n = strlen(requests[i].name);
@@ -235,16 +286,13 @@ int main(int argc, char **argv) {
     o.chat_format = "chatml";
     sac_session_config c;
     sac_session_config_default(&c);
-    c.n_ctx = atol(argv[2]);
+    p.n_ctx = c.n_ctx = atol(argv[2]);
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "keep=1") == 0) o.vision_cache_bytes = (size_t)2 << 30;
-        if (strncmp(argv[i], "prefill=", 8) == 0) c.prefill = argv[i] + 8;
-        if (strncmp(argv[i], "decode=", 7) == 0) c.decode = argv[i] + 7;
-        if (strncmp(argv[i], "kv=", 3) == 0) c.kv = argv[i] + 3;
-        if (strncmp(argv[i], "rope=", 5) == 0) c.rope = argv[i] + 5;
+        take_option(&c, argv[i]);
     }
     sac_status st = sac_model_open(&p.model, argv[1], &o, &err);
-    if (st == SAC_OK) st = sac_session_create(&p.session, p.model, &c, &err);
+    if (st == SAC_OK) st = open_session(&p, &c, &err);
     char *line = NULL;
     size_t n_line = 0;
     while (st == SAC_OK && getline(&line, &n_line, stdin) > 0) {
