@@ -77,15 +77,38 @@ static void add_one(bench *b, bench_weights of, sac_mat hidden) {
     add_product(b, hidden, gate, weights(b, of, HIDDEN, INTER));
 }
 
+static sac_mat columns(sac_mat m, int64_t first, int64_t n) {
+    m.data = (uint8_t *)m.data + first * 2;
+    m.cols = n;
+    return m;
+}
+/* Whether norm, gate and up of more rows are one op, too. */
+static bool is_fused(const bench *b, bench_weights of, int64_t rows) {
+    const sac_device *d = b->w->device;
+    return of == STEP_BF16 && rows > STEP_FUSED_ROWS && rows <= 64 && d->compute == 90 && !d->no_few_rows;
+}
+static void add_gates(bench *b, bench_weights of, sac_mat gate, sac_mat hidden) {
+    sac_gate_up_step_args *f = &next(b, CHECK_gate_up_step)->gate_up_step;
+    *f = (sac_gate_up_step_args){.y = gate, .x = hidden, .norm = floats(b, HIDDEN), .eps = 1e-6f};
+    f->gate = weights(b, of, INTER, HIDDEN), f->up = weights(b, of, INTER, HIDDEN);
+    add_product(b, hidden, gate, weights(b, of, HIDDEN, INTER));
+}
+
+/* Outputs of products of the same rows lie side by side, as in a batch. */
 static void add_some(bench *b, bench_weights of, sac_mat hidden) {
     const int64_t n = hidden.rows;
-    const sac_mat x = mat(b, n, HIDDEN), q = mat(b, n, HIDDEN), k = mat(b, n, KV), v = mat(b, n, KV), gate = mat(b, n, INTER),
-                  up = mat(b, n, INTER);
+    const sac_mat x = mat(b, n, HIDDEN), qkv = mat(b, n, HIDDEN + 2 * KV), both = mat(b, n, 2 * INTER), q = columns(qkv, 0, HIDDEN),
+                  k = columns(qkv, HIDDEN, KV), v = columns(qkv, HIDDEN + KV, KV), gate = columns(both, 0, INTER),
+                  up = columns(both, INTER, INTER);
     add_norm(b, x, hidden, floats(b, HIDDEN));
     sac_linear_group_args *g = &next(b, CHECK_linear_group)->linear_group;
     *g = (sac_linear_group_args){.n = 3, .x = x, .y = {q, k, v}};
     g->w[0] = weights(b, of, HIDDEN, HIDDEN), g->w[1] = weights(b, of, KV, HIDDEN), g->w[2] = weights(b, of, KV, HIDDEN);
     add_product(b, hidden, q, weights(b, of, HIDDEN, HIDDEN));
+    if (is_fused(b, of, n)) {
+        add_gates(b, of, gate, hidden);
+        return;
+    }
     const sac_weight w_gate = weights(b, of, INTER, HIDDEN), w_up = weights(b, of, INTER, HIDDEN);
     if (n <= STEP_FUSED_ROWS) {
         sac_gate_up_step_args *f = &next(b, CHECK_gate_up_step)->gate_up_step;

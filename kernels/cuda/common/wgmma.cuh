@@ -155,24 +155,25 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
     for (int i = 0; i < N; i++) HOPPER_ASM("" : "+r"(x[i])::"memory");
 }
 
-#define LIST_8(a, b, c, d, e, f, g, h) "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
+#define EIGHT(a, b, c, d, e, f, g, h) "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
+#define LIST_8  EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
+#define LIST_16 LIST_8 ", " EIGHT(8, 9, 10, 11, 12, 13, 14, 15)
 #define LIST_32                                                                                              \
-    LIST_8(0, 1, 2, 3, 4, 5, 6, 7)                                                                           \
-    ", " LIST_8(8, 9, 10, 11, 12, 13, 14, 15) ", " LIST_8(16, 17, 18, 19, 20, 21, 22,                        \
-                                                          23) ", " LIST_8(24, 25, 26, 27, 28, 29, 30, 31)
+    LIST_16 ", " EIGHT(16, 17, 18, 19, 20, 21, 22, 23) ", " EIGHT(24, 25, 26, 27, 28, 29, 30, 31)
 #define LIST_64                                                                                              \
-    LIST_32                                                                                                  \
-    ", " LIST_8(32, 33, 34, 35, 36, 37, 38, 39) ", " LIST_8(40, 41, 42, 43, 44, 45, 46, 47) ", " LIST_8(     \
-        48, 49, 50, 51, 52, 53, 54, 55) ", " LIST_8(56, 57, 58, 59, 60, 61, 62, 63)
+    LIST_32 ", " EIGHT(32, 33, 34, 35, 36, 37, 38, 39) ", " EIGHT(40, 41, 42, 43, 44, 45, 46, 47) ", " EIGHT( \
+        48, 49, 50, 51, 52, 53, 54, 55) ", " EIGHT(56, 57, 58, 59, 60, 61, 62, 63)
 #define LIST_88                                                                                              \
-    LIST_64 ", " LIST_8(64, 65, 66, 67, 68, 69, 70, 71) ", " LIST_8(                                         \
-        72, 73, 74, 75, 76, 77, 78, 79) ", " LIST_8(80, 81, 82, 83, 84, 85, 86, 87)
-#define SUMS_8(d, i)                                                                                         \
+    LIST_64 ", " EIGHT(64, 65, 66, 67, 68, 69, 70, 71) ", " EIGHT(72, 73, 74, 75, 76, 77, 78, 79) ", " EIGHT( \
+        80, 81, 82, 83, 84, 85, 86, 87)
+#define SUMS_OF(d, i)                                                                                        \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),              \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define SUMS_32(d) SUMS_8(d, 0), SUMS_8(d, 8), SUMS_8(d, 16), SUMS_8(d, 24)
-#define SUMS_64(d) SUMS_32(d), SUMS_8(d, 32), SUMS_8(d, 40), SUMS_8(d, 48), SUMS_8(d, 56)
-#define SUMS_88(d) SUMS_64(d), SUMS_8(d, 64), SUMS_8(d, 72), SUMS_8(d, 80)
+#define SUMS_8(d)  SUMS_OF(d, 0)
+#define SUMS_16(d) SUMS_8(d), SUMS_OF(d, 8)
+#define SUMS_32(d) SUMS_16(d), SUMS_OF(d, 16), SUMS_OF(d, 24)
+#define SUMS_64(d) SUMS_32(d), SUMS_OF(d, 32), SUMS_OF(d, 40), SUMS_OF(d, 48), SUMS_OF(d, 56)
+#define SUMS_88(d) SUMS_64(d), SUMS_OF(d, 64), SUMS_OF(d, 72), SUMS_OF(d, 80)
 
 /* Thread i of the four warps has of the sums [64][N], with g = i % 32 / 4 and t = i % 4, d[4 j + 2 r + c] =
  * (16 (i / 32) + g + 8 r, 8 j + 2 t + c): mma.cuh's C, side by side. */
@@ -186,9 +187,15 @@ template <int N> __device__ __forceinline__ void settle(uint32_t (&x)[N]) {
                    : SUMS_##R(d)                                                                             \
                    : "l"(a), "l"(b), "r"((int)add));                                                         \
     }
+template <typename T> __device__ void product(float (&d)[8], uint64_t a, uint64_t b, bool add);
+template <typename T> __device__ void product(float (&d)[16], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[32], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[64], uint64_t a, uint64_t b, bool add);
 template <typename T> __device__ void product(float (&d)[88], uint64_t a, uint64_t b, bool add);
+DEFINE_PRODUCT(bf16, "bf16", 16, 8, 8, 9, 10)
+DEFINE_PRODUCT(half, "f16", 16, 8, 8, 9, 10)
+DEFINE_PRODUCT(bf16, "bf16", 32, 16, 16, 17, 18)
+DEFINE_PRODUCT(half, "f16", 32, 16, 16, 17, 18)
 DEFINE_PRODUCT(bf16, "bf16", 64, 32, 32, 33, 34)
 DEFINE_PRODUCT(half, "f16", 64, 32, 32, 33, 34)
 DEFINE_PRODUCT(bf16, "bf16", 128, 64, 64, 65, 66)

@@ -1,8 +1,9 @@
 /* step.cu - what one token does around attention, fused: norm and projections in one kernel, with the
  * rotation and the store of keys and values, or with the gate, at its end. Bound by reading the weights
  * once: stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up.
- * One token each of a few sequences: the gate alone, stream_tiles.cuh. */
+ * One token each of a few sequences: the gate alone, stream_tiles.cuh, or of up to 64 few_rows.cuh. */
 #include "context.cuh"
+#include "few_rows.cuh"
 #include "stream_pairs.cuh"
 #include "stream_tiles.cuh"
 #include "turn.cuh"
@@ -152,6 +153,49 @@ typedef struct gate_up_tiles {
     }
 } gate_up_tiles;
 
+/* Up to 64 tokens: few_rows.cuh. */
+template <typename E> struct gate_up_boxes {
+    sac_mat y;
+    bool in_pairs; /* two neighbours lie on as many bytes */
+
+    __device__ void finish(int m, int row, float2 g, float2 u) const {
+        if (m >= y.rows || row >= y.cols) return;
+        struct __align__(2 * sizeof(E)) pair {
+            E first, second;
+        } const v = {from_f32<E>(activate_as<E>(SAC_ACT_SILU, g.x) * u.x),
+                     from_f32<E>(activate_as<E>(SAC_ACT_SILU, g.y) * u.y)};
+        E *to = (E *)y.data + m * y.stride + row;
+        if (in_pairs && row + 1 < y.cols) {
+            *(pair *)to = v;
+        } else {
+            to[0] = v.first;
+            if (row + 1 < y.cols) to[1] = v.second;
+        }
+    }
+};
+
+/* x: the normalised rows, at the beginning of scratch. */
+template <typename E>
+static sac_status multiply_boxes(const sac_stream *s, const sac_gate_up_step_args *a, sac_mat x, bool only_asks) {
+    const void *const w[] = {a->gate.tensor.data, a->up.tensor.data};
+    const gate_up_boxes<E> job = {a->y, (uintptr_t)a->y.data % (2 * sizeof(E)) == 0 && a->y.stride % 2 == 0};
+    const size_t used = ((size_t)(x.rows * x.cols) * sizeof(E) + 255) / 256 * 256;
+    size_t room;
+    uint8_t *scratch = scratch_rest(s, &room);
+    if (used > room) return SAC_UNSUPPORTED;
+    return few_rows::run<E>(s, job, x, w, a->y.cols, scratch + used, room - used, only_asks);
+}
+static sac_status some_gates(const sac_stream *s, const sac_gate_up_step_args *a) {
+    const bool is_f16 = a->x.dtype == SAC_DTYPE_F16;
+    size_t room;
+    sac_mat x = a->x;
+    x.data = scratch_rest(s, &room), x.stride = x.cols;
+    SAC_TRY(is_f16 ? multiply_boxes<half>(s, a, x, true) : multiply_boxes<bf16>(s, a, x, true));
+    const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
+    SAC_TRY(sac_cuda_rmsnorm(s, &norm));
+    return is_f16 ? multiply_boxes<half>(s, a, x, false) : multiply_boxes<bf16>(s, a, x, false);
+}
+
 /* The normalised rows lie in scratch. */
 static sac_status few_gates(const sac_stream *s, const sac_gate_up_step_args *a) {
     size_t room;
@@ -174,6 +218,7 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
     if (!is_weight(&a->gate, t, k) || !is_weight(&a->up, t, k) || (uintptr_t)a->x.data % 16 ||
         (uintptr_t)a->norm % 16)
         return SAC_UNSUPPORTED;
+    if (a->x.rows > stream_tiles::MOST_ROWS) return some_gates(s, a);
     if (a->x.rows > 1) return few_gates(s, a);
     gate_up_job j = {a->gate.tensor.data, a->up.tensor.data, a->y.data};
     return t == SAC_DTYPE_F16
