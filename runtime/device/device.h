@@ -52,7 +52,7 @@ struct sac_device {
     bool no_digits;       /* one row of x meets Q4_K, Q6_K and Q8_0 as 16-bit numbers */
     bool no_choice;       /* all logits come to the host */
     bool no_e4m3;         /* FP8 weights meet x in 16 bits */
-    bool no_few_rows;     /* gate and up of 9 to 64 rows go to the library */
+    bool no_few_rows;     /* gate and up of 9 to 32 rows go to the library */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];

@@ -85,7 +85,7 @@ static sac_mat columns(sac_mat m, int64_t first, int64_t n) {
 /* Whether norm, gate and up of more rows are one op, too. */
 static bool is_fused(const bench *b, bench_weights of, int64_t rows) {
     const sac_device *d = b->w->device;
-    return of == STEP_BF16 && rows > STEP_FUSED_ROWS && rows <= 64 && d->compute == 90 && !d->no_few_rows;
+    return of == STEP_BF16 && rows > STEP_FUSED_ROWS && rows <= 32 && d->compute == 90 && !d->no_few_rows;
 }
 static void add_gates(bench *b, bench_weights of, sac_mat gate, sac_mat hidden) {
     sac_gate_up_step_args *f = &next(b, CHECK_gate_up_step)->gate_up_step;

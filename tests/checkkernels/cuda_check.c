@@ -68,7 +68,7 @@ static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bo
     const sac_gate_up_step_args *gate = &c->gate_up_step;
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0)
-        return gate->x.rows > (d->compute == 90 && !d->no_few_rows ? 64 : 8);
+        return gate->x.rows > (d->compute == 90 && !d->no_few_rows ? 32 : 8);
     if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||

@@ -1,6 +1,6 @@
-/* few_rows.cuh - 9 to 64 rows of x against two matrices that are read once, on Hopper: gate and up, by wgmma.
+/* few_rows.cuh - 9 to 32 rows of x against two matrices that are read once, on Hopper: gate and up, by wgmma.
  *
- * The sides are changed: 64 rows of a matrix are a product's A, all rows of x (16, 32 or 64 of them, zeros behind the
+ * The sides are changed: 64 rows of a matrix are a product's A, all rows of x (16 or 32 of them, zeros behind the
  * last) its B. A block is one warp that copies and two groups of four that multiply. Copies bring boxes of 128 rows of
  * each matrix by 128 bytes along k to a ring of stages in shared memory, and beside them the same stretch of x.
  *
@@ -22,7 +22,7 @@
 namespace sac::linear::few_rows {
 
 enum { GROUP = 128, GROUPS = 2, WORKERS = GROUPS * GROUP, THREADS = WORKERS + 32 };
-enum { FEWEST = 9, MOST = 64 /* rows of x */ };
+enum { FEWEST = 9, MOST = 32 /* rows of x */ };
 enum { LINE = 128 /* bytes along k of a step */, BOX = 128 /* rows of a matrix */, BOX_BYTES = BOX * LINE };
 enum { SIDES = 2, SIDES_BYTES = SIDES * BOX_BYTES };
 /* A norm's block has room beside this one's ring. */
@@ -274,7 +274,7 @@ static sac_status start(const sac_stream *s, const JOB &job, sac_mat x, const vo
     return launch(s, early({(unsigned)blocks, THREADS, (size_t)bytes, bytes}), chosen, in, job);
 }
 
-/* x [9 to 64][k] of halves times the transposes of two matrices [n_rows][k]; `room` bytes of scratch for sums, on 16 bytes.
+/* x [9 to 32][k] of halves times the transposes of two matrices [n_rows][k]; `room` bytes of scratch for sums, on 16 bytes.
  * UNSUPPORTED, before anything is started, where it does not fit; with only_asks nothing is. */
 template <typename E, typename JOB>
 static sac_status run(const sac_stream *s, const JOB &job, sac_mat x, const void *const w[SIDES], int64_t n_rows,
@@ -282,8 +282,7 @@ static sac_status run(const sac_stream *s, const JOB &job, sac_mat x, const void
     if (!tuning_of(s->device).has_wgmma || s->device->no_few_rows || x.rows < FEWEST || x.rows > MOST || n_rows < 1 || x.cols < 1)
         return SAC_UNSUPPORTED;
     if (x.rows <= 16) return start<E, 16>(s, job, x, w, n_rows, scratch, room, only_asks);
-    if (x.rows <= 32) return start<E, 32>(s, job, x, w, n_rows, scratch, room, only_asks);
-    return start<E, 64>(s, job, x, w, n_rows, scratch, room, only_asks);
+    return start<E, 32>(s, job, x, w, n_rows, scratch, room, only_asks);
 }
 
 } // namespace sac::linear::few_rows
