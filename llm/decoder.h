@@ -141,6 +141,9 @@ typedef struct sac_decoder_state {
     sac_token_wanted wanted;  /* the caller's: what is read of the logits of a step, so that on a device the rest may stay there */
     sac_token_told told;      /* what came of it */
     float *ahead_logits;      /* [1 + n_ahead][vocab] of the rows of the last pass (decoder_ahead.h), on the host; or NULL */
+    bool ahead_stays;         /* but these have stayed on the device, which has told of each row what the op `largest` says: */
+    int32_t *ahead_largest_at; /* [1 + n_ahead], pinned; NULL on the CPU */
+    float *ahead_largest;      /* likewise */
     float *device_cos_sin, *device_second_cos_sin; /* the same memory as cos_sin's on the CPU */
     int32_t *device_positions;
     int64_t n_positions; /* a device's steps: up to this row it has positions that are the row's number; 0 =

@@ -9,6 +9,7 @@
 #include "draft.h"
 
 #include "decoder_ahead_run.h"
+#include "decoder_told.h"
 
 #include <assert.h>
 #include <string.h>
@@ -61,12 +62,22 @@ static sac_status run_layer(const decoder_run *r, const sac_block_rows *rows, in
     return sac_block_out(rows, &r->d->layers[layer]);
 }
 
-/* To s->ahead_logits; waits for a device. */
+/* To s->ahead_logits, or the largest of each row, where a device finds them and no more is wanted; waits for a device. */
 static sac_status find_logits(const decoder_run *r, const sac_block_rows *rows, int64_t n) {
-    const sac_decoder_state *s = r->s;
+    sac_decoder_state *s = r->s;
     const int64_t vocab = r->d->config.vocab;
     float *to = s->device ? s->device_logits : s->ahead_logits;
     SAC_TRY(sac_block_head(rows, r->d->final_norm, &r->d->head, sac_mat_f32(to, n, vocab)));
+    s->ahead_stays = sac_decoder_wants_largest(r->d, s);
+    if (s->ahead_stays) {
+        SAC_TRY(r->ops->largest(r->stream, &(sac_largest_args){.x = to,
+                                                               .stride = vocab,
+                                                               .n = vocab,
+                                                               .n_rows = (int)n,
+                                                               .at = s->ahead_largest_at,
+                                                               .value = s->ahead_largest}));
+        return s->device->stream_sync(r->stream, NULL);
+    }
     if (s->device) {
         SAC_TRY(s->device->download(r->stream, s->ahead_logits, to, decoder_floats(n, vocab)));
         SAC_TRY(s->device->stream_sync(r->stream, NULL));
@@ -92,9 +103,13 @@ static sac_status run(const decoder_run *r, int64_t past, const int32_t *ids, in
 }
 
 void sac_decoder_go_ahead(sac_decoder_state *s, int64_t i) {
-    size_t vocab = (size_t)s->vocab;
-    memcpy(s->logits, s->ahead_logits + (size_t)i * vocab, vocab * sizeof(float));
+    const size_t vocab = (size_t)s->vocab;
     s->told = (sac_token_told){0};
+    if (s->ahead_stays)
+        s->told = (sac_token_told){
+            .is_told = true, .largest_at = s->ahead_largest_at[i], .largest = s->ahead_largest[i], .drawn_at = -1};
+    else
+        memcpy(s->logits, s->ahead_logits + (size_t)i * vocab, vocab * sizeof(float));
     s->last_row = s->cache.n_rows++;
 }
 
@@ -113,6 +128,10 @@ sac_status sac_decoder_step_ahead(const sac_decoder *d, sac_decoder_state *s, co
     }
     sac_decoder_cut_back(s, past);
     return sac_decoder_explain(&r, st, err);
+}
+
+bool sac_decoder_may_accept(const sac_decoder *d, const sac_decoder_state *s) {
+    return !s->ahead_stays || sac_decoder_wants_largest(d, s);
 }
 
 void sac_decoder_accept(sac_decoder_state *s, int64_t i) {

@@ -117,6 +117,7 @@ sac_status sac_decoder_batch_step_ahead(const sac_decoder *d, sac_decoder_batch 
         sac_decoder_state *s = states[i];
         memcpy(s->n_ahead ? s->ahead_logits : s->logits, b->logits + (size_t)first[i] * vocab,
                (size_t)rows_of(&t, i) * vocab * sizeof(float));
+        s->ahead_stays = false;
         if (s->n_ahead)
             sac_decoder_go_ahead(s, 0);
         else

@@ -20,17 +20,25 @@ static void forget(sac_decoder_state *s, int64_t past) {
     sac_decode_cut(&s->drafting, past, true);
 }
 
+/* What is wanted of the logits behind a guess, whatever the answer wants of its own. */
+static const sac_token_wanted a_guess = {.n_best = 1, .n_top = -1};
+
+/* Of the tokens below vocab; of all of them where a device has told. */
+static int32_t likeliest(const sac_decoder_state *s, int vocab) {
+    return s->told.is_told ? s->told.largest_at : sac_largest_at(s->logits, vocab);
+}
+
 sac_status sac_decoder_draft(const sac_decoder *d, sac_decoder_state *s, const sac_ops *ops, const sac_stream *stream,
                              int64_t past, int32_t id, int most, int32_t *out, int *n, sac_error *err) {
     sac_status st = SAC_OK;
     assert(s->drafting.policy && past == s->cache.n_rows && most <= s->n_ahead && past + most <= s->n_ctx);
     const sac_token_wanted wanted = s->wanted;
-    s->wanted = (sac_token_wanted){0}; /* of the answer's token, not of guesses */
+    s->wanted = a_guess;
     exchange(s);
     for (*n = 0; *n < most; ++*n) {
         st = sac_decoder_step(d, s, ops, stream, past + *n, id, err);
         if (st != SAC_OK) break;
-        id = out[*n] = sac_largest_at(s->logits, s->vocab);
+        id = out[*n] = likeliest(s, s->vocab);
     }
     exchange(s);
     s->wanted = wanted;
@@ -69,7 +77,7 @@ static sac_status go_on(const sac_decoder *d, sac_decoder_batch *b, const sac_op
         SAC_TRY(sac_decoder_batch_step(d, b, ops, stream, states, ids, m, err));
         for (int64_t i = 0; i < m; i++) {
             sac_draft_lane *l = &lanes[of[i]];
-            if (++n_run[of[i]] >= l->n_given) l->out[l->n++] = sac_largest_at(l->s->logits, l->vocab);
+            if (++n_run[of[i]] >= l->n_given) l->out[l->n++] = likeliest(l->s, l->vocab);
         }
     }
     return SAC_OK;

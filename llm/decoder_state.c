@@ -299,9 +299,14 @@ static int64_t pinned_rows(const sac_decoder_state *s) {
     return s->n_ahead ? 2 + s->n_ahead : 1;
 }
 
-/* Of the pinned block: logits and the step's tokens; the room for what is told of rows comes behind them. */
+/* Of a step's tokens; with drafts also which of each row's logits is the largest, and that one. */
+static size_t told_numbers(const sac_decoder_state *s) {
+    return (size_t)(1 + s->n_ahead) * (s->n_ahead ? 3 : 1);
+}
+
+/* Of the pinned block: logits and these numbers; the room for what is told of rows comes behind them. */
 static size_t logits_bytes(const sac_decoder_state *s, const sac_decoder *d) {
-    return sac_arena_block_bytes(decoder_floats(pinned_rows(s), d->config.vocab) + (size_t)(1 + s->n_ahead) * sizeof *s->step_id);
+    return sac_arena_block_bytes(decoder_floats(pinned_rows(s), d->config.vocab) + told_numbers(s) * sizeof(int32_t));
 }
 
 size_t sac_decoder_pinned_bytes(const sac_decoder_state *s, const sac_decoder *d) {
@@ -319,7 +324,11 @@ sac_status sac_decoder_state_take(sac_decoder_state *s, const sac_decoder *d, sa
     if (s->device) { /* pinned: logits come down after every step */
         SAC_TRY(s->device->host_alloc(s->device, sac_decoder_pinned_bytes(s, d), (void **)&s->logits, err));
         s->step_id = (int32_t *)(void *)((uint8_t *)s->logits + decoder_floats(pinned_rows(s), d->config.vocab));
-        if (s->n_ahead) s->ahead_logits = s->logits + d->config.vocab;
+        if (s->n_ahead) {
+            s->ahead_logits = s->logits + d->config.vocab;
+            s->ahead_largest_at = s->step_id + 1 + s->n_ahead;
+            s->ahead_largest = (float *)(void *)(s->ahead_largest_at + 1 + s->n_ahead);
+        }
         sac_told_room_lay(&s->told_room, (uint8_t *)s->logits + logits_bytes(s, d), 1, d->config.vocab);
     }
     sac_decoder_rewind(s, 0);

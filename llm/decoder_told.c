@@ -58,6 +58,11 @@ bool sac_decoder_may_tell(const sac_decoder *d, const sac_decoder_state *s) {
     return s->wanted.n_best > 0 && s->device && !s->device->no_choice && as_they_are;
 }
 
+bool sac_decoder_wants_largest(const sac_decoder *d, const sac_decoder_state *s) {
+    const sac_token_wanted *w = &s->wanted;
+    return w->n_best == 1 && w->n_top < 0 && !w->is_edited && !w->mask && w->scale == 0 && sac_decoder_may_tell(d, s);
+}
+
 /* Of all rows together. */
 typedef struct asked {
     int most_edits, most_best; /* of a row; best: 0 where nobody wants more than the largest */
@@ -196,7 +201,7 @@ static sac_status hand_out_told(const decoder_told_rows *r, const asked *a, sac_
         sac_decoder_state *s = r->states[i];
         if (!s->told.is_told) continue;
         s->told = told_of(r, i, a->most_best);
-        if (sac_sampler_is_told(s->wanted.sampler, &s->wanted, &s->told)) continue;
+        if (!s->wanted.sampler || sac_sampler_is_told(s->wanted.sampler, &s->wanted, &s->told)) continue;
         s->told = (sac_token_told){.is_edited = true};
         SAC_TRY(fetch_row(r, i));
         more = true;

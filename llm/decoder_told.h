@@ -19,6 +19,9 @@ typedef struct decoder_told_rows {
 /* Whether the device may tell what is wanted, as far as the model and the device go. */
 bool sac_decoder_may_tell(const sac_decoder *d, const sac_decoder_state *s);
 
+/* Whether it is no more than the largest logit: what is told of a row then depends on no token before it. */
+bool sac_decoder_wants_largest(const sac_decoder *d, const sac_decoder_state *s);
+
 /* To each sequence's `told`, or logits; waits for the device. */
 sac_status sac_decoder_hand_out(const decoder_told_rows *r, sac_error *err);
 

@@ -16,7 +16,7 @@ typedef struct sac_token_wanted {
     bool is_edited; /* biases and penalties change logits before (sac_sampler_edits) */
     float scale;    /* what all weigh is asked for, over one over this temperature; 0: it is not */
     double u;       /* and a token that is drawn of all, where above 0 */
-    const struct sac_sampler *sampler;              /* whose choice it is */
+    const struct sac_sampler *sampler;              /* whose choice it is; NULL: a guess, which is the largest */
     void (*mask)(void *ctx, uint32_t *bits, int n); /* clears bits of tokens that may not come; NULL: all may */
     void *mask_ctx;
 } sac_token_wanted;

@@ -4,6 +4,7 @@
 
 #include "ahead.h"
 #include "clock.h"
+#include "decoder_ahead.h"
 #include "guide.h"
 #include "mask_call.h"
 #include "pages.h"
@@ -362,6 +363,11 @@ int32_t sac_step_pending(sac_session *s) {
 bool sac_step_take_ahead(sac_session *s) {
     if (!sac_ahead_has(s)) return false;
     sac_step_pending(s);
+    if (!sac_decoder_may_accept(sac_model_decoder(s->model), &s->decoder)) { /* a callback has come, which sees logits */
+        sac_ahead_drop(s);
+        s->reply.pending = true;
+        return false;
+    }
     sac_ahead_take(s);
     return true;
 }

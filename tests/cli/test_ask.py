@@ -256,7 +256,7 @@ class Methods(Case):
 
     def test_rows_of_steps(self):
         did = self.ask("--decode", "quest:budget=64,skip=0")["methods"]
-        self.assertRegex(did["decode"], r"\Aquest:page=16,budget=64,skip=0,heads=sum\Z")
+        self.assertRegex(did["decode"], r"\Aquest:page=16,budget=64,skip=0,heads=sum,every=1\Z")
         self.assertTrue(48 < did["decode_rows"] <= 64, did["decode_rows"])  # of the last page what there is
         self.assertLess(did["decode_rows_read"], 0.3)
 

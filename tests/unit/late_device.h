@@ -144,6 +144,16 @@ static inline bool late_is_of_choice(const char *op) {
     return !strcmp(op, "largest") || !strcmp(op, "edit_scores") || !strcmp(op, "weigh_scores");
 }
 
+/* What a call's lists are lies on the caller's stack, and a device reads it when it is asked. */
+static inline void late_own_lists(const char *op, void *args) {
+    static sac_row_lists own[LATE_STREAMS * LATE_JOBS];
+    static size_t n;
+    sac_attention_args *a = args;
+    if (strcmp(op, "attention") || !a->lists) return;
+    own[n % (LATE_STREAMS * LATE_JOBS)] = *a->lists;
+    a->lists = &own[n++ % (LATE_STREAMS * LATE_JOBS)];
+}
+
 #define X(op)                                                                                                \
     static inline void late_run_##op(late_job *job) {                                                        \
         sac_##op##_args a;                                                                                   \
@@ -155,7 +165,9 @@ static inline bool late_is_of_choice(const char *op) {
         static_assert(sizeof *a <= LATE_ARGS, "");                                                           \
         const int prompt = late_prompt;                                                                      \
         if (late_holds_largest && late_is_of_choice(#op)) late_prompt = 0;                                   \
-        const sac_status st = late_add(s, late_run_##op, a, sizeof *a);                                      \
+        sac_##op##_args own = *a;                                                                            \
+        late_own_lists(#op, &own);                                                                           \
+        const sac_status st = late_add(s, late_run_##op, &own, sizeof own);                                  \
         late_prompt = prompt;                                                                                \
         return st;                                                                                           \
     }

@@ -31,6 +31,7 @@ static void force(seen *x, int period) {
 static void passes_give_what_steps_give(void **state) {
     (void)state;
     static const char *const drafts[] = {"lookup", "lookup:most=3", "lookup:most=31", "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0",
+                                         "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0,every=6",
                                          "sparse:most=3,adapt=0,method=tokenselect,k=12,init=2,local=6"};
     card c;
     open_card(&c);
@@ -145,6 +146,53 @@ static void guesses_leave_what_is_wanted_alone(void **state) {
     close_card(&c);
 }
 
+/* Of passes and guesses of a greedy answer no logits come down; until somebody wants to see them, for whom what was run ahead is run
+ * again. */
+static void greedy_passes_leave_logits_there(void **state) {
+    (void)state;
+    card c;
+    open_card(&c);
+    static const char *const drafts[] = {"lookup", "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0",
+                                         "sparse:most=4,adapt=0,method=quest,page=4,budget=24,skip=0,every=5"};
+    int32_t tokens[2][ANSWER];
+    int64_t n_all = 0;
+    sac_error err;
+    sac_sampling o = step_sampling(ANSWER);
+    o.ignore_eos = true;
+    for (size_t d = 0; d < 2 * SAC_COUNT(drafts); d++) {
+        const bool looks = d >= SAC_COUNT(drafts);
+        int64_t n_accepted = 0;
+        for (int k = 0; k < 2; k++) {
+            sac_session *s = session_on(&c, k ? drafts[d % SAC_COUNT(drafts)] : NULL);
+            sac_session_leave_logits(s, true);
+            assert_ok(sac_session_begin_tokens(s, repeated(5), N_PROMPT, &o, NULL, &err), err);
+            seen x = {0};
+            const sac_events e = {.ctx = &x, .logits = see};
+            int n = 0;
+            for (bool done = false; !done; n++) {
+                if (n == 1) late_n_downloaded = 0; /* the first is chosen of the prompt's */
+                assert_ok(sac_session_step(s, looks && n % 7 == 6 ? &e : NULL, &tokens[k][n], &done, &err), err);
+            }
+            assert_int_equal(n, ANSWER);
+            if (!looks) assert_int_equal(late_n_downloaded, 0);
+            if (looks) assert_int_equal(x.n, ANSWER / 7);
+            for (int i = 0; i < x.n; i++) { /* those of the step, whose likeliest token was chosen */
+                const float *row = x.logits + i * x.vocab;
+                for (int v = 0; v < x.vocab; v++) assert_true(row[v] <= row[tokens[k][7 * i + 6]]);
+            }
+            drop(&x);
+            sac_result r;
+            sac_session_end(s, &r);
+            if (k) n_accepted = r.n_accepted_tokens;
+            sac_session_free(s);
+        }
+        assert_memory_equal(tokens[0], tokens[1], sizeof tokens[0]);
+        n_all += n_accepted;
+    }
+    assert_true(n_all > 20);
+    close_card(&c);
+}
+
 static void refuses_what_it_has_no_ops_for(void **state) {
     (void)state;
     static const char *const drafts[] = {"eagle3:tests/golden/eagle/none"};
@@ -194,6 +242,7 @@ int main(void) {
         cmocka_unit_test(passes_give_what_steps_give),
         cmocka_unit_test(batches_take_them),
         cmocka_unit_test(guesses_leave_what_is_wanted_alone),
+        cmocka_unit_test(greedy_passes_leave_logits_there),
         cmocka_unit_test(refuses_what_it_has_no_ops_for),
         cmocka_unit_test(a_fault_ends_the_answer),
     };

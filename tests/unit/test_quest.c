@@ -105,6 +105,51 @@ static void steps_equal_the_oracle(void **state) {
         }
 }
 
+/* Pages of an earlier query, and all rows from its last page on. */
+static bool in_shared_choice(void *ctx, int h, int64_t query, int64_t key) {
+    const pages *p = ctx;
+    int64_t last = 0;
+    for (int64_t i = 0; i < MAX_PAGES; i++)
+        if (p->chosen[h][i]) last = i;
+    (void)query;
+    return key / p->page > last || p->chosen[h][key / p->page];
+}
+
+/* Steps that share a choice; a prompt, and a cut that takes the step which chose, end it. */
+static void shared_choices_equal_the_oracle(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(GROUPS); i++)
+        for (int sharing = SUM; sharing <= QUERY; sharing += QUERY - SUM) {
+            layer_case c;
+            double want[MAX_HEADS * MAX_D];
+            pages p = {.page = 7, .budget_pages = 4, .sharing = sharing};
+            int64_t chosen = 0, n_choices = 0;
+            case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 256, .n_layers = 3, .layer = 2, .use_cpu = true}, i + 5);
+            case_method(&c, "dense", sharing == SUM ? "quest:page=7,budget=28,every=9" : "quest:page=7,budget=28,every=9,heads=query");
+            case_prompt(&c, 101);
+            for (int step = 0; step < 40; step++) {
+                if (step == 5) case_prompt(&c, 3), chosen = 0;
+                if (step == 13 || step == 26) { /* some of the steps; with that which chose */
+                    c.n = c.n_rows = step == 13 ? c.n - 2 : chosen - 3;
+                    sac_decode_cut(&c.decode, c.n, false);
+                    if (step == 26) chosen = 0;
+                }
+                case_step(&c);
+                if (!chosen || c.n - chosen >= 9) chosen = c.n, choose_pages(&c, c.n - 1, &p), n_choices++;
+                case_oracle(&c, c.n - 1, in_shared_choice, NULL, &p, want);
+                case_expect(&c, 0, want, 1e-5);
+                assert_int_equal(c.stats.n_selections, n_choices);
+            }
+            assert_in_range(n_choices, 5, 8);
+            case_close(&c);
+        }
+    sac_error err;
+    sac_decode d;
+    const sac_attention_shape shape = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_layers = 3, .n_ctx = 256};
+    assert_int_equal(sac_decode_open(&d, "quest:page=7,budget=28,heads=union,every=2", &shape, &err), SAC_UNSUPPORTED);
+    assert_says(err, "leave out every, or heads");
+}
+
 /* A key that stands out is read, wherever its page begins. */
 static void a_planted_key_is_read(void **state) {
     (void)state;
@@ -205,6 +250,7 @@ static void the_demo_model_answers_alike(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_equal_the_oracle),
+        cmocka_unit_test(shared_choices_equal_the_oracle),
         cmocka_unit_test(a_planted_key_is_read),
         cmocka_unit_test(off_and_short_are_dense_bit_by_bit),
         cmocka_unit_test(order_of_heads_does_not_matter),

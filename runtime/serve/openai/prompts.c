@@ -10,6 +10,10 @@ static bool no_memory(serve_problem *p) {
     return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
 }
 
+static void refuse_id(const char *param, size_t i, int n_vocab, serve_problem *p) {
+    serve_refuse(p, 400, param, NULL, "'%s': the %zuth of the token ids is none from 0 to %d", param, i, n_vocab - 1);
+}
+
 int32_t *serve_read_ids(const json_t *list, int n_vocab, const char *param, serve_problem *p) {
     size_t n = json_array_size(list);
     int32_t *ids = n <= MAX_IDS ? calloc(n + 1, sizeof *ids) : NULL;
@@ -21,11 +25,19 @@ int32_t *serve_read_ids(const json_t *list, int n_vocab, const char *param, serv
             continue;
         }
         free(ids);
-        return serve_refuse(p, 400, param, NULL, "'%s': the %zuth of the token ids is none from 0 to %d",
-                            param, i, n_vocab - 1),
-               NULL;
+        return refuse_id(param, i, n_vocab, p), NULL;
     }
     return ids;
+}
+
+/* Those that were read beside the JSON. */
+static bool take_listed(serve_prompt *to, serve_request *r, int n_vocab, const char *key, serve_problem *p) {
+    if (r->n_listed_ids > MAX_IDS) return no_memory(p);
+    for (size_t i = 0; i < r->n_listed_ids; i++)
+        if (r->listed_ids[i] >= n_vocab) return refuse_id(key, i, n_vocab, p), false;
+    *to = (serve_prompt){.ids = r->listed_ids, .n = r->n_listed_ids};
+    r->listed_ids = NULL;
+    return true;
 }
 
 static bool take_prompt(serve_prompt *to, const json_t *v, int n_vocab, const char *key, serve_problem *p) {
@@ -55,6 +67,7 @@ bool serve_prompts_parse(serve_request *r, int n_vocab, serve_problem *p) {
     r->prompts = calloc(n, sizeof *r->prompts);
     if (!r->prompts) return no_memory(p);
     r->n_prompts = n;
+    if (r->listed_ids) return take_listed(&r->prompts[0], r, n_vocab, key, p);
     for (size_t i = 0; i < n; i++)
         if (!take_prompt(&r->prompts[i], several ? json_array_get(prompt, i) : prompt, n_vocab, key, p))
             return false;

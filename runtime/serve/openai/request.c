@@ -5,6 +5,7 @@
 #include "fields.h"
 #include "json_size.h"
 #include "known_fields.h"
+#include "listed_ids.h"
 #include "methods.h"
 #include "other_api.h"
 #include "prompts.h"
@@ -39,12 +40,33 @@ static bool has_null(const json_t *v, const char *but) {
     return false;
 }
 
+/* The body without the ids of a long prompt, which are the request's then. NULL: there are none, or what is left is no JSON, and all of it
+ * is to be parsed for what there is to say. */
+static json_t *parse_without_ids(serve_request *r, const char *body, size_t n_bytes) {
+    serve_listed_ids l = serve_find_listed_ids(body, n_bytes, SERVE_LISTED_LEAST);
+    const size_t n_rest = n_bytes - (l.end - l.first);
+    char *rest = l.ids ? malloc(n_rest) : NULL;
+    json_t *json = NULL;
+    if (rest) {
+        memcpy(rest, body, l.first);
+        memcpy(rest + l.first, body + l.end, n_bytes - l.end);
+        json = json_loadb(rest, n_rest, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    }
+    free(rest);
+    if (json)
+        r->listed_ids = l.ids, r->n_listed_ids = l.n;
+    else
+        free(l.ids);
+    return json;
+}
+
 /* A prompt of a text completion has its length: drawn tokens, as benchmarks send them, may be any bytes. */
 static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve_problem *p) {
     const bool counts = !r->is_chat;
     json_error_t e;
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
-    r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | (counts ? JSON_ALLOW_NUL : 0), &e);
+    if (counts) r->json = parse_without_ids(r, body, n_bytes);
+    if (!r->json) r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | (counts ? JSON_ALLOW_NUL : 0), &e);
     if (!r->json) return refuse_json(&e, p);
     if (counts && has_null(r->json, "prompt")) return refuse_null(p);
     return json_is_object(r->json) ||
@@ -316,6 +338,7 @@ void serve_request_free(serve_request *r) {
     free(r->methods);
     serve_structure_free(r);
     serve_prompts_free(r);
+    free(r->listed_ids);
     json_decref(r->warnings);
     json_decref(r->said);
     json_decref(r->json);

@@ -59,7 +59,10 @@ typedef struct serve_media_ref {
 } serve_media_ref;
 
 struct serve_request {
-    json_t *json;
+    json_t *json;        /* but for: */
+    int32_t *listed_ids; /* [n_listed_ids] of a long list of a text completion's prompt, which is empty in `json`; owned until it is one of
+                            the prompts; NULL = none */
+    size_t n_listed_ids;
     json_t *said;        /* of another API: what the answer repeats of the request; NULL = nothing */
     json_t *warnings;    /* a list of texts for the answer; NULL = none */
     size_t n_tree;       /* bytes of `json` beside its strings */
