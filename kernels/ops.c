@@ -67,13 +67,13 @@ const sac_ops_traits *sac_ops_traits_of(const sac_device *d) {
                                        .query_step = 1,
                                        .pattern_rows_max = (int64_t)SAC_THREAD_SCRATCH_BYTES * 8,
                                        .shares_sums = true};
-    static const sac_ops_traits cuda = {.queries_at_once = 2048,
-                                        .chunks_at_once = 16,
-                                        .query_step = 1024,
-                                        .pattern_rows_max = SAC_PATTERN_ROWS_MAX,
-                                        .shares_lists = true,
-                                        .reads_apart = true};
-    return d && d->kind != SAC_DEVICE_CPU ? &cuda : &cpu;
+#define OF_CUDA                                                                                              \
+    .queries_at_once = 2048, .chunks_at_once = 16, .query_step = 1024,                                       \
+    .pattern_rows_max = SAC_PATTERN_ROWS_MAX, .shares_lists = true, .reads_apart = true
+    static const sac_ops_traits cuda = {OF_CUDA}, hopper = {OF_CUDA, .reads_blocks = true};
+#undef OF_CUDA
+    if (!d || d->kind == SAC_DEVICE_CPU) return &cpu;
+    return d->compute == 90 ? &hopper : &cuda;
 }
 
 size_t sac_ops_scratch_bytes(const sac_device *d) {

@@ -26,7 +26,8 @@
 enum { BLOCK = 64, FIRST_COLUMNS = 30, NEAR_DIAGONALS = 100 };
 enum { VERTICAL_SLASH, BLOCK_SPARSE, A_SHAPE };
 enum { MIN_V = 30, MIN_S = 50 };
-enum { LISTS_BYTES = 128 << 20 }; /* room for lists, and enough blocks of queries to fill a card */
+/* Room for lists: of a GPU's enough blocks of queries for several waves, of heads that share keys side by side. */
+enum { LISTS_BYTES = 128 << 20, GPU_LISTS_BYTES = 512 << 20 };
 enum { PATTERN, V, S, BLOCKS, LAST_Q, DENSE_LAYERS };
 
 static const char *const patterns[] = {"vertical_slash", "block_sparse", "a_shape", NULL};
@@ -120,7 +121,8 @@ static void take_settings(minference *m, const double *p, const sac_attention_sh
         m->s = max_i64(m->s, MIN_S);
     }
     m->n_lists = m->pattern == A_SHAPE && sac_ops_traits_of(shape->device)->shares_lists ? 1 : m->n_heads;
-    int64_t fit = LISTS_BYTES / (m->n_lists * longest(m) * (int64_t)sizeof(int32_t));
+    bool on_gpu = sac_ops_traits_of(shape->device)->shares_lists;
+    int64_t fit = (on_gpu ? GPU_LISTS_BYTES : LISTS_BYTES) / (m->n_lists * longest(m) * (int64_t)sizeof(int32_t));
     int64_t most = max_i64(1, 2 * sac_queries_at_once(shape) / BLOCK);
     m->at_once = min_i64(max_i64(fit, 1), min_i64(most, n_blocks_of(m->n_ctx)));
 }

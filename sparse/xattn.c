@@ -15,9 +15,9 @@
  * their own. Layers with a sliding window stay dense, and so do sequences of fewer than `min` tokens.
  * Decode is not touched.
  *
- * Two ops choose (antidiagonal_sums, cover_blocks), and as for MInference the choice becomes row lists in one
- * (pattern_rows), which attention reads in another (list_block), for as many blocks of queries at a time as
- * there is room for. */
+ * Two ops choose (antidiagonal_sums, cover_blocks), for as many blocks of queries at a time as there is room for.
+ * Where a device's attention reads lists of blocks (block_attention), it reads these; else, as for MInference,
+ * they become row lists in one op (pattern_rows), which attention reads in another (list_block). */
 #include "attend.h"
 #include "clock.h"
 
@@ -25,6 +25,7 @@ enum { BLOCK = 128 };
 enum {
     LISTS_BYTES = 128 << 20
 }; /* room for lists, as much for scores, and enough blocks of queries to fill a card */
+enum { SCORES_BYTES = 256 << 20 }; /* room for scores where lists are seldom needed */
 enum { TAU, STRIDE, SINK, LOCAL, DENSE_LAYERS, MIN };
 
 static const sac_method_param params[] = {
@@ -43,16 +44,18 @@ static const sac_method_param params[] = {
 
 typedef struct xattn {
     int n_heads, dense_layers;
+    bool reads_blocks; /* whether block_attention is asked first */
     double tau;
     int64_t stride, sink, local;
     int64_t n_ctx, n_columns; /* blocks of n_ctx keys */
-    int64_t at_once;          /* blocks of queries that there is room for */
+    int64_t at_once;          /* blocks of queries that there is room for, but for lists of rows */
+    int64_t rows_at_once;     /* for these too */
     /* Where ops run, of as many blocks of queries: */
     float *sums;      /* [at_once][n_heads][n_columns] */
     float *scores;    /* [units][n_heads][units of n_ctx keys] */
     int32_t *columns; /* [at_once][n_heads][n_columns] */
-    int32_t *rows;    /* [at_once][n_heads][n_ctx] */
-    int64_t *start;   /* [at_once * n_heads + 1] */
+    int32_t *rows;    /* [rows_at_once][n_heads][n_ctx] */
+    int64_t *start;   /* [rows_at_once * n_heads + 1] */
     sac_buffer pairs; /* int64_t [blocks of n_ctx queries][n_heads] */
 } xattn;
 
@@ -96,6 +99,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     xattn *x = state;
     *x = (xattn){.n_heads = shape->n_heads,
                  .dense_layers = (int)p[DENSE_LAYERS],
+                 .reads_blocks = sac_ops_traits_of(shape->device)->reads_blocks,
                  .tau = p[TAU],
                  .stride = (int64_t)p[STRIDE],
                  .sink = (int64_t)p[SINK],
@@ -106,17 +110,24 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
         BLOCK / x->stride * ((x->n_ctx + x->stride - 1) / x->stride); /* of a block of queries */
     int64_t fit = LISTS_BYTES / (x->n_heads * max_i64(x->n_ctx, n_scores) * (int64_t)sizeof(int32_t));
     int64_t most = max_i64(1, 2 * sac_queries_at_once(shape) / BLOCK);
-    x->at_once = min_i64(max_i64(fit, 1), min_i64(most, x->n_columns));
+    x->rows_at_once = min_i64(max_i64(fit, 1), min_i64(most, x->n_columns));
+    if (x->reads_blocks) fit = SCORES_BYTES / (x->n_heads * n_scores * (int64_t)sizeof(float));
+    x->at_once = max_i64(x->rows_at_once, min_i64(fit, min_i64(most, x->n_columns)));
     size_t lists = (size_t)(x->at_once * x->n_heads), n_columns = (size_t)x->n_columns;
+    size_t row_lists = (size_t)(x->rows_at_once * x->n_heads);
     x->sums = sac_take_device(memory, lists * n_columns * sizeof(float));
     x->scores = sac_take_device(memory, lists * (size_t)n_scores * sizeof(float));
     x->columns = sac_take_device(memory, lists * n_columns * sizeof(int32_t));
-    x->rows = sac_take_device(memory, lists * (size_t)x->n_ctx * sizeof(int32_t));
-    x->start = sac_take_device(memory, (lists + 1) * sizeof(int64_t));
+    x->rows = sac_take_device(memory, row_lists * (size_t)x->n_ctx * sizeof(int32_t));
+    x->start = sac_take_device(memory, (row_lists + 1) * sizeof(int64_t));
     x->pairs = sac_take_both(memory, n_columns * (size_t)x->n_heads * sizeof(int64_t));
 }
 
-/* The rows that queries at rows [begin, end), `count` blocks of them, meet. */
+static int64_t *pairs_from(const xattn *x, const sac_layer_attention *a, int64_t begin) {
+    return (int64_t *)x->pairs.device + (begin - a->past) / BLOCK * x->n_heads;
+}
+
+/* The blocks of keys that queries at rows [begin, end), `count` blocks of them, meet. */
 static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t begin, int64_t end,
                          int64_t count) {
     int64_t n_columns = n_blocks_of(end);
@@ -131,7 +142,7 @@ static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t b
                                                  .scale = a->scale,
                                                  .step = x->stride,
                                                  .block = BLOCK}));
-    SAC_TRY(a->ops->cover_blocks(a->stream, &(sac_cover_blocks_args){.columns = x->columns,
+    return a->ops->cover_blocks(a->stream, &(sac_cover_blocks_args){.columns = x->columns,
                                                                      .sums = x->sums,
                                                                      .stride = n_columns,
                                                                      .n_heads = x->n_heads,
@@ -141,26 +152,26 @@ static sac_status choose(const xattn *x, const sac_layer_attention *a, int64_t b
                                                                      .n_rows = end,
                                                                      .n_first = x->sink,
                                                                      .n_local = x->local,
-                                                                     .cover = x->tau}));
-    return a->ops->pattern_rows(
-        a->stream,
-        &(sac_pattern_rows_args){.rows = x->rows,
-                                 .start = x->start,
-                                 .pairs = (int64_t *)x->pairs.device + (begin - a->past) / BLOCK * x->n_heads,
-                                 .columns = x->columns,
-                                 .n_columns = n_columns,
-                                 .width = BLOCK,
-                                 .first = begin,
-                                 .block = BLOCK,
-                                 .n_blocks = count,
-                                 .n_rows = a->kv.n_rows,
-                                 .n_lists = x->n_heads,
-                                 .by_block = true});
+                                                                     .cover = x->tau});
 }
 
-static sac_status attend_blocks(const xattn *x, const sac_layer_attention *a, int64_t begin, int64_t end) {
+/* The chosen columns, [..][n_heads][n_columns], as rows; then attention over these. */
+static sac_status attend_rows(const xattn *x, const sac_layer_attention *a, const int32_t *columns,
+                              int64_t n_columns, int64_t begin, int64_t end) {
     const sac_row_lists lists = {x->rows, x->start, x->n_heads};
     sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
+    SAC_TRY(a->ops->pattern_rows(a->stream, &(sac_pattern_rows_args){.rows = x->rows,
+                                                                     .start = x->start,
+                                                                     .pairs = pairs_from(x, a, begin),
+                                                                     .columns = columns,
+                                                                     .n_columns = n_columns,
+                                                                     .width = BLOCK,
+                                                                     .first = begin,
+                                                                     .block = BLOCK,
+                                                                     .n_blocks = n_blocks_of(end - begin),
+                                                                     .n_rows = a->kv.n_rows,
+                                                                     .n_lists = x->n_heads,
+                                                                     .by_block = true}));
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
                                                               .kv = a->kv,
@@ -173,6 +184,30 @@ static sac_status attend_blocks(const xattn *x, const sac_layer_attention *a, in
                                                               .scale = a->scale,
                                                               .causal = true,
                                                               .list_block = BLOCK});
+}
+
+static sac_status attend_blocks(const xattn *x, const sac_layer_attention *a, int64_t begin, int64_t end) {
+    int64_t n_columns = n_blocks_of(end);
+    sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
+    sac_status st = SAC_UNSUPPORTED;
+    if (x->reads_blocks)
+        st = a->ops->block_attention(a->stream, &(sac_block_attention_args){.o = q,
+                                                                            .q = q,
+                                                                            .kv = a->kv,
+                                                                            .columns = x->columns,
+                                                                            .pairs = pairs_from(x, a, begin),
+                                                                            .stride = n_columns,
+                                                                            .block = BLOCK,
+                                                                            .first = begin,
+                                                                            .n_heads = x->n_heads,
+                                                                            .scale = a->scale});
+    if (st != SAC_UNSUPPORTED) return st;
+    for (int64_t at = begin, to; at < end; at = to) {
+        to = min_i64(at + x->rows_at_once * BLOCK, end);
+        const int32_t *columns = x->columns + (at - begin) / BLOCK * x->n_heads * n_columns;
+        SAC_TRY(attend_rows(x, a, columns, n_columns, at, to));
+    }
+    return SAC_OK;
 }
 
 /* Pairs of all blocks: a query head with a key. */

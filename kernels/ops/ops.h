@@ -21,6 +21,7 @@
 #include "op_attention_many.h"
 #include "op_attention_sums.h"
 #include "op_blend_rows.h"
+#include "op_block_attention.h"
 #include "op_causal_conv.h"
 #include "op_channel_sums.h"
 #include "op_choice_attend.h"
@@ -122,6 +123,7 @@
     X(evict_row)                                                                                             \
     X(pattern_rows)                                                                                          \
     X(antidiagonal_sums)                                                                                     \
+    X(block_attention)                                                                                       \
     X(cover_blocks)                                                                                          \
     X(page_bounds)                                                                                           \
     X(page_scores)                                                                                           \
@@ -161,6 +163,7 @@ typedef struct sac_ops_traits {
                                  that may be rounded up should be multiples of this */
     int64_t pattern_rows_max; /* most n_rows of pattern_rows */
     bool shares_lists;        /* attention of many queries gains by one list for all heads */
+    bool reads_blocks;        /* block_attention gains over attention with row lists, where it takes the call */
     bool reads_apart;         /* choice_attend gains over one view of all */
     bool shares_sums; /* to pass attention_sums on between methods takes less than to find them again */
 } sac_ops_traits;

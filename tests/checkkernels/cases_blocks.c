@@ -1,5 +1,5 @@
 /* cases_blocks.c - cases of antidiagonal_sums and cover_blocks, which choose blocks of keys for blocks of
- * queries. */
+ * queries, and of block_attention, which reads them. */
 #include "check.h"
 
 #include <math.h>
@@ -19,6 +19,9 @@ static const struct sums_shape {
     {9, 3, 64, 256, 512, 64, 16, 128, true},  {4, 2, 96, 45, 0, 0, 32, 64, false},
     {2, 2, 12, 33, 900, 3, 64, 64, false},    {1, 1, 8, 700, 0, 0, 1, 7, false},
     {28, 4, 128, 200, 100, 0, 16, 128, true}, {2, 1, 128, 129, 2000, 500, 16, 128, true},
+    /* whole blocks and a rest behind keys of several tiles; more units than a tile has; blocks of more units */
+    {6, 2, 128, 300, 2112, 40, 16, 128, true}, {1, 1, 128, 2176, 8, 0, 8, 128, true},
+    {2, 1, 128, 256, 512, 0, 4, 128, true},
 };
 #define N_SUMS ((int)SAC_COUNT(sums_shapes))
 
@@ -58,7 +61,8 @@ static bool make_sums(check_case *c, int i, bool quick) {
     double k_norm;
     a->kv = check_kv(c, &kv, &k_norm, NULL);
     a->kv.n_rows = kv.n_rows;
-    a->q = check_mat(c, false, sh->n_q, (int64_t)sh->n_heads * sh->head_dim, check_rand_int(c, 0, 5), 4, v);
+    int64_t gap = sh->head_dim == 128 ? 8 * check_rand_int(c, 0, 2) : check_rand_int(c, 0, 5);
+    a->q = check_mat(c, false, sh->n_q, (int64_t)sh->n_heads * sh->head_dim, gap, 4, v);
     int64_t n_blocks = (sh->n_q + sh->block - 1) / sh->block, n_units = (sh->n_q + sh->step - 1) / sh->step;
     int64_t n = (sh->first + sh->n_q + sh->block - 1) / sh->block, n_keys = sac_antidiagonal_units(a);
     a->stride = n + check_rand_int(c, 0, 3);
@@ -122,7 +126,86 @@ static bool make_cover(check_case *c, int i) {
     return true;
 }
 
+static const struct block_shape {
+    int n_heads, n_kv_heads, head_dim;
+    int64_t n_q, first, n_more, block; /* n_more: rows of keys behind the last query */
+    bool slow;
+} block_shapes[] = {
+    {1, 1, 64, 1, 0, 0, 128, false},        {4, 2, 20, 40, 13, 3, 16, false},
+    {2, 1, 128, 1, 700, 0, 128, false},     {7, 1, 128, 128, 0, 0, 128, false},
+    {14, 2, 128, 300, 0, 9, 128, true},     {6, 2, 128, 260, 1000, 50, 128, true},
+    {4, 4, 128, 385, 77, 0, 128, true},     {3, 1, 128, 128, 1920, 64, 128, true},
+    {2, 1, 128, 130, 127, 1, 128, false},   {2, 2, 96, 70, 64, 0, 64, false},
+};
+#define N_BLOCK_SHAPES ((int)SAC_COUNT(block_shapes))
+
+/* Every block's own blocks of keys, and of those before them one in `every`. */
+static int32_t *make_columns(check_case *c, const struct block_shape *sh, int64_t stride, int64_t every) {
+    int64_t n_lists = (sh->n_q + sh->block - 1) / sh->block * sh->n_heads;
+    int32_t *columns = check_buffer_add(c, false, SAC_DTYPE_F32, n_lists, stride, stride, 4);
+    for (int64_t i = 0; i < n_lists; i++) {
+        int64_t begin = sh->first + i / sh->n_heads * sh->block, end = sh->first + sh->n_q, at = 0;
+        if (begin + sh->block < end) end = begin + sh->block;
+        for (int64_t j = 0; j < (end + sh->block - 1) / sh->block; j++)
+            if (j >= begin / sh->block || check_rand_int(c, 1, every) == 1)
+                columns[i * stride + at++] = (int32_t)j;
+        while (at < stride) columns[i * stride + at++] = -1;
+    }
+    return columns;
+}
+
+/* As of attention (cases_attention.c); counts of pairs are exact. */
+static void allow_blocks(check_case *c, double k_norm, double v_max, int64_t n_numbers) {
+    const sac_block_attention_args *a = &c->block_attention;
+    int64_t d = a->kv.head_dim, n = a->q.rows * a->q.cols;
+    double *allowed = check_allow(c, n + n_numbers);
+    for (int64_t i = 0; i < n; i += d) {
+        const float *q = (const float *)a->q.data + i / a->q.cols * a->q.stride + i % a->q.cols;
+        double score = check_norm(q, d) * k_norm * (double)a->scale, rows = (double)a->kv.n_rows;
+        for (int64_t j = 0; j < d; j++)
+            allowed[i + j] = EPS * v_max * (4 + sqrt(rows) + 2 * (4 + sqrt((double)d)) * score) + 1e-40;
+    }
+    c->relative = 2 * EPS;
+}
+
+static bool make_block_attention(check_case *c, int i, bool quick) {
+    if (i >= N_BLOCK_SHAPES * 3) return false;
+    const struct block_shape *sh = &block_shapes[i % N_BLOCK_SHAPES];
+    sac_block_attention_args *a = &c->block_attention;
+    check_values v = (check_values)check_rand_int(c, 0, CHECK_N_VALUES - 1);
+    sac_dtype t = (sac_dtype)(i / N_BLOCK_SHAPES);
+    if (sh->slow && quick && t != SAC_DTYPE_BF16) return true;
+    int64_t end = sh->first + sh->n_q, cols = (int64_t)sh->n_heads * sh->head_dim;
+    int64_t n_lists = (sh->n_q + sh->block - 1) / sh->block * sh->n_heads;
+    *a = (sac_block_attention_args){.stride = (end + sh->block - 1) / sh->block + check_rand_int(c, 0, 2),
+                                    .block = sh->block,
+                                    .first = sh->first,
+                                    .n_heads = sh->n_heads,
+                                    .scale = 1 / sqrtf((float)sh->head_dim)};
+    check_kv_shape kv = {.dtype = t,
+                         .n_heads = sh->n_kv_heads,
+                         .head_dim = sh->head_dim,
+                         .n_rows = end + sh->n_more,
+                         .n_valid = end,
+                         .k = v == CHECK_LARGE ? CHECK_UNIFORM : v};
+    double k_norm, v_max;
+    a->kv = check_kv(c, &kv, &k_norm, &v_max);
+    a->columns = make_columns(c, sh, a->stride, check_rand_int(c, 1, 4));
+    a->o = a->q = check_mat(c, true, sh->n_q, cols, 8 * check_rand_int(c, 0, 2), 4, v);
+    if (check_rand_int(c, 0, 2)) a->q = check_mat(c, false, sh->n_q, cols, 16, 4, v);
+    int64_t n_numbers = check_rand_int(c, 0, 3) ? 2 * n_lists : 0; /* pairs, two each */
+    if (n_numbers) a->pairs = check_buffer_add(c, true, SAC_DTYPE_F32, 1, n_numbers, n_numbers, 0);
+    if (n_numbers) c->buffer[c->n_buffers - 1].integers = true;
+    allow_blocks(c, k_norm, v_max, n_numbers);
+    snprintf(c->text, sizeof c->text, "%s heads=%d/%d d=%d n_q=%lld first=%lld +%lld block=%lld%s%s %s",
+             sac_dtype_name(t), sh->n_heads, sh->n_kv_heads, sh->head_dim, (long long)sh->n_q,
+             (long long)sh->first, (long long)sh->n_more, (long long)sh->block, a->pairs ? " pairs" : "",
+             a->q.data == a->o.data ? " in place" : "", check_values_name(v));
+    return true;
+}
+
 bool check_make_blocks(check_case *c, int i, bool quick) {
     c->same_bits = true;
+    if (c->op == CHECK_block_attention) return make_block_attention(c, i, quick);
     return c->op == CHECK_cover_blocks ? make_cover(c, i) : make_sums(c, i, quick);
 }

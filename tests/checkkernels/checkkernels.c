@@ -69,6 +69,7 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_evict_row: return check_make_keep(c, i);
     case CHECK_pattern_rows: return check_make_pattern(c, i);
     case CHECK_antidiagonal_sums:
+    case CHECK_block_attention:
     case CHECK_cover_blocks: return check_make_blocks(c, i, o->quick);
     case CHECK_page_bounds:
     case CHECK_page_scores:

@@ -72,7 +72,7 @@ static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bo
     if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
-        c->op == CHECK_packed_vote)
+        c->op == CHECK_packed_vote || c->op == CHECK_block_attention)
         return true; /* the ops that they fuse go on */
     return (c->op == CHECK_linear_group && is_refused(&c->linear_group.w[0], t)) ||
            (c->op == CHECK_expert_linear && c->expert_linear.w[0].format != SAC_WEIGHT_FLOATS) ||

@@ -287,6 +287,13 @@ static sac_status antidiagonal_sums_undivided(const sac_stream *s, const sac_ant
     b.scale *= (float)a->step;
     return sac_cuda_antidiagonal_sums(s, &b);
 }
+/* Cards without such a kernel fail all the same. */
+static sac_status block_attention_one_less(const sac_stream *s, const sac_block_attention_args *a) {
+    sac_block_attention_args b = *a;
+    if (a->first % a->block > 0) b.first--;
+    sac_status st = sac_cuda_block_attention(s, &b);
+    return st == SAC_UNSUPPORTED && s->device->compute != 90 ? SAC_INTERNAL : st;
+}
 static sac_status cover_blocks_own_only(const sac_stream *s, const sac_cover_blocks_args *a) {
     sac_cover_blocks_args b = *a;
     b.n_local = 1;
@@ -519,6 +526,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("any_age", evict_row, evict_row_of_any_age)                                                            \
     X("not_own", pattern_rows, pattern_rows_not_own)                                                         \
     X("undivided", antidiagonal_sums, antidiagonal_sums_undivided)                                           \
+    X("one_less", block_attention, block_attention_one_less)                                                 \
     X("own_only", cover_blocks, cover_blocks_own_only)                                                       \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
     X("from_row_0", packed_scores, packed_scores_from_row_0)                                                 \

@@ -48,6 +48,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_channel_sums: m[0] = &c->channel_sums.q; return 1;
     case CHECK_join_attention: m[0] = &c->join_attention.o, m[1] = &c->join_attention.other; return 2;
     case CHECK_mean_rows: m[0] = &c->mean_rows.x; return 1;
+    case CHECK_block_attention: m[0] = &c->block_attention.o, m[1] = &c->block_attention.q; return 2;
     case CHECK_antidiagonal_sums: m[0] = &c->antidiagonal_sums.q; return 1;
     case CHECK_attention_sums: m[0] = &c->attention_sums.q; return 1;
     case CHECK_patchify: m[0] = &c->patchify.y; return 1;
@@ -346,8 +347,10 @@ static void half_allowance(const check_case *c, sac_dtype t, double *absolute, d
     }
     if (c->op == CHECK_attention_many) *absolute += 2 * u;
     if (c->op == CHECK_choice_attend) *absolute += 3 * u; /* and of the query that is turned */
-    if (c->op == CHECK_attention && c->attention.kv.dtype != SAC_DTYPE_F32) /* |v| < 1 */
-        *absolute += c->attention.kv.dtype == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+    const sac_dtype of_keys = c->op == CHECK_attention         ? c->attention.kv.dtype
+                              : c->op == CHECK_block_attention ? c->block_attention.kv.dtype
+                                                               : SAC_DTYPE_F32;
+    if (of_keys != SAC_DTYPE_F32) *absolute += of_keys == SAC_DTYPE_F16 ? 0x1p-11 : 0x1p-8; /* |v| < 1 */
 }
 
 static void compare_row(const check_case *c, const check_buffer *b, const cuda_part *p, sac_dtype t,

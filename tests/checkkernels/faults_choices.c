@@ -329,6 +329,25 @@ static sac_status antidiagonal_sums_one_less(const sac_stream *s, const sac_anti
     b.q.rows = a->q.rows > 1 ? a->q.rows - 1 : 1;
     return ref().antidiagonal_sums(s, &b);
 }
+/* The mask is of the query before. */
+static sac_status block_attention_one_less(const sac_stream *s, const sac_block_attention_args *a) {
+    sac_block_attention_args b = *a;
+    if (a->first % a->block > 0) b.first--;
+    return ref().block_attention(s, &b);
+}
+/* All heads read the first one's lists. */
+static sac_status block_attention_one_list(const sac_stream *s, const sac_block_attention_args *a) {
+    int64_t n = (a->q.rows + a->block - 1) / a->block, bytes = a->stride * (int64_t)sizeof *a->columns;
+    sac_block_attention_args b = *a;
+    int32_t *columns = malloc((size_t)(n * a->n_heads * bytes));
+    if (!columns) return SAC_NO_MEMORY;
+    for (int64_t i = 0; i < n * a->n_heads; i++)
+        memcpy(columns + i * a->stride, a->columns + i / a->n_heads * a->n_heads * a->stride, (size_t)bytes);
+    b.columns = columns;
+    sac_status st = ref().block_attention(s, &b);
+    free(columns);
+    return st;
+}
 static sac_status cover_blocks_union(const sac_stream *s, const sac_cover_blocks_args *a) {
     sac_cover_blocks_args b = *a; /* what is always taken comes on top */
     b.n_first = 0;
@@ -462,6 +481,8 @@ static sac_status pick_channels_one_set(const sac_stream *s, const sac_pick_chan
     X("of_diagonals", antidiagonal_sums, antidiagonal_sums_of_diagonals)                                     \
     X("undivided", antidiagonal_sums, antidiagonal_sums_undivided)                                           \
     X("one_less", antidiagonal_sums, antidiagonal_sums_one_less)                                             \
+    X("one_less", block_attention, block_attention_one_less)                                                 \
+    X("one_list", block_attention, block_attention_one_list)                                                 \
     X("union", cover_blocks, cover_blocks_union)                                                             \
     X("own_only", cover_blocks, cover_blocks_own_only)                                                       \
     X("page_late", choice_rows, choice_rows_page_late)                                                       \

@@ -19,7 +19,7 @@ static sac_status launch_hopper(const sac_stream *s, const sac_attention_args *a
                   a->n_batch, kv_batch * kv->row_stride, KEYS))
         return SAC_UNSUPPORTED;
     const int n_bytes = (int)sizeof(hopper_shared<KEYS>) + 1024;
-    auto kernel = hopper_kernel<T, KEYS>;
+    auto kernel = hopper_kernel<T, KEYS, false>;
     bool is_built;
     SAC_TRY(is_built_for_hopper(kernel, &is_built));
     if (!is_built) return SAC_UNSUPPORTED;

@@ -29,6 +29,7 @@ template <int KEYS> struct hopper_shared {
     uint8_t q[Q_BYTES], k[STAGES][KEYS * D * 2], v[STAGES][KEYS * D * 2];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
     volatile int tile; /* comes with q_full; none is left: -1 */
+    volatile int n, own[2]; /* of lists of blocks, with the tile: how many, and the last one and the one before it */
 };
 
 typedef struct hopper_job {
@@ -41,6 +42,9 @@ typedef struct hopper_job {
     int n_blocks, n_tiles, section;       /* heads drawn side by side */
     bool causal;
     float scale_log2;
+    /* Where a tile of queries reads the blocks of keys of a list (attention_blocks.cu): lists are [block of queries][head]. */
+    const int32_t *columns, *counts; /* ascending numbers, column_stride apart; how many */
+    int64_t column_stride;
 } hopper_job;
 
 typedef struct hopper_tile {
@@ -58,6 +62,10 @@ template <int KEYS> __device__ __forceinline__ hopper_tile tile_of(const hopper_
     int seen = a.causal ? min(a.n_kv, a.first + w.query + QUERIES) : a.n_kv;
     w.n = (seen + KEYS - 1) / KEYS;
     return w;
+}
+
+__device__ __forceinline__ int64_t list_of(const hopper_job &a, const hopper_tile &t) {
+    return (int64_t)(t.query / QUERIES) * a.n_heads + t.head;
 }
 
 /* Where a ring is: which stage, and which of its phases is meant. */
@@ -85,7 +93,8 @@ __device__ __forceinline__ void copy_tile(uint8_t *to, const CUtensorMap *map, u
 }
 
 /* Tiles of keys from the last to the first: the masked ones come first. */
-template <int KEYS> __device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m) {
+template <int KEYS, bool LISTED>
+__device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS> &m) {
     const uint64_t keep = keep_in_l2(), once = pass_through_l2();
     ring k = {0, 0}, v = {0, 0};
     uint32_t q_phase = 0;
@@ -93,19 +102,40 @@ template <int KEYS> __device__ __forceinline__ void copy_all(const hopper_job &a
     while (t < a.n_tiles) {
         const hopper_tile w = tile_of<KEYS>(a, t);
         const int next = (int)atomicAdd(a.drawn, 1u), kv_head = w.head / a.group;
-        int row = (w.n - 1) * KEYS;
+        const int32_t *columns = NULL;
+        int n = 0, row, below = 0; /* below: the block before the row's in the list */
+        if constexpr (LISTED) {
+            const int64_t list = list_of(a, w);
+            columns = a.columns + list * a.column_stride;
+            n = max(a.counts[list], 1);
+            row = columns[n - 1] * KEYS;
+            below = n > 1 ? columns[n - 2] : 0;
+        } else {
+            row = (w.n - 1) * KEYS;
+        }
         copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row, kv_head, w.batch, keep);
         barrier_wait(&m.q_empty, q_phase ^ 1);
         m.tile = t;
+        if constexpr (LISTED) m.n = n, m.own[0] = row / KEYS, m.own[1] = below;
         barrier_expect(&m.q_full, Q_BYTES);
         copy_box(m.q, &a.q, &m.q_full, 0, w.query, w.head, w.batch, once);
         copy_box(m.q + Q_BYTES / 2, &a.q, &m.q_full, 64, w.query, w.head, w.batch, once);
         q_phase ^= 1;
-        for (; row > 0; row -= KEYS) {
-            copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, keep);
-            copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, keep);
+        if constexpr (LISTED) {
+            for (int i = n - 2; i >= 0; i--) {
+                const int next_row = below * KEYS;
+                if (i > 0) below = columns[i - 1]; /* asked for before the waits */
+                copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, next_row, kv_head, w.batch, keep);
+                copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, keep);
+                row = next_row;
+            }
+        } else {
+            for (; row > 0; row -= KEYS) {
+                copy_tile<KEYS>(m.k[0], &a.k, m.k_full, m.k_empty, k, row - KEYS, kv_head, w.batch, keep);
+                copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, row, kv_head, w.batch, keep);
+            }
         }
-        copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, 0, kv_head, w.batch, keep);
+        copy_tile<KEYS>(m.v[0], &a.v, m.v_full, m.v_empty, v, LISTED ? row : 0, kv_head, w.batch, keep);
         t = next;
     }
     barrier_wait(&m.q_empty, q_phase ^ 1);
@@ -232,7 +262,7 @@ __device__ __forceinline__ void release(uint64_t *empty, int lane) {
     if (lane == 0) barrier_arrive(empty);
 }
 
-template <typename T, int KEYS>
+template <typename T, int KEYS, bool LISTED>
 __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m, int side) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const uint64_t q = matrix_at(m.q + side * GROUP_QUERIES * HALF_BYTES_A_ROW, 16, 1024),
@@ -251,6 +281,12 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         int number = __shfl_sync(0xffffffffu, lane == 0 ? m.tile : 0, 0);
         if (number < 0) break;
         hopper_tile t = tile_of<KEYS>(a, number);
+        int own[2] = {0, 0}; /* the blocks of keys of a list that may be masked */
+        if constexpr (LISTED) {
+            t.n = __shfl_sync(0xffffffffu, lane == 0 ? m.n : 0, 0);
+            own[0] = __shfl_sync(0xffffffffu, lane == 0 ? m.own[0] : 0, 0);
+            own[1] = __shfl_sync(0xffffffffu, lane == 0 ? m.own[1] : 0, 0);
+        }
         int row0 = a.first + t.query + side * GROUP_QUERIES,
             query = t.query + side * GROUP_QUERIES + warp * 16 + lane / 4;
         int whole = a.causal ? min(row0 + 1, a.n_kv) : a.n_kv; /* keys that all rows see */
@@ -263,6 +299,8 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
 #pragma unroll
         for (int i = 0; i < D / 2; i++) o[i] = 0;
         int j0 = (t.n - 1) * KEYS;
+        if constexpr (LISTED) /* places of the list that all rows see whole */
+            whole = j0 - (own[1] * KEYS + KEYS > whole ? KEYS : 0);
         barrier_wait(m.k_full + k.stage, k.phase);
         products_begin();
         start_scores<T, KEYS>(s, q, k_desc + k.stage * stage_step);
@@ -270,7 +308,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
         settle(s);
         release(m.k_empty + k.stage, lane);
         advance(k);
-        mask(s, w, j0);
+        mask(s, w, LISTED ? own[0] * KEYS : j0);
         exponentials(s, w, a.scale_log2);
         round_all<T>(p, s);
         settle(p);
@@ -287,7 +325,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
             settle(s);
             release(m.k_empty + k.stage, lane);
             advance(k);
-            if (j0 + KEYS > whole) mask(s, w, j0);
+            if (j0 + KEYS > whole) mask(s, w, LISTED ? own[1] * KEYS : j0);
             exponentials(s, w, a.scale_log2);
             settle(s);
             /* here, so that the assembler leaves the exponentials before the wait for the values */
@@ -317,7 +355,7 @@ __device__ __forceinline__ void work(const hopper_job &a, hopper_shared<KEYS> &m
     if (!side) meet(mine, 2 * GROUP); /* the other's last pass */
 }
 
-template <typename T, int KEYS>
+template <typename T, int KEYS, bool LISTED>
 static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job a) {
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
@@ -340,10 +378,10 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
     __syncthreads();
     if (group == 0) {
         give_registers<COPY_REGISTERS>();
-        if (threadIdx.x == 0) copy_all<KEYS>(a, m);
+        if (threadIdx.x == 0) copy_all<KEYS, LISTED>(a, m);
     } else {
         take_registers<WORK_REGISTERS>();
-        work<T, KEYS>(a, m, group - 1);
+        work<T, KEYS, LISTED>(a, m, group - 1);
     }
 #else
     (void)a, (void)shared;

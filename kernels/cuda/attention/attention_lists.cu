@@ -17,6 +17,18 @@ typedef struct list_shared {
     uint8_t q[ROWS * D * 2], k[LIST_STAGES][TILE_BYTES], v[LIST_STAGES][TILE_BYTES];
 } list_shared;
 
+/* A job, and of how many problems tiles run side by side: as many as have their keys in the L2 cache together. */
+typedef struct lists_job : attention_job {
+    int section, n_tiles;
+} lists_job;
+
+/* Which problem and tile of it a block has. */
+__device__ __forceinline__ int2 place_of(const lists_job &a) {
+    const int a_section = a.section * a.n_tiles, section = blockIdx.x / a_section, rest = blockIdx.x - section * a_section,
+              problems = min(a.section, a.n_problems - section * a.section), tile = rest / problems;
+    return make_int2(section * a.section + rest - tile * problems, tile);
+}
+
 /* Chunk c of 16 bytes of row r of a tile of 64 rows. */
 __device__ __forceinline__ int chunk_at(int r, int c) {
     return (c / 8 * ROWS + r) * HALF_BYTES_A_ROW + (c % 8 ^ r % 8) * 16;
@@ -125,12 +137,13 @@ __device__ __forceinline__ void mix_list(float (&o)[D / 2], const uint32_t (&p)[
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(attention_job a) {
+static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(lists_job a) {
     extern __shared__ __align__(1024) uint8_t shared[];
 #if HOPPER
     list_shared &m = *(list_shared *)(shared + (-shared_address(shared) & 1023));
-    const int problem = blockIdx.x, lane = threadIdx.x % 32;
-    const int64_t row0 = (int64_t)blockIdx.y * ROWS, row = row0 + threadIdx.x / 32 * 16 + lane / 4;
+    const int2 place = place_of(a);
+    const int problem = place.x, lane = threadIdx.x % 32;
+    const int64_t row0 = (int64_t)place.y * ROWS, row = row0 + threadIdx.x / 32 * 16 + lane / 4;
     const attention_keys keys = keys_of(a, problem, row0 / a.group);
     const int first = (int)(a.first + row0 / a.group),
               final = (int)(a.first + min((row0 + ROWS - 1) / a.group, (int64_t)a.n_q - 1));
@@ -220,16 +233,21 @@ static __global__ void __launch_bounds__(GROUP, 2) attention_lists_kernel(attent
 }
 
 template <typename T> static sac_status launch_lists(const sac_stream *s, const sac_attention_args *a) {
-    const attention_job j = attention_prepare(a);
+    lists_job j = {attention_prepare(a), 0, 0};
     const int n_bytes = (int)sizeof(list_shared) + 1024;
     const int64_t n_tiles = ceil_div(a->n_q * j.group, ROWS);
     auto kernel = attention_lists_kernel<T>;
     bool is_built;
-    if (a->list_block * j.group % ROWS != 0 || n_tiles > 65535) return SAC_UNSUPPORTED;
+    if (a->list_block * j.group % ROWS != 0 || n_tiles * j.n_problems > INT32_MAX) return SAC_UNSUPPORTED;
+    const int64_t end = a->causal ? min_of(a->kv.n_rows, a->first + a->n_q) : a->kv.n_rows,
+                  sharing = j.n_problems / a->kv.n_heads;
+    j.n_tiles = (int)n_tiles;
+    j.section = j.n_problems;
+    if (a->list_block) /* long prompts in pieces */
+        j.section = (int)min_of(j.section, max_of(1, HOPPER_L2_BYTES / max_of(1, end * D * 4)) * sharing);
     SAC_TRY(is_built_for_hopper(kernel, &is_built));
     if (!is_built) return SAC_UNSUPPORTED;
-    return launch(s, {dim3((unsigned)j.n_problems, (unsigned)n_tiles), GROUP, (size_t)n_bytes, n_bytes},
-                  kernel, j);
+    return launch(s, {(unsigned)(n_tiles * j.n_problems), GROUP, (size_t)n_bytes, n_bytes}, kernel, j);
 }
 
 extern "C" sac_status sac_cuda_attention_lists(const sac_stream *s, const sac_attention_args *a) {

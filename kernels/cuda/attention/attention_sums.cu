@@ -232,6 +232,75 @@ template <typename T, int D> static __global__ void __launch_bounds__(WARPS * 32
     }
 }
 
+enum { DIAGONAL_PITCH = 2 * TILE + 8 /* weights of a row in shared memory */ };
+
+template <int D> constexpr int diagonal_bytes(void) {
+    return 3 * tile_bytes<D>() + TILE * DIAGONAL_PITCH * (int)sizeof(float);
+}
+
+/* Sums of 64 distances, of queries that follow one another: 64 rows meet the 127 keys or fewer that lie at these
+ * distances from them; a thread adds up what every second half of the rows gives to one distance. */
+template <typename T, int D> static __global__ void __launch_bounds__(WARPS * 32) diagonals_kernel(sums_job a) {
+    extern __shared__ __align__(128) uint8_t shared[];
+    __shared__ float part[TILE];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, set = blockIdx.y, per_set = a.n_problems / a.n_sums,
+              mine = threadIdx.x % TILE;
+    const int64_t x0 = (int64_t)blockIdx.x * TILE;
+    uint8_t *q = shared, *k = shared + tile_bytes<D>();
+    float *weights = (float *)(shared + 3 * tile_bytes<D>());
+    float total = 0;
+    clear<D>(shared, 3 * tile_bytes<D>(), a.d);
+    for (int problem = set * per_set; problem < (set + 1) * per_set; problem++) {
+        const T *keys = (const T *)a.k + (int64_t)(problem * a.group / a.heads_per_kv) * a.k_head;
+        for (int row0 = 0; row0 < a.n_rows; row0 += TILE) {
+            const int n = min(TILE, a.n_rows - row0);
+            const int64_t low = position_of(a, row0), k0 = low - x0 - (TILE - 1);
+            if (position_of(a, row0 + n - 1) < x0) continue; /* the same for all threads */
+            fetch<T, D>(q, (const T *)a.q, a.d,
+                        [&](int i) { return i < n ? query_at(a, problem, row0 + i) : (int64_t)-1; });
+#pragma unroll
+            for (int half_ = 0; half_ < 2; half_++)
+                fetch<T, D>(k + half_ * tile_bytes<D>(), keys, a.d, [&](int i) {
+                    const int64_t key = k0 + half_ * TILE + i;
+                    return key >= 0 && key < a.n_kv ? key * a.k_row : (int64_t)-1;
+                });
+            copy_commit();
+            copy_wait<0>();
+            __syncthreads();
+#pragma unroll
+            for (int half_ = 0; half_ < 2; half_++) {
+                float s[TILE / 8][4];
+                multiply<T, D>(q + warp * 16 * pitch<D>(), k + half_ * tile_bytes<D>(), lane, s);
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const int r = warp * 16 + lane / 4 + 8 * i;
+                    const float lse = r < n ? a.lse[(int64_t)problem * a.n_rows + row0 + r] : -CUDART_INF_F;
+                    const int64_t position = position_of(a, row0 + min(r, n - 1));
+#pragma unroll
+                    for (int j = 0; j < TILE / 8; j++)
+#pragma unroll
+                        for (int c = 0; c < 2; c++) {
+                            const int at = half_ * TILE + j * 8 + lane % 4 * 2 + c;
+                            const bool seen = lse != -CUDART_INF_F && k0 + at >= 0 && sees(a, position, k0 + at);
+                            weights[r * DIAGONAL_PITCH + at] =
+                                seen ? exp2_fast(s[j][2 * i + c] * a.scale_log2 - lse) : 0.0f;
+                        }
+                }
+            }
+            __syncthreads();
+            const int from = threadIdx.x / TILE * (TILE / 2);
+            for (int r = from; r < min(from + TILE / 2, n); r++)
+                total += weights[r * DIAGONAL_PITCH + (int)(position_of(a, row0 + r) - low) + TILE - 1 - mine];
+            __syncthreads(); /* all has been read before the next rows are copied */
+        }
+    }
+    if (threadIdx.x >= TILE) part[mine] = total;
+    __syncthreads();
+    if (threadIdx.x >= TILE || x0 + mine >= a.n_diagonals) return;
+    float *to = a.diagonals + set * a.n_diagonals + x0 + mine;
+    *to = (a.add ? *to : 0) + total + part[mine];
+}
+
 /* ---------------------------------------------------------------- any types */
 
 __device__ __forceinline__ float dot(const sums_job &a, sac_dtype q_type, sac_dtype k_type, int problem,
@@ -279,14 +348,19 @@ static __global__ void columns_any_kernel(sums_job a, sac_dtype q_type, sac_dtyp
 
 /* ---------------------------------------------------------------- some probes */
 
-template <typename T, int D> static sac_status run(const sac_stream *s, const sums_job &j) {
+template <typename T, int D> static sac_status run(const sac_stream *s, const sums_job &j, bool *has_diagonals) {
     int bytes = 3 * tile_bytes<D>();
     dim3 rows((unsigned)ceil_div(j.n_rows, TILE), (unsigned)j.n_splits, (unsigned)j.n_problems);
     dim3 keys((unsigned)ceil_div(j.n_kv, TILE), (unsigned)j.n_sums);
     SAC_TRY(launch(s, {rows, WARPS * 32, (size_t)bytes, bytes}, denominators_kernel<T, D>, j));
     const unsigned joins = (unsigned)ceil_div((int64_t)j.n_problems * j.n_rows, 256);
     SAC_TRY(launch(s, {joins, 256}, join_denominators_kernel, j));
-    return launch(s, {keys, WARPS * 32, (size_t)bytes, bytes}, columns_kernel<T, D>, j);
+    SAC_TRY(launch(s, {keys, WARPS * 32, (size_t)bytes, bytes}, columns_kernel<T, D>, j));
+    const int more = diagonal_bytes<D>();
+    if (!j.n_diagonals || j.probes || more + 1024 > block_shared_bytes(s->device)) return SAC_OK;
+    *has_diagonals = true;
+    dim3 distances((unsigned)ceil_div(j.n_diagonals, TILE), (unsigned)j.n_sums);
+    return launch(s, {distances, WARPS * 32, (size_t)more, more}, diagonals_kernel<T, D>, j);
 }
 
 static sac_status run_any(const sac_stream *s, const sums_job &j, sac_dtype q, sac_dtype k) {
@@ -301,13 +375,14 @@ static sac_status run_probes(const sac_stream *s, const sac_attention_sums_args 
     bool fast = is_half(kv->dtype) && a->q.dtype == kv->dtype && kv->head_dim % 8 == 0 &&
                 kv->head_dim <= 128 && is_aligned(kv->k, kv->row_stride) && kv->head_stride % 8 == 0 &&
                 mat_aligned(a->q);
+    bool done = false;
     sac_status st;
-#define RUN(D) (kv->dtype == SAC_DTYPE_F16 ? run<half, D>(s, j) : run<bf16, D>(s, j))
+#define RUN(D) (kv->dtype == SAC_DTYPE_F16 ? run<half, D>(s, j, &done) : run<bf16, D>(s, j, &done))
     if (fast)
         st = kv->head_dim <= 64 ? RUN(64) : kv->head_dim <= 96 ? RUN(96) : RUN(128);
     else
         st = run_any(s, j, a->q.dtype, kv->dtype);
-    if (st != SAC_OK || !a->n_diagonals) return st;
+    if (st != SAC_OK || !a->n_diagonals || done) return st;
     dim3 distances((unsigned)ceil_div(a->n_diagonals, 8), (unsigned)j.n_sums);
     return launch(s, {distances, 256}, columns_any_kernel, j, a->q.dtype, kv->dtype, true);
 }

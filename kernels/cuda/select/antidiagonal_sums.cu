@@ -3,8 +3,8 @@
  * A unit's product is one of rows of step * head_dim channels that lie in `step` pieces: a tile of 128 units of
  * queries (of all heads that share keys) and 128 of keys takes them one piece after the other, each copied to
  * shared memory while the one before it is multiplied. Nothing is gathered first, and tiles of which no unit of
- * queries sees a unit of keys are left out. */
-#include "context.cuh"
+ * queries sees a unit of keys are left out. On Hopper whole blocks of queries go elsewhere (antidiagonal_hopper.cu). */
+#include "antidiagonal.cuh"
 #include "mma.cuh"
 
 namespace sac::select {
@@ -50,8 +50,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) units_kernel(units_job a
         uint8_t *to = shared + i % STAGES * 2 * BYTES;
         if (i < a.step) {
             fetch<T, D>(to, q, a.d / 8, [&](int r) -> int64_t {
-                int64_t t = (row0 + r) / a.group, query = t * a.step + a.step - 1 - i;
-                int head = kv_head * a.group + (int)((row0 + r) % a.group);
+                int t = ((int)row0 + r) / a.group, head = kv_head * a.group + (int)row0 + r - t * a.group;
+                int64_t query = (int64_t)t * a.step + a.step - 1 - i;
                 return row0 + r < n_rows && query < a.q_rows ? query * a.q_stride + (int64_t)head * a.d : -1;
             });
             fetch<T, D>(to + BYTES, k, a.d / 8, [&](int j) -> int64_t {
@@ -169,7 +169,7 @@ static sac_status multiply(const sac_stream *s, const sac_antidiagonal_sums_args
     return launch(s, {grid, WARPS * 32}, units_any_kernel, j, a->q.dtype, kv->dtype);
 }
 
-extern "C" sac_status sac_cuda_antidiagonal_sums(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+static sac_status sum_by_mma(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
     const sac_kv_view *kv = &a->kv;
     units_job j;
     j.sums = a->sums, j.scores = a->scores, j.q = a->q.data, j.k = kv->k, j.stride = a->stride;
@@ -179,11 +179,23 @@ extern "C" sac_status sac_cuda_antidiagonal_sums(const sac_stream *s, const sac_
     j.d = kv->head_dim, j.step = (int)a->step, j.each = (int)(a->block / a->step);
     j.factor = a->scale / (float)a->step;
     int64_t n_blocks = ceil_div(j.n_units, j.each);
-    if (!is_float(kv->dtype) || !is_float(a->q.dtype) || j.n_units > 65535 || n_blocks > 65535)
+    if (!is_float(kv->dtype) || !is_float(a->q.dtype) || j.n_units > 65535 || n_blocks > 65535 || j.n_units * j.group > INT32_MAX / 2)
         return SAC_UNSUPPORTED;
     SAC_TRY(multiply(s, a, j));
     dim3 grid((unsigned)a->n_heads, (unsigned)n_blocks);
     return launch(s, {grid, SUM_THREADS}, unit_sums_kernel, j, ceil_div(a->first + a->q.rows, a->block));
+}
+
+extern "C" sac_status sac_cuda_antidiagonal_sums(const sac_stream *s, const sac_antidiagonal_sums_args *a) {
+    const int64_t n = a->q.rows / a->block * a->block; /* queries of whole blocks */
+    sac_status st = antidiagonal_sums_hopper(s, a, n);
+    if (st == SAC_UNSUPPORTED) return sum_by_mma(s, a);
+    if (st != SAC_OK || n == a->q.rows) return st;
+    sac_antidiagonal_sums_args rest = *a;
+    rest.q = sac_mat_rows(a->q, n, a->q.rows - n);
+    rest.first += n;
+    rest.sums += n / a->block * a->n_heads * a->stride;
+    return sum_by_mma(s, &rest);
 }
 
 } // namespace sac::select

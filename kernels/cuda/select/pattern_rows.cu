@@ -83,8 +83,12 @@ static __global__ void __launch_bounds__(THREADS)
             if (w < warp) to += part[w];
             all += part[w];
         }
-        for (int bit = 0; bit < 32; bit++)
-            if (word >> bit & 1) a.rows[to++] = i * 32 + bit;
+        for (int w = 0; w < 32; w++) { /* a warp's words one after the other, a bit a lane, so that rows lie side by side */
+            const uint32_t bits = __shfl_sync(0xffffffffu, word, w);
+            const int64_t from = __shfl_sync(0xffffffffu, to, w);
+            if (bits >> lane & 1)
+                a.rows[from + __popc(bits & ((1u << lane) - 1))] = (first + warp * 32 + w) * 32 + lane;
+        }
         at += all;
     }
 }
