@@ -12,7 +12,9 @@
  * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
  * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
  * side=one lets every query meet T's keys instead; side=band lets T meet T as in the paper, and every other
- * query the `band` newest keys up to its own, so that no output is zero. The first `skip` layers stay dense:
+ * query the `band` newest keys up to its own, so that no output is zero. A softmax over these alone gives a layer's
+ * full output to queries that look at nothing, which they do by looking at the first tokens (Xiao et al.,
+ * arXiv:2309.17453): with `sink` they meet so many of those as well. The first `skip` layers stay dense:
  * they choose nothing, and a packed cache takes all of their tokens for important. Below `min` tokens the probes cost
  * what the choice saves, and attention is dense.
  *
@@ -29,7 +31,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO, SKIP, BAND };
+enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO, SKIP, BAND, SINK };
 
 static const char *const sides[] = {"two", "one", "band", NULL}; /* as sac_zipvl_side */
 static const char *const budgets[] = {"sums", "cover", NULL};
@@ -54,11 +56,18 @@ static const sac_method_param params[] = {
     [SKIP] = {"skip", 0, 0, 1 << 20, "first layers, which stay dense", SAC_WHOLE},
     [BAND] = {"band", 16, 1, 1 << 30, "side=band: newest keys that a query which is not important meets",
               SAC_WHOLE},
+    [SINK] = {"sink", 0, 0, 1 << 20, "side=band: first tokens that such a query meets beside them",
+              SAC_WHOLE},
     {0}};
 
 typedef sac_zipvl zipvl;
 
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
+    if (p[SINK] > 0 && p[SIDE] != SAC_ZIPVL_BAND)
+        return sac_fail(
+            err, SAC_BAD_ARGUMENT,
+            "prefill policy zipvl: sink=%g is of side=band, where queries are left out and see some keys",
+            p[SINK]);
     if (p[RECENT] + p[RANDOM] < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy zipvl: recent=0,random=0 leave no probes");
     if (shape->window && shape->window < shape->n_ctx)
@@ -91,6 +100,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
     *z = (zipvl){.p = p,
                  .side = (sac_zipvl_side)p[SIDE],
                  .band = (int64_t)p[BAND],
+                 .sink = (int64_t)p[SINK],
                  .recent = (int64_t)p[RECENT],
                  .random = (int64_t)p[RANDOM],
                  .n_ctx = shape->n_ctx};

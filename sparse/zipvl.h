@@ -3,16 +3,17 @@
 #ifndef SAC_ZIPVL_H
 #define SAC_ZIPVL_H
 
+#include "join.h"
 #include "policy.h"
 
 /* Which queries meet which keys, T being the important tokens: T meets T and the others meet nothing; all
- * meet T; T meets T and the others the newest keys up to their own. */
+ * meet T; T meets T and the others the newest keys up to their own, and the sequence's first ones. */
 typedef enum sac_zipvl_side { SAC_ZIPVL_TWO, SAC_ZIPVL_ONE, SAC_ZIPVL_BAND } sac_zipvl_side;
 
 typedef struct sac_zipvl {
     const double *p;
     sac_zipvl_side side;
-    int64_t band, recent, random, n_ctx;
+    int64_t band, sink, recent, random, n_ctx;
     sac_buffer sums, means; /* float [n_ctx] */
     sac_buffer probes;      /* int32_t [recent + random] */
     sac_buffer kept;        /* int32_t [n_ctx] T, counted from the first query */
@@ -27,6 +28,7 @@ typedef struct sac_zipvl {
     void *part;     /* [..][n_heads * head_dim] probes' queries; rows on their way, T's queries and outputs */
     int32_t *count; /* [at_once] 0, 1 .. */
     float *zeros;   /* [n_heads * head_dim] */
+    sac_join_scratch join; /* where sink > 0 */
 } sac_zipvl;
 
 /* Room to gather T. Not with side=one, which gathers nothing. */

@@ -20,6 +20,7 @@ void sac_zipvl_take_rooms(sac_zipvl *z, const sac_attention_shape *shape, const 
     z->part = sac_take_device(memory, (size_t)n_part * sac_dtype_row_bytes(shape->dtype, cols));
     z->count = sac_take_device(memory, (size_t)z->at_once * sizeof *z->count);
     z->zeros = sac_take_device(memory, (size_t)cols * sizeof(float)); /* as a session's memory is */
+    if (z->side == SAC_ZIPVL_BAND && z->sink > 0) sac_join_scratch_take(&z->join, shape, z->at_once, memory);
 }
 
 /* ---------------------------------------------------------------- both sides */
@@ -116,18 +117,56 @@ static sac_status attend_two_sided(const zipvl *z, const sac_layer_attention *a,
 
 /* ---------------------------------------------------------------- a band for the others */
 
-/* Queries [first, end) and the newest keys up to each. */
-static sac_status attend_near(const zipvl *z, const sac_layer_attention *a, int64_t first, int64_t end) {
+/* Queries [first, end) and so many of the newest keys up to each, or all (0). */
+static sac_status attend_newest(const sac_layer_attention *a, int64_t first, int64_t end, int64_t window,
+                                float *lse) {
     sac_attention_args args = sac_causal_args(a, sac_mat_rows(a->q, first, end - first), a->past + first);
-    args.window = z->band;
+    args.window = window;
+    args.lse = lse;
     return a->ops->attention(a->stream, &args);
+}
+
+/* The n queries of the join's scratch and the sequence's first tokens. */
+static sac_status attend_sinks(const zipvl *z, const sac_layer_attention *a, int64_t n) {
+    sac_mat q = sac_join_queries(&z->join, a->shape, n);
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = a->kv,
+                                                              .lse = z->join.lse[1],
+                                                              .n_q = n,
+                                                              .n_kv = z->sink,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale,
+                                                              .softcap = a->shape->softcap});
+}
+
+/* Queries [first, end), the newest keys up to each and the sinks: before row `apart` these are all keys that there
+ * are, behind it the two are joined. */
+static sac_status attend_near(zipvl *z, const sac_layer_attention *a, int64_t first, int64_t end) {
+    if (z->sink == 0) return attend_newest(a, first, end, z->band, NULL);
+    int64_t apart = z->sink + z->band - a->past;
+    if (apart > end) apart = end;
+    if (apart > first) {
+        SAC_TRY(attend_newest(a, first, apart, 0, NULL));
+        first = apart;
+    }
+    for (int64_t n; first < end; first += n) {
+        n = end - first < z->join.capacity ? end - first : z->join.capacity;
+        SAC_TRY(sac_join_copy_queries(&z->join, a, first, n));
+        SAC_TRY(attend_newest(a, first, first + n, z->band, z->join.lse[0]));
+        SAC_TRY(attend_sinks(z, a, n));
+        SAC_TRY(sac_join(&z->join, a, sac_mat_rows(a->q, first, n)));
+    }
+    return SAC_OK;
 }
 
 /* T's queries [i, i + n) are taken out, the band is laid over all queries up to the last of them, and T's
  * outputs take their places in it. */
-static sac_status attend_band(const zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
+static sac_status attend_band(zipvl *z, const sac_layer_attention *a, const sac_kv_view *kv) {
     const int32_t *kept = z->kept.host, *at = z->kept.device;
     int64_t begin = a->n_unread, n;
+    if (z->sink > 0) SAC_TRY(sac_join_place(&z->join, a, 0, a->position, false));
     for (int64_t i = first_read(z, a); begin < a->q.rows; i += n) {
         n = z->n_kept - i < z->at_once ? z->n_kept - i : z->at_once;
         int64_t end = i + n < z->n_kept ? kept[i + n - 1] + 1 : a->q.rows;
@@ -168,15 +207,16 @@ static double pairs_of_all(const zipvl *z, const sac_layer_attention *a) {
     return pairs;
 }
 
-/* Those of the others with the keys next to them. */
+/* Those of the others with the keys next to them, and with the sinks. */
 static double pairs_of_band(const zipvl *z, const sac_layer_attention *a) {
     const int32_t *kept = z->kept.host;
+    const int64_t most = z->band + z->sink;
     double pairs = 0;
     for (int64_t i = 0, at = 0; i < a->q.rows; i++) {
         bool is_kept = at < z->n_kept && kept[at] == i;
         int64_t n_before = a->past + i + 1;
         at += is_kept;
-        if (!is_kept) pairs += (double)(n_before < z->band ? n_before : z->band);
+        if (!is_kept) pairs += (double)(n_before < most ? n_before : most);
     }
     return pairs;
 }

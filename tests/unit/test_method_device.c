@@ -141,7 +141,8 @@ static void zipvl(void **state) {
                                         "zipvl:min=0,recent=4,random=20,side=one,tau=0.7",
                                         "zipvl:min=0,tau=0.5,keep_sink=1",
                                         "zipvl:min=0,tau=0.6,budget=cover",
-                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5"};
+                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5",
+                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5,sink=2"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         for (int pick = 0; pick < 2; pick++)

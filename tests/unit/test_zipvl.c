@@ -17,7 +17,7 @@ typedef struct found {
     int64_t p;
     bool kept[MAX_TOKENS]; /* by token of the prompt */
     int64_t first, n;      /* the prompt's tokens */
-    int64_t band;          /* newest keys that a query which is not kept sees */
+    int64_t band, sink;    /* newest keys that a query which is not kept sees, and first ones */
 } found;
 
 typedef struct options {
@@ -71,7 +71,7 @@ static void find(const layer_case *c, int64_t first, int64_t n, const options *o
 static bool sees_kept(void *ctx, int h, int64_t query, int64_t key) {
     const found *f = ctx;
     (void)h;
-    if (f->band && !f->kept[query - f->first]) return key > query - f->band;
+    if (f->band && !f->kept[query - f->first]) return key > query - f->band || key < f->sink;
     return key < f->first || f->kept[key - f->first];
 }
 
@@ -191,17 +191,19 @@ static void later_turns_read_all_that_came_before(void **state) {
 }
 
 /* So many tokens that the important ones go in several steps, a later turn, and bands of one key, of some, and of more
- * than there are. The pairs are counted by hand. */
+ * than there are, alone and with first tokens. The pairs are counted by hand. */
 static void queries_left_out_meet_a_band(void **state) {
     (void)state;
-    static const int64_t bands[] = {1, 5, 16, MAX_TOKENS}, lengths[] = {612, 61};
+    static const int64_t bands[] = {1, 5, 16, MAX_TOKENS, 1, 16, 3, 16}, lengths[] = {612, 61};
+    static const int64_t sinks[] = {0, 0, 0, 0, 1, 4, 600, MAX_TOKENS};
     static found f;
     const options o = {.tau = 0.9, .recent = 64, .random = 64};
     for (size_t i = 0; i < SAC_COUNT(bands); i++) {
         layer_case c;
         char line[80];
         double pairs = 0;
-        snprintf(line, sizeof line, "zipvl:min=0,tau=0.9,side=band,band=%d", (int)bands[i]);
+        snprintf(line, sizeof line, "zipvl:min=0,tau=0.9,side=band,band=%d,sink=%d", (int)bands[i],
+                 (int)sinks[i]);
         case_open(
             &c,
             &(case_shape){
@@ -214,6 +216,7 @@ static void queries_left_out_meet_a_band(void **state) {
             case_prompt(&c, n);
             find(&c, first, n, &o, &f);
             f.band = bands[i];
+            f.sink = sinks[i];
             assert_true(f.p < n && (turn == 1 || f.p > 256));
             same_set(&c, &f);
             same_outputs(&c, &f, false);
@@ -236,14 +239,16 @@ static void a_band_leaves_out_what_is_not_read(void **state) {
         &c,
         &(case_shape){.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = true},
         9);
-    for (size_t i = 0; i < SAC_COUNT(unread); i++) {
-        case_method(&c, "zipvl:min=0,tau=0.9,side=band", "dense");
+    for (size_t i = 0; i < 2 * SAC_COUNT(unread); i++) {
+        const size_t at = i % SAC_COUNT(unread);
+        case_method(&c, at == i ? "zipvl:min=0,tau=0.9,side=band" : "zipvl:min=0,tau=0.9,side=band,sink=2",
+                    "dense");
         sac_layer_attention a = case_tokens(&c, N);
-        a.n_unread = unread[i];
+        a.n_unread = unread[at];
         assert_int_equal(sac_prefill_attend(&c.prefill, &a), SAC_OK);
-        if (i == 0) memcpy(all, c.q, sizeof all);
-        for (int64_t j = unread[i] * COLS; j < N * COLS; j++) assert_true(fabsf(all[j] - c.q[j]) < 1e-6f);
-        assert_true(i == 0 || memcmp(all, c.q, (size_t)COLS * sizeof(float)));
+        if (at == 0) memcpy(all, c.q, sizeof all);
+        for (int64_t j = unread[at] * COLS; j < N * COLS; j++) assert_true(fabsf(all[j] - c.q[j]) < 1e-6f);
+        assert_true(at == 0 || memcmp(all, c.q, (size_t)COLS * sizeof(float)));
     }
     case_close(&c);
 }
@@ -555,6 +560,8 @@ static void bad_settings_are_refused(void **state) {
     sac_error err;
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,recent=0,random=0", &shape, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,sink=1", &shape, &err),
+                     SAC_BAD_ARGUMENT); /* no band */
     shape.window = 50;
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), SAC_UNSUPPORTED);
     shape.window = 100;
