@@ -38,7 +38,7 @@ const tune_family tune_families[] = {
     {"decode=twilight:base=quest,p=0.95", D},
     {"decode=duo:start=64,recent=448", D},
     {"prefill=zipvl:min=0,tau={0.8|0.9|0.95|0.975|0.99},side={two|one|band},skip={0|2}", P},
-    {"prefill=zipvl:min=0,side=band,tau={0.975|0.99},skip={1|2},random={256|512}", P}, /* sharp attention wants probes */
+    {"prefill=zipvl:min=0,side=band,sink=1,tau={0.975|0.99},skip={1|2},random={256|512}", P}, /* sharp attention wants probes */
     {"prefill=minference:v={@/16|@/8},s={@/8|@/4|@/2},dense_layers={0|2}", P},
     {"prefill=minference:pattern=block_sparse,blocks={4|8|12|16},dense_layers={0|2}", P},
     {"prefill=minference:pattern=a_shape,v=64,s={@/4|@/2}", P},
