@@ -86,7 +86,7 @@ static sac_status place_codes(sac_placer *p, sac_weight *w, sac_dtype t) {
     if (p->arena.base) {
         packed = malloc(n_bytes);
         input = malloc(order_bytes + 1);
-        st = packed && input ? sac_code_layout_pack(w, packed, input) : SAC_NO_MEMORY;
+        st = packed && input ? sac_code_layout_pack(w, t, packed, input) : SAC_NO_MEMORY;
         at = packed, order = order_bytes ? input : NULL;
     }
     if (st == SAC_NO_MEMORY) st = sac_fail(p->err, st, "no memory to lay out %zu bytes of weights", n_bytes);
@@ -107,7 +107,7 @@ sac_status sac_place_weight(sac_placer *p, sac_weight *w) {
     if (!w->tensor.data) return SAC_OK;
     if (is_rounded(p, w)) return place_rounded(p, &w->tensor);
     if (p->stream->device->kind != SAC_DEVICE_CPU) {
-        const sac_dtype codes = sac_code_layout_type(w);
+        const sac_dtype codes = sac_code_layout_type(w, sac_code_layout_is_plain(p->stream->device));
         if (codes != SAC_N_DTYPES) return place_codes(p, w, codes);
         if (sac_dtype_block(w->tensor.dtype) > 1) return place_blocks(p, &w->tensor);
     }

@@ -48,7 +48,8 @@
     X(NF4_32, 32, 20, "nf4_32")                                                                              \
     X(NF4_64, 64, 36, "nf4_64")                                                                              \
     X(E2M1_16, 16, 12, "e2m1_16")                                                                            \
-    X(E2M1_32, 32, 20, "e2m1_32")
+    X(E2M1_32, 32, 20, "e2m1_32")                                                                            \
+    X(E4M3_ROWS, 128, 132, "e4m3_rows")
 
 typedef enum sac_dtype {
 #define X(name, block, bytes, text) SAC_DTYPE_##name,

@@ -1,5 +1,5 @@
 /* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
-#include "cuda/weights/block_layout.h"
+#include "cuda/weights/code_layout.h"
 #include "cuda_bench.h"
 #include "pack_rows.h"
 
@@ -86,7 +86,7 @@ void cuda_bench_blocks(bench *b, sac_dtype t, int64_t m, int64_t n, int64_t k) {
 /* As a checkpoint has them that rounds x for each row, or for each 128 elements. */
 void cuda_bench_fp8(bench *b, int64_t m, int64_t n, int64_t k, bool by_blocks) {
     char text[64];
-    cuda_bench_blocks(b, SAC_DTYPE_E4M3_128, m, n, k);
+    cuda_bench_blocks(b, sac_code_layout_is_plain(b->w->device) ? SAC_DTYPE_E4M3_ROWS : SAC_DTYPE_E4M3_128, m, n, k);
     snprintf(text, sizeof text, "%lldx%lld->%lld%s", (long long)m, (long long)k, (long long)n, by_blocks ? " blocks" : "");
     snprintf(b->shape, sizeof b->shape, "%s", text);
     b->name = "fp8";

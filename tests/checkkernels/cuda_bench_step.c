@@ -1,6 +1,6 @@
 /* cuda_bench_step.c - what a layer of Qwen2-7B's shape does in a step, as one chain: of one token, or of one token each of several
  * sequences, without rotation, attention and the store of keys there, which do not depend on how weights are stored. */
-#include "cuda/weights/block_layout.h"
+#include "cuda/weights/code_layout.h"
 #include "cuda_bench.h"
 
 #include <string.h>
@@ -20,7 +20,8 @@ static float *floats(bench *b, int64_t n) {
 }
 /* Of bf16, or FP8 as a checkpoint has it that rounds x for each row, or for each 128 elements. */
 static sac_weight weights(bench *b, bench_weights of, int64_t n, int64_t k) {
-    const sac_dtype t = of == STEP_BF16 ? SAC_DTYPE_BF16 : SAC_DTYPE_E4M3_128;
+    const sac_dtype fp8 = sac_code_layout_is_plain(b->w->device) ? SAC_DTYPE_E4M3_ROWS : SAC_DTYPE_E4M3_128,
+                    t = of == STEP_BF16 ? SAC_DTYPE_BF16 : fp8;
     const size_t n_bytes = of == STEP_BF16 ? (size_t)(n * k) * 2 : sac_block_layout_bytes(t, n, k);
     sac_weight w = sac_weight_of((sac_tensor){take(b, n_bytes), t, 2, {n, k}});
     b->bytes += (double)n_bytes;
@@ -110,7 +111,7 @@ static void add_some(bench *b, bench_weights of, sac_mat hidden) {
         return;
     }
     const sac_weight w_gate = weights(b, of, INTER, HIDDEN), w_up = weights(b, of, INTER, HIDDEN);
-    if (n <= STEP_FUSED_ROWS) {
+    if (n <= (w_gate.tensor.dtype == SAC_DTYPE_E4M3_ROWS ? STEP_E4M3_ROWS : STEP_FUSED_ROWS)) {
         sac_gate_up_step_args *f = &next(b, CHECK_gate_up_step)->gate_up_step;
         *f = (sac_gate_up_step_args){.y = gate, .x = hidden, .norm = floats(b, HIDDEN), .eps = 1e-6f, .gate = w_gate, .up = w_up};
     } else {

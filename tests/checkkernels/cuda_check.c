@@ -54,12 +54,13 @@ static bool is_fused(const sac_device *d, const check_case *c, sac_dtype t) {
     case SAC_DTYPE_Q6_K: return !d->no_wide_streams;
     }
     if (w->format == SAC_WEIGHT_FLOATS || w->order.data) return false;
-    switch ((int)sac_code_layout_type(w)) {
+    switch ((int)sac_code_layout_type(w, sac_code_layout_is_plain(d))) {
     case SAC_DTYPE_C4_32:
     case SAC_DTYPE_C4_64:
     case SAC_DTYPE_C4_128: return true;
     case SAC_DTYPE_C8_128:
     case SAC_DTYPE_E4M3_128: return !d->no_wide_streams;
+    case SAC_DTYPE_E4M3_ROWS: return !c->qkv_step.rotation.interleaved;
     default: return false;
     }
 }
@@ -196,7 +197,7 @@ static bool is_cut_of_blocks(const check_case *c) {
 /* The CPU's cases of weights whose scales lie apart come to sums that f16 does not hold: cuda_codes.c has the device's own. */
 static bool is_left_to_codes(const check_case *c, sac_dtype t) {
     return c->op == CHECK_linear && c->linear.w.format != SAC_WEIGHT_FLOATS &&
-           sac_code_layout_type(&c->linear.w) != SAC_N_DTYPES && t != SAC_DTYPE_F32;
+           sac_code_layout_type(&c->linear.w, false) != SAC_N_DTYPES && t != SAC_DTYPE_F32;
 }
 
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),

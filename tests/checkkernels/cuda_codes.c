@@ -133,7 +133,7 @@ static double products(const float *x, const float *w, int64_t k) {
     return sqrt(sum[0] + sum[1] + sum[2] + sum[3]);
 }
 static bool is_coded(const sac_weight *w) {
-    return w->format != SAC_WEIGHT_FLOATS && sac_code_layout_type(w) != SAC_N_DTYPES;
+    return w->format != SAC_WEIGHT_FLOATS && sac_code_layout_type(w, false) != SAC_N_DTYPES;
 }
 
 /* Scales in f32 keep 16 bits; rows of x that are rounded, weights that are unpacked and NF4's levels those of t. Errors of elements are
@@ -184,12 +184,17 @@ static void make_linear(check_case *c, const code_kind *kind, const int64_t *sha
     describe(c, kind, m, n, k, a->w.group);
 }
 
+/* Of what becomes plain rows on a GPU (code_layout.h, e4m3_rows) rows are whole vectors. */
+static bool is_of_e4m3(const code_kind *kind) {
+    return kind->type == SAC_DTYPE_FP8 && kind->how != SAC_X_EXACT;
+}
+
 /* Two or three matrices of one kind, or, `mixed`, one of another between. Of one row the first is of several tiles for each block
  * of a GPU (block_stream.cuh). */
 static void make_group(check_case *c, int i, int64_t m, sac_dtype t) {
     const code_kind *kind = &kinds[i % N_KINDS];
-    const int64_t cols[] = {m == 1 ? 9224 : 40, 16, 24}, k = 520, all = cols[0] + cols[1] + cols[2];
     const bool mixed = i / N_KINDS % 2;
+    const int64_t cols[] = {m == 1 ? 9224 : 40, 16, 24}, k = is_of_e4m3(kind) && !mixed ? 528 : 520, all = cols[0] + cols[1] + cols[2];
     sac_linear_group_args *g = &c->linear_group;
     *g = (sac_linear_group_args){.n = i % 2 ? 2 : 3, .x = check_mat(c, false, m, k, 8, 0, CHECK_UNIFORM)};
     const int64_t n_all = g->n == 2 ? cols[0] + cols[1] : all;
@@ -314,7 +319,8 @@ bool cuda_has_codes_of(const char *type) {
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
-    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}};
+    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}},
+                         many[] = {38, 136, 528};
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;
@@ -323,6 +329,8 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
     if (op == CHECK_qkv_step && !kind->ordered && !is_left_out(i % N_KINDS, of))
         make_qkv(c, kind, qkv_shapes[of], of == 1 && i % N_KINDS % 2, t);
-    if (op == CHECK_gate_up_step && !kind->ordered)
-        make_gates(c, kind, gates[of][0], gates[of][1], gates[of][2], t);
+    if (op == CHECK_gate_up_step && !kind->ordered) {
+        const int64_t *shape = of == 2 && is_of_e4m3(kind) ? many : gates[of];
+        make_gates(c, kind, shape[0], shape[1], shape[2], t);
+    }
 }

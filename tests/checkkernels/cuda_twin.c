@@ -193,14 +193,16 @@ static bool place_codes(cuda_twin *w, check_case *c) {
     sac_error err;
     bool ok = true;
     for (int i = weights_of(c, of) - 1; ok && i >= 0; i--) {
-        const sac_dtype t = of[i]->format == SAC_WEIGHT_FLOATS ? SAC_N_DTYPES : sac_code_layout_type(of[i]);
+        const sac_dtype t = of[i]->format == SAC_WEIGHT_FLOATS
+                                ? SAC_N_DTYPES
+                                : sac_code_layout_type(of[i], sac_code_layout_is_plain(w->device));
         if (t == SAC_N_DTYPES) continue;
         const int64_t n = of[i]->tensor.dim[0], k = of[i]->tensor.dim[1];
         const size_t n_bytes = sac_block_layout_bytes(t, n, k), order_bytes = (size_t)k * sizeof(int32_t);
         uint8_t *codes = malloc(n_bytes);
         int32_t *order = malloc(order_bytes);
         ok = codes && order &&
-             sac_code_layout_pack(of[i], codes, of[i]->order.data ? order : NULL) == SAC_OK &&
+             sac_code_layout_pack(of[i], t, codes, of[i]->order.data ? order : NULL) == SAC_OK &&
              w->device->alloc(w->device, n_bytes + 256 /* a planted fault reads on */, &w->codes[i], &err) ==
                  SAC_OK &&
              w->device->alloc(w->device, order_bytes, &w->order[i], &err) == SAC_OK;
@@ -220,7 +222,7 @@ static void point_to_codes(const cuda_twin *w, check_case *c, check_case *d) {
     for (int i = 0; i < n; i++) {
         if (!w->codes[i]) continue;
         there[i]->tensor.data = w->codes[i];
-        there[i]->tensor.dtype = sac_code_layout_type(here[i]);
+        there[i]->tensor.dtype = sac_code_layout_type(here[i], sac_code_layout_is_plain(w->device));
         there[i]->scales = there[i]->zeros = (sac_tensor){0};
         there[i]->order.data = here[i]->order.data ? w->order[i] : NULL;
     }

@@ -53,6 +53,13 @@ static const float *levels_of(sac_dtype t) {
     if (t == SAC_DTYPE_NF4_32 || t == SAC_DTYPE_NF4_64) return sac_nf4_levels;
     return t == SAC_DTYPE_E2M1_16 || t == SAC_DTYPE_E2M1_32 ? sac_fp4_levels : NULL;
 }
+/* e4m3_rows, with scales of rows or of blocks of 128 x 128. */
+static float plain_element(const uint8_t *to, const sac_block_layout *l, bool by_blocks, int64_t row, int64_t i) {
+    const int64_t pitch = l->n_stretches * 256, at = by_blocks ? row / 128 * ((pitch + 511) / 512 * 4) + i / 128 : row;
+    float scale;
+    memcpy(&scale, to + l->at[SAC_BLOCK_SCALES] + at * 4, 4);
+    return scale * e4m3(to[row * pitch + i]);
+}
 /* What the header says of element i of a row. */
 static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype t, int64_t row, int64_t i) {
     const int64_t chunk = i / 64 % 4, step = i % 64 / 16, byte = i % 2 * 2 + i % 4 / 2, half = row % 16 / 8,
@@ -82,7 +89,7 @@ static float element_of(const uint8_t *to, const sac_block_layout *l, sac_dtype 
 static void check(const sac_weight *w, sac_dtype want_type) {
     const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1], laid_n = (n + 15) / 16 * 16,
                   laid_k = (k + 255) / 256 * 256;
-    const sac_dtype t = sac_code_layout_type(w);
+    const sac_dtype t = sac_code_layout_type(w, want_type == SAC_DTYPE_E4M3_ROWS);
     assert_true(sac_ref_weight_of(w)->holds(w, n, k));
     assert_int_equal(t, want_type);
     const size_t n_bytes = sac_block_layout_bytes(t, n, k);
@@ -91,14 +98,15 @@ static void check(const sac_weight *w, sac_dtype want_type) {
     int32_t *input = malloc((size_t)k * sizeof *input);
     memset(to, 0xa5, n_bytes);
     for (int64_t i = 0; i < k; i++) input[i] = (int32_t)i;
-    assert_int_equal(sac_code_layout_pack(w, to, w->order.data ? input : NULL), SAC_OK);
+    assert_int_equal(sac_code_layout_pack(w, t, to, w->order.data ? input : NULL), SAC_OK);
     const sac_block_layout l = sac_block_layout_of(t, n, k);
     float *want = malloc((size_t)k * sizeof *want);
     bool *seen = calloc((size_t)k, 1);
     for (int64_t row = 0; row < laid_n; row++) {
         if (row < n) sac_ref_weight_of(w)->row(w, row, k, want);
         for (int64_t i = 0; i < laid_k; i++) {
-            const float got = element_of(to, &l, t, row, i);
+            const float got = t == SAC_DTYPE_E4M3_ROWS ? plain_element(to, &l, w->group_rows == 128, row, i)
+                                                       : element_of(to, &l, t, row, i);
             if (row >= n || i >= k) {
                 if (row >= n) assert_true(got == 0);
                 continue;
@@ -109,7 +117,7 @@ static void check(const sac_weight *w, sac_dtype want_type) {
             if (t == SAC_DTYPE_Q4_1) { /* d and m are rounded to f16 */
                 const float d = fabsf(sac_ref_scale(&w->scales, at)), m = d * fabsf(sac_ref_scale(&w->zeros, at));
                 assert_true(fabsf(got - is) <= 0x1.1p-11f * (15 * d + m));
-            } else if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && !levels_of(t))
+            } else if (w->scales.dtype == SAC_DTYPE_F32 && t != SAC_DTYPE_E4M3_128 && t != SAC_DTYPE_E4M3_ROWS && !levels_of(t))
                 assert_true(fabsf(got - is) <= 0x1p-16f * fabsf(is));
             else
                 assert_true(got == is || (isnan(got) && isnan(is)));
@@ -167,7 +175,7 @@ static void test_gptq(void **state) {
                     g[c] = g[0];
                     break;
                 }
-            assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+            assert_int_equal(sac_code_layout_type(&w, true), SAC_N_DTYPES);
         }
         release(&w);
     }
@@ -202,7 +210,7 @@ static void test_rows(void **state) {
         }
         check(&w, whole[f]);
         w.group = 24; /* fits into no unit */
-        assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+        assert_int_equal(sac_code_layout_type(&w, true), SAC_N_DTYPES);
         release(&w);
     }
 }
@@ -219,7 +227,7 @@ static void test_fp4(void **state) {
         sac_weight w = {.format = SAC_WEIGHT_FP4, .group = group, .tensor = tensor(SAC_DTYPE_FP4, n, k)};
         w.scales = scales((sac_dtype)(SAC_DTYPE_F32 + i % 3), n, k / group);
         if (all[i / 3].type == SAC_N_DTYPES)
-            assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+            assert_int_equal(sac_code_layout_type(&w, true), SAC_N_DTYPES);
         else
             check(&w, all[i / 3].type);
         release(&w);
@@ -242,13 +250,41 @@ static void test_hqq(void **state) {
         float *zeros = (float *)(uintptr_t)w.zeros.data;
         for (int64_t g = 0; g < n * (k / group); g++) zeros[g] = 8 + 8 * zeros[g];
         if (all[i / 3].type == SAC_N_DTYPES)
-            assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+            assert_int_equal(sac_code_layout_type(&w, true), SAC_N_DTYPES);
         else
             check(&w, all[i / 3].type);
         zeros[n * (k / group) - 1] = 0x1p30f;
-        assert_int_equal(sac_code_layout_type(&w), SAC_N_DTYPES);
+        assert_int_equal(sac_code_layout_type(&w, true), SAC_N_DTYPES);
         release(&w);
     }
+}
+
+static void test_plain_rows(void **state) {
+    static const int64_t shapes[][2] = {{37, 528}, {300, 144}, {129, 1040}, {896, 512}};
+    static const sac_dtype floats[] = {SAC_DTYPE_F32, SAC_DTYPE_F16, SAC_DTYPE_BF16};
+    (void)state;
+    for (int i = 0; i < 36; i++) {
+        const int64_t n = shapes[i % 4][0], k = shapes[i % 4][1];
+        const int how = i / 4 % 3;
+        sac_weight w = {.format = SAC_WEIGHT_FP8, .group = k, .tensor = tensor(SAC_DTYPE_FP8, n, k)};
+        w.x_rounding = how == 0 ? SAC_X_FP8_ROWS : how == 1 ? SAC_X_FP8_STATIC : SAC_X_FP8_GROUPS;
+        w.x_scale = how == 1 ? 0.01f : 0;
+        if (how == 2) w.group = w.group_rows = 128;
+        w.scales = how == 2 ? scales(floats[i / 12], (n + 127) / 128, (k + 127) / 128) : scales(floats[i / 12], how == 1 ? 1 : n, 1);
+        check(&w, SAC_DTYPE_E4M3_ROWS);
+        assert_int_equal(sac_code_layout_type(&w, false), SAC_DTYPE_E4M3_128); /* of a card that does not take them */
+        w.x_scale = 0, w.group_rows = how == 1 ? 0 : 64;
+        assert_int_equal(sac_code_layout_type(&w, true), SAC_DTYPE_E4M3_128); /* no scale of x; scales of w that are of neither */
+        release(&w);
+    }
+}
+
+static void test_plain_cards(void **state) {
+    (void)state;
+    assert_true(sac_code_layout_is_plain(&(sac_device){.compute = 90}));
+    assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 90, .no_e4m3 = true}));
+    assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 80}));
+    assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 100})); /* whose instructions are others */
 }
 
 static void test_nan(void **state) {
@@ -258,7 +294,7 @@ static void test_nan(void **state) {
     for (int i = 0; i < 512; i++) q[i] &= 0x77;
     q[256 + 130] = 0xff;
     w.scales = scales(SAC_DTYPE_F32, 1, 1);
-    assert_int_equal(sac_code_layout_pack(&w, to, NULL), SAC_OK);
+    assert_int_equal(sac_code_layout_pack(&w, SAC_DTYPE_E4M3_128, to, NULL), SAC_OK);
     const sac_block_layout l = sac_block_layout_of(SAC_DTYPE_E4M3_128, 2, 256);
     assert_true(!isnan(element_of(to, &l, SAC_DTYPE_E4M3_128, 1, 0)));
     assert_true(isnan(element_of(to, &l, SAC_DTYPE_E4M3_128, 1, 128)));
@@ -295,7 +331,7 @@ static void test_placed(void **state) {
     uint8_t want[16 * 160], got[sizeof want];
     int32_t input[128], got_input[128];
     assert_int_equal(sac_block_layout_bytes(SAC_DTYPE_C4_32, n, k), sizeof want);
-    assert_int_equal(sac_code_layout_pack(&host, want, input), SAC_OK);
+    assert_int_equal(sac_code_layout_pack(&host, SAC_DTYPE_C4_32, want, input), SAC_OK);
     assert_int_equal(device.download(&stream, got, w.tensor.data, sizeof got), SAC_OK);
     assert_int_equal(device.download(&stream, got_input, w.order.data, sizeof got_input), SAC_OK);
     assert_memory_equal(got, want, sizeof want);
@@ -307,7 +343,8 @@ static void test_placed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_awq), cmocka_unit_test(test_gptq),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_fp4), cmocka_unit_test(test_hqq), cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_fp4), cmocka_unit_test(test_hqq), cmocka_unit_test(test_plain_rows),
+        cmocka_unit_test(test_plain_cards), cmocka_unit_test(test_nan), cmocka_unit_test(test_placed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,7 @@ struct unpack_job {
     sac_mat y;     /* f16 or bf16 */
     bool on_lines; /* four elements of y lie on 8 bytes */
     float factor;  /* of what is unpacked */
+    bool by_blocks; /* of e4m3_rows: scales are of blocks of 128 x 128 */
 };
 
 /* y = rows of x rounded, or y's element i is x's order[i]. y may be x where they are rounded. Both f16 or bf16. */
@@ -104,6 +105,13 @@ sac_status rounded_rows(const sac_stream *s, const rounded_job &j);
 /* Many rows of x with FP8 weights that want x rounded to FP8, as e4m3 on both sides. UNSUPPORTED where the card or its library
  * does not, before anything is started. */
 sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a);
+
+/* Rows of x, rounded once, with one or several matrices of plain rows of e4m3. */
+sac_status linear_e4m3_group(const sac_stream *s, const sac_linear_group_args *a);
+
+/* Rows of f16 or bf16, normalised where `norm` is no NULL, to codes [rows][cols] and scales, [rows] or [cols / 128][rows]. cols is a
+ * multiple of 16. UNSUPPORTED for rows that are too long to be normalised on the way. */
+sac_status round_to_e4m3(const sac_stream *s, sac_mat x, x_rounding r, const float *norm, float eps, uint8_t *codes, float *scales);
 
 /* Each format's, in a file of its name. */
 #define X(constant, name)                                                                                    \

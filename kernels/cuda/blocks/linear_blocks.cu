@@ -75,7 +75,8 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
     const int64_t k = a->x.cols;
     product_job j = {};
     int64_t n_outputs = 0;
-    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) || a->x.rows > MOST_ROWS)
+    if (sac_dtype_block(t) == 1 || !is_half(a->x.dtype) || !mat_aligned(a->x) ||
+        (a->x.rows > MOST_ROWS && t != SAC_DTYPE_E4M3_ROWS))
         return SAC_UNSUPPORTED;
     for (int i = 0; i < a->n; i++) {
         const sac_weight *w = &a->w[i];
@@ -86,6 +87,11 @@ extern "C" sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sa
     }
     j.n_parts = a->n, j.x = a->x, j.act = act, j.accumulate = accumulate;
     if (!a->x.rows || !n_outputs) return SAC_OK;
+    if (t == SAC_DTYPE_E4M3_ROWS) {
+        j.rounding = rounding_of(&a->w[0], k);
+        const sac_status st = product(s, t, j);
+        return st == SAC_UNSUPPORTED && act == SAC_ACT_NONE && !accumulate && a->n > 1 ? linear_e4m3_group(s, a) : st;
+    }
     if (changes_rows(&a->w[0])) {
         size_t room;
         if (a->x.rows == 1 && !a->w[0].order.data) {
@@ -109,7 +115,7 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     x.data = scratch_rest(s, &room), x.stride = k;
     if (sac_dtype_block(t) == 1 || a->up.tensor.dtype != t || !fits(&a->gate, k) || !fits(&a->up, k) ||
         !same_rows(&a->gate, &a->up) || a->gate.order.data || !is_half(x.dtype) || a->y.dtype != x.dtype ||
-        !mat_aligned(x) || x.rows > MOST_ROWS || (size_t)(x.rows * k) * 2 > room)
+        !mat_aligned(x) || (x.rows > MOST_ROWS && t != SAC_DTYPE_E4M3_ROWS) || (size_t)(x.rows * k) * 2 > room)
         return SAC_UNSUPPORTED;
     if (!x.rows || !a->y.cols) return SAC_OK;
     product_job j = {};
@@ -117,10 +123,10 @@ extern "C" sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gat
     for (int i = 0; i < 2; i++)
         j.part[i] = {w[i]->data, sac_block_layout_of(t, w[i]->dim[0], k), a->y, NULL, 0};
     j.n_parts = 2, j.gated = true;
-    if (norms_itself(&a->gate, a->x, a->norm)) {
+    if (t == SAC_DTYPE_E4M3_ROWS || norms_itself(&a->gate, a->x, a->norm)) {
         j.x = a->x, j.norm = a->norm, j.eps = a->eps, j.rounding = rounding_of(&a->gate, k);
         const sac_status st = product(s, t, j);
-        if (st != SAC_UNSUPPORTED) return st;
+        if (st != SAC_UNSUPPORTED || t == SAC_DTYPE_E4M3_ROWS) return st;
         j.norm = NULL, j.rounding = {};
     }
     const sac_rmsnorm_args norm = {x, a->x, a->norm, a->eps};
@@ -201,7 +207,8 @@ static sac_status multiply_unpacked(const sac_stream *s, const sac_linear_args *
         const unpack_job j = {w->data, sac_block_layout_of(w->dtype, w->dim[0], k),
                               NULL,    (const int32_t *)a->w.order.data,
                               i,       {panel, some, k, k, a->x.dtype},
-                              true,    1};
+                              true,    1,
+                              a->w.group_rows > 1};
         SAC_TRY(unpack(s, w->dtype, j));
         sac_linear_args part = *a;
         part.y.cols = some;
@@ -247,7 +254,8 @@ extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed
     const unpack_job j = {w->data,    sac_block_layout_of(w->dtype, w->dim[0], a->y.cols),
                           a->ids,     NULL,
                           0,          a->y,
-                          fits(a->y), a->scale != 0 ? a->scale : 1};
+                          fits(a->y), a->scale != 0 ? a->scale : 1,
+                          a->table.group_rows > 1};
     return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;
 }
 

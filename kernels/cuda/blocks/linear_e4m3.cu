@@ -17,7 +17,7 @@ using namespace sac::rows;
 using namespace sac::weights;
 
 /* Room for weights, and for the library. The rest is x's. */
-enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, E4M3_UNIT = 128, PLAIN_THREADS = 256 };
+enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, E4M3_UNIT = 128, PLAIN_THREADS = 256, FEW_E4M3_ROWS = 64 };
 
 /* ---------------------------------------------------------------- weights */
 
@@ -121,6 +121,8 @@ template <typename T> static __global__ void __launch_bounds__(NORM_THREADS, 2) 
     __shared__ uint32_t part[32];
     const int64_t row = norm_row(j.x.rows);
     const int n_vec = (int)(j.x.cols / 8);
+    start_next();
+    wait_for_last();
     if (row < 0) return;
     const T *x = (const T *)j.x.data + row * j.x.stride;
     uint8_t *to = j.codes + row * j.x.cols;
@@ -147,6 +149,8 @@ template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) 
     const bool is_there = row < j.x.rows && col < j.x.cols;
     float e[8] = {};
     uint32_t largest = 0;
+    start_next();
+    wait_for_last();
     if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
 #pragma unroll
     for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
@@ -162,10 +166,85 @@ template <typename T> static sac_status e4m3_rows(const sac_stream *s, const e4m
     if (by_units) {
         const int64_t blocks = ceil_div(j.x.rows * ceil_div(j.x.cols, E4M3_UNIT), ROUNDED_THREADS / 16);
         return blocks > INT32_MAX ? SAC_UNSUPPORTED
-                                  : launch(s, {(unsigned)blocks, ROUNDED_THREADS}, e4m3_units_kernel<T>, j);
+                                  : launch(s, of_step({(unsigned)blocks, ROUNDED_THREADS}), e4m3_units_kernel<T>, j);
     }
-    const dim3 threads = norm_threads(j.x.cols / 8);
-    return launch(s, {(unsigned)ceil_div(j.x.rows, threads.y), threads}, e4m3_rows_kernel<T>, j);
+    const int64_t n_vec = j.x.cols / 8;
+    const dim3 threads = j.x.rows > FEW_E4M3_ROWS ? norm_threads(n_vec)
+                                                  : dim3((unsigned)min_of(NORM_THREADS, ceil_div(n_vec, 32) * 32)); /* soon through */
+    return launch(s, of_step({(unsigned)ceil_div(j.x.rows, threads.y), threads}), e4m3_rows_kernel<T>, j);
+}
+
+/* Normalised on the way, and rounded to T as the op alone would; a block has a row. */
+struct norm_job {
+    const float *norm; /* [cols] */
+    float eps;
+};
+template <typename T, bool BY_UNITS>
+static __global__ void __launch_bounds__(NORM_THREADS) e4m3_norm_kernel(const e4m3_rows_job j, const norm_job of) {
+    __shared__ float part[32];
+    __shared__ uint32_t largest_of[32];
+    const int64_t row = blockIdx.x;
+    const int n_vec = (int)(j.x.cols / 8);
+    start_next();
+    wait_for_last();
+    const T *x = (const T *)j.x.data + row * j.x.stride;
+    uint8_t *to = j.codes + row * j.x.cols;
+    raw<T, 8> now[NORM_VECTORS] = {};
+    load_row<T, 8>(now, x, n_vec);
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++)
+#pragma unroll
+        for (int i = 0; i < 8; i++) sum += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
+    const float of_norm = 1.0f / sqrtf(block_sum(sum, part) / (float)j.x.cols + of.eps);
+    uint32_t largest = 0;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++) {
+        const int v = threadIdx.x + c * blockDim.x;
+        float g[8] = {};
+        if (v < n_vec) load<8>(g, of.norm + v * 8);
+        if (BY_UNITS) largest = 0;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * g[i]);
+            largest = max(largest, magnitude(to_f32(now[c].e[i])));
+        }
+        if constexpr (BY_UNITS) { /* 16 lanes have 128 elements */
+#pragma unroll
+            for (int i = 8; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
+            const float scale = scale_of(largest, false);
+            float e[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) e[i] = to_f32(now[c].e[i]);
+            if (v >= n_vec) continue;
+            *(uint2 *)(to + v * 8) = eight_codes(e, scale);
+            if (v % 16 == 0) j.scales[v / 16 * j.x.rows + row] = scale;
+        }
+    }
+    if constexpr (!BY_UNITS) {
+        const float scale = j.scale != 0 ? j.scale : scale_of(block_largest(largest, largest_of), false);
+        if (threadIdx.x == 0) j.scales[row] = scale;
+#pragma unroll
+        for (int c = 0; c < NORM_VECTORS; c++) {
+            const int v = threadIdx.x + c * blockDim.x;
+            float e[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) e[i] = to_f32(now[c].e[i]);
+            if (v < n_vec) *(uint2 *)(to + v * 8) = eight_codes(e, scale);
+        }
+    }
+}
+
+sac_status round_to_e4m3(const sac_stream *s, sac_mat x, x_rounding r, const float *norm, float eps, uint8_t *codes, float *scales) {
+    const e4m3_rows_job j = {x, codes, scales, r.how == SAC_X_FP8_STATIC ? r.scale : 0};
+    const bool by_units = r.how == SAC_X_FP8_GROUPS, is_f16 = x.dtype == SAC_DTYPE_F16;
+    if (!norm) return is_f16 ? e4m3_rows<half>(s, j, by_units) : e4m3_rows<bf16>(s, j, by_units);
+    const int64_t n_vec = x.cols / 8, threads = min_of(NORM_THREADS, ceil_div(n_vec, 32) * 32);
+    if (n_vec > NORM_VECTORS * threads || x.rows > INT32_MAX) return SAC_UNSUPPORTED;
+    const norm_job n = {norm, eps};
+    const launch_plan p = of_step({dim3((unsigned)x.rows), dim3((unsigned)threads)});
+    if (by_units) return launch(s, p, is_f16 ? e4m3_norm_kernel<half, true> : e4m3_norm_kernel<bf16, true>, j, n);
+    return launch(s, p, is_f16 ? e4m3_norm_kernel<half, false> : e4m3_norm_kernel<bf16, false>, j, n);
 }
 
 /* ---------------------------------------------------------------- the product */
@@ -190,7 +269,8 @@ static sac_status multiply_e4m3(const sac_stream *s, const sac_linear_args *a, c
 static bool fits(const sac_stream *s, const sac_linear_args *a, x_rounding r) {
     const sac_weight *w = &a->w;
     const int64_t k = a->x.cols;
-    if (s->device->no_e4m3 || s->device->compute != 90 || w->tensor.dtype != SAC_DTYPE_E4M3_128 || w->order.data)
+    if (s->device->no_e4m3 || s->device->compute != 90 || w->order.data ||
+        (w->tensor.dtype != SAC_DTYPE_E4M3_128 && w->tensor.dtype != SAC_DTYPE_E4M3_ROWS))
         return false;
     const bool by_rows = r.how == SAC_X_FP8_ROWS || r.how == SAC_X_FP8_STATIC,
                has_scale = r.how != SAC_X_FP8_STATIC || r.scale != 0;
@@ -243,10 +323,55 @@ static sac_status multiply_parts(const sac_stream *s, const sac_linear_args *a, 
     return SAC_OK;
 }
 
+/* Weights that lie as plain rows meet x where they are; x is rounded once for all of them. */
+static sac_status multiply_plain(const sac_stream *s, const sac_linear_args *of, int n_of, x_rounding r) {
+    const int64_t m = of->x.rows, k = of->x.cols, units = ceil_div(k, E4M3_UNIT),
+                  kept = (int64_t)(SCRATCH_COUNTER_BYTES + SCRATCH_BIAS_BYTES) + E4M3_WORKSPACE_BYTES;
+    const bool by_units = r.how == SAC_X_FP8_GROUPS;
+    const int64_t fitting = ((int64_t)s->shared_scratch_bytes - kept - 3 * 256) / (k + 4 * (by_units ? units : 1)),
+                  most = fitting < E4M3_UNIT ? fitting : fitting / E4M3_UNIT * E4M3_UNIT;
+    if (most < min_of(m, E4M3_UNIT)) return SAC_UNSUPPORTED;
+    const int64_t goes = ceil_div(m, most), some = min_of(most, ceil_div(ceil_div(m, goes), E4M3_UNIT) * E4M3_UNIT);
+    sac_stream rest = *s;
+    rest.shared_scratch_bytes = (size_t)kept;
+    uint8_t *at = s->shared_scratch + (kept + 255) / 256 * 256, *codes = take(at, (size_t)(some * k));
+    float *x_scales = (float *)take(at, (size_t)(4 * some * (by_units ? units : 1)));
+    for (int asks = 1; asks >= 0; asks--) /* of all parts first, as what adds to y cannot be begun again */
+        for (int64_t i = 0; i < m; i += some) {
+            const int64_t now = min_of(some, m - i);
+            const e4m3_rows_job x = {sac_mat_rows(of->x, i, now), codes, x_scales, r.how == SAC_X_FP8_STATIC ? r.scale : 0};
+            if (!asks)
+                SAC_TRY(of->x.dtype == SAC_DTYPE_F16 ? e4m3_rows<half>(s, x, by_units) : e4m3_rows<bf16>(s, x, by_units));
+            for (int p = 0; p < n_of; p++) {
+                const sac_tensor *w = &of[p].w.tensor;
+                const sac_block_layout l = sac_block_layout_of(w->dtype, w->dim[0], k);
+                const linear::e4m3_scales scales = {(const float *)((const uint8_t *)w->data + l.at[SAC_BLOCK_SCALES]), x_scales,
+                                                    by_units, l.n_stretches * STRETCH};
+                sac_linear_args part = of[p];
+                part.x = {codes, now, k, k, SAC_DTYPE_FP8};
+                part.y = sac_mat_rows(of[p].y, i, now);
+                part.w = sac_weight_of(sac_tensor{w->data, SAC_DTYPE_FP8, 2, {of[p].y.cols, k}});
+                SAC_TRY(multiply_e4m3(&rest, &part, scales, asks));
+            }
+        }
+    return SAC_OK;
+}
+
+sac_status linear_e4m3_group(const sac_stream *s, const sac_linear_group_args *a) {
+    sac_linear_args of[SAC_LINEAR_GROUP_MOST];
+    const x_rounding r = rounding_of(&a->w[0], a->x.cols);
+    for (int i = 0; i < a->n; i++) {
+        of[i] = sac_linear_group_part(a, i);
+        if (a->w[i].tensor.dtype != SAC_DTYPE_E4M3_ROWS || !fits(s, &of[i], r)) return SAC_UNSUPPORTED;
+    }
+    return multiply_plain(s, of, a->n, r);
+}
+
 sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
     const x_rounding r = rounding_of(&a->w, a->x.cols);
     const int64_t m = a->x.rows, n = a->y.cols, k = a->x.cols, units = ceil_div(k, E4M3_UNIT);
     if (!fits(s, a, r)) return SAC_UNSUPPORTED;
+    if (a->w.tensor.dtype == SAC_DTYPE_E4M3_ROWS) return multiply_plain(s, a, 1, r);
     const bool by_units = r.how == SAC_X_FP8_GROUPS;
     const int64_t most_rows = E4M3_PANEL_BYTES / k / PANEL_ROWS * PANEL_ROWS,
                   rows = n * k <= E4M3_PANEL_BYTES ? n : max_of(most_rows, PANEL_ROWS),
@@ -267,7 +392,7 @@ sac_status linear_e4m3_rows(const sac_stream *s, const sac_linear_args *a) {
     float *w_scales = (float *)take(at, (size_t)(by_units ? 4 * n_scales * ceil_div(rows, E4M3_UNIT) : 4 * rows));
     uint8_t *codes = take(at, (size_t)(some * k));
     float *x_scales = (float *)take(at, (size_t)(4 * some * (by_units ? units : 1)));
-    const e4m3_parts p = {rest, r, rows, n_scales, some, panel, codes, {w_scales, x_scales, by_units}, w_scales, x_scales};
+    const e4m3_parts p = {rest, r, rows, n_scales, some, panel, codes, {w_scales, x_scales, by_units, 0}, w_scales, x_scales};
     SAC_TRY(multiply_parts(s, a, p, true)); /* of all parts, as what adds to y cannot be begun again */
     return multiply_parts(s, a, p, false);
 }

@@ -16,7 +16,7 @@ namespace sac {
 #define SCRATCH_BIAS_BYTES    ((size_t)1 << 20)
 
 typedef struct matmul_key {
-    int64_t m, n, k, x_stride, y_stride;
+    int64_t m, n, k, x_stride, y_stride, w_stride;
     size_t workspace_bytes;
     int x_align, y_align, w_align;
     sac_dtype x, y;

@@ -12,6 +12,7 @@ namespace sac::linear {
 struct e4m3_scales {
     const float *w, *x;
     bool by_blocks;
+    int64_t w_stride; /* between rows of w, or 0: they lie behind one another */
 };
 static inline int64_t scales_of_block_row(int64_t k) {
     return (k + 511) / 512 * 4;

@@ -123,7 +123,7 @@ static bool describe(const cublaslt *lt, matmul_layouts *l, const matmul_key *k,
 #undef SET
     uint64_t n = (uint64_t)k->n, m = (uint64_t)k->m, depth = (uint64_t)k->k;
     const cudaDataType_t in = library_type(k->x), out = library_type(k->y);
-    return ok && lay_out(lt, &l->w, in, depth, n, k->k) && lay_out(lt, &l->x, in, depth, m, k->x_stride) &&
+    return ok && lay_out(lt, &l->w, in, depth, n, k->w_stride) && lay_out(lt, &l->x, in, depth, m, k->x_stride) &&
            lay_out(lt, &l->y, out, n, m, k->y_stride);
 }
 
@@ -213,9 +213,10 @@ static sac_status multiply(const sac_stream *s, const sac_linear_args *a, const 
     memset(&key, 0, sizeof key); /* it is compared as bytes */
     key.m = m, key.n = n, key.k = k;
     key.x_stride = m > 1 ? a->x.stride : k, key.y_stride = m > 1 ? a->y.stride : n;
+    key.w_stride = e && e->w_stride ? e->w_stride : k;
     key.x_align = alignment(a->x.data, key.x_stride * input_bytes(a->x.dtype));
     key.y_align = alignment(a->y.data, key.y_stride * element_bytes(a->y.dtype));
-    key.w_align = alignment(a->w.tensor.data, k * input_bytes(a->x.dtype));
+    key.w_align = alignment(a->w.tensor.data, key.w_stride * input_bytes(a->x.dtype));
     key.x = a->x.dtype, key.y = a->y.dtype;
     key.workspace_bytes = workspace_bytes;
     key.bias = a->bias, key.gelu = gelu, key.accumulate = a->accumulate, key.fast = a->fast;

@@ -17,7 +17,7 @@ static const int sizes_of[SAC_N_DTYPES][SAC_N_BLOCK_PARTS] = {
     [SAC_DTYPE_C8_32] = {256, 0, 32, 0},   [SAC_DTYPE_C8_128] = {256, 0, 8, 0},
     [SAC_DTYPE_E4M3_128] = {256, 0, 8, 0}, [SAC_DTYPE_NF4_64] = {128, 0, 16, 0},
     [SAC_DTYPE_NF4_32] = {128, 0, 32, 0},  [SAC_DTYPE_E2M1_16] = {128, 0, 64, 0},
-    [SAC_DTYPE_E2M1_32] = {128, 0, 32, 0},
+    [SAC_DTYPE_E2M1_32] = {128, 0, 32, 0}, [SAC_DTYPE_E4M3_ROWS] = {256, 0, 8, 0},
 };
 
 static int64_t tiles_of(int64_t n) {

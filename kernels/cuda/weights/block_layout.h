@@ -41,7 +41,8 @@ extern "C" {
     X(NF4_32, nf4_32)                                                                                        \
     X(NF4_64, nf4_64)                                                                                        \
     X(E2M1_16, e2m1_16)                                                                                      \
-    X(E2M1_32, e2m1_32)
+    X(E2M1_32, e2m1_32)                                                                                      \
+    X(E4M3_ROWS, e4m3_rows)
 
 enum { SAC_BLOCK_TILE = 16, SAC_BLOCK_STRETCH = 256, SAC_BLOCK_CHUNK = 64, SAC_BLOCK_GROUP = 32 };
 

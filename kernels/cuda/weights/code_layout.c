@@ -33,7 +33,23 @@ static bool sort_inputs(const sac_weight *w, int32_t *places, int32_t *input) {
 
 static bool is_in_f16(const sac_weight *w);
 
-sac_dtype sac_code_layout_type(const sac_weight *w) {
+/* FP8 whose checkpoint has x rounded to FP8, with scales of rows or of blocks of 128 x 128. */
+static bool is_e4m3_rows(const sac_weight *w) {
+    const int64_t k = w->tensor.dim[1];
+    if (w->order.data || k % 16 || k < 128) return false;
+    switch (w->x_rounding) {
+    case SAC_X_FP8_STATIC:
+    case SAC_X_FP8_ROWS: return w->group >= k && w->group_rows <= 1 && (w->x_rounding == SAC_X_FP8_ROWS || w->x_scale != 0);
+    case SAC_X_FP8_GROUPS: return w->group == 128 && w->group_rows == 128 && k > 128;
+    default: return false;
+    }
+}
+
+bool sac_code_layout_is_plain(const sac_device *d) {
+    return d->compute == 90 && !d->no_e4m3;
+}
+
+sac_dtype sac_code_layout_type(const sac_weight *w, bool plain) {
     const int64_t k = w->tensor.dim[1], group = w->group;
     const bool by_128 = group >= k || group % 128 == 0;
     if (k < 1 || k % 8 || group < 1 || (w->order.data && !sort_inputs(w, NULL, NULL))) return SAC_N_DTYPES;
@@ -54,7 +70,7 @@ sac_dtype sac_code_layout_type(const sac_weight *w) {
                                          : SAC_N_DTYPES;
     case SAC_DTYPE_FP4:
         return by_128 || group % 32 == 0 ? SAC_DTYPE_E2M1_32 : group % 16 == 0 ? SAC_DTYPE_E2M1_16 : SAC_N_DTYPES;
-    case SAC_DTYPE_FP8: return by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
+    case SAC_DTYPE_FP8: return plain && is_e4m3_rows(w) ? SAC_DTYPE_E4M3_ROWS : by_128 ? SAC_DTYPE_E4M3_128 : SAC_N_DTYPES;
     case SAC_DTYPE_HQQ_4: return group % 32 == 0 && k % 32 == 0 && is_in_f16(w) ? SAC_DTYPE_Q4_1 : SAC_N_DTYPES;
     default: return SAC_N_DTYPES;
     }
@@ -220,8 +236,21 @@ static void pack_row(const tile *t, int row, sac_dtype type, const sac_block_lay
     }
 }
 
-sac_status sac_code_layout_pack(const sac_weight *w, void *to, int32_t *input) {
-    const sac_dtype type = sac_code_layout_type(w);
+/* e4m3_rows: codes of a tile's rows, and scales, of a tile's rows or of the block of 128 that begins with it. */
+static void pack_plain(const tile *t, const sac_block_layout *l, uint8_t *to) {
+    const int64_t pitch = l->n_stretches * SAC_BLOCK_STRETCH, k = t->w->tensor.dim[1], of_row = (k + 511) / 512 * 4;
+    float *scales = (float *)(void *)(to + l->at[SAC_BLOCK_SCALES]);
+    for (int row = 0; row < SAC_BLOCK_TILE; row++) {
+        memcpy(to + (t->first + row) * pitch, t->codes + row * t->stride, (size_t)pitch);
+        if (t->w->x_rounding != SAC_X_FP8_GROUPS)
+            scales[t->first + row] = row < t->n_rows ? float_at(&t->w->scales, scale_at(t->w, t->first + row, 0)) : 0;
+    }
+    if (t->w->x_rounding == SAC_X_FP8_GROUPS && t->first % 128 == 0)
+        for (int64_t g = 0; g < of_row; g++)
+            scales[t->first / 128 * of_row + g] = g * 128 < k ? float_at(&t->w->scales, scale_at(t->w, t->first, g)) : 0;
+}
+
+sac_status sac_code_layout_pack(const sac_weight *w, sac_dtype type, void *to, int32_t *input) {
     const int64_t n = w->tensor.dim[0], k = w->tensor.dim[1];
     const sac_block_layout l = sac_block_layout_of(type, n, k);
     tile t = {.w = w,
@@ -239,6 +268,10 @@ sac_status sac_code_layout_pack(const sac_weight *w, void *to, int32_t *input) {
         t.n_rows = n - t.first < SAC_BLOCK_TILE ? n - t.first : SAC_BLOCK_TILE;
         memset(t.codes, 0, n_codes);
         take_codes(&t);
+        if (type == SAC_DTYPE_E4M3_ROWS) {
+            pack_plain(&t, &l, to);
+            continue;
+        }
         for (int row = 0; row < SAC_BLOCK_TILE; row++)
             for (int64_t s = 0; s < l.n_stretches; s++) pack_row(&t, row, type, &l, s, to);
     }
