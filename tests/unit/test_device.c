@@ -1,8 +1,12 @@
+#define _GNU_SOURCE
 #include "buffer.h"
 #include "cuda_limits.h"
 #include "page_pool.h"
 
 #include "test.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Whatever the device, memory goes there, is copied there, and comes back. */
 static void check_memory(const sac_device *d) {
@@ -263,6 +267,37 @@ static void check_pages(const sac_device *d) {
     free(in);
 }
 
+/* Bytes of the pool's file that have memory; -1: there is no such file. */
+static long long bytes_in_file(void) {
+    for (int fd = 3; fd < 256; fd++) {
+        char name[64], path[32];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        const ssize_t n = readlink(path, name, sizeof name - 1);
+        struct stat info;
+        if (n > 0 && (name[n] = 0, strstr(name, "keys and values")) && fstat(fd, &info) == 0) return (long long)info.st_blocks * 512;
+    }
+    return -1;
+}
+
+/* On the CPU what the last one has let go of is the system's again. */
+static void memory_goes_back(void **state) {
+    (void)state;
+    sac_device d;
+    sharing x;
+    sac_error err;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    open_sharing(&x, &d);
+    const long long all = (long long)(SHARED_PLANES * SHARED_PAGES * x.page);
+    assert_int_equal(bytes_in_file(), all);
+    assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+    sac_page_planes_shrink(&x.a, 0);
+    assert_int_equal(bytes_in_file(), all / 2);
+    sac_page_planes_shrink(&x.b, x.page);
+    assert_int_equal(bytes_in_file(), all / 4);
+    close_sharing(&x);
+    assert_int_equal(bytes_in_file(), -1);
+}
+
 static void test_cpu(void **state) {
     (void)state;
     sac_device d;
@@ -382,7 +417,7 @@ static void limits_of_a_card(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(test_too_much),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(memory_goes_back), cmocka_unit_test(test_too_much),
                                        cmocka_unit_test(test_cuda), cmocka_unit_test(buffers),
                                        cmocka_unit_test(limits_of_a_card)};
     return cmocka_run_group_tests(tests, NULL, NULL);

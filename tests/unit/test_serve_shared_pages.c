@@ -1,13 +1,13 @@
-/* Eight questions at once about one long text, where keys and values are in pages: one prompt is run, and its pages are there once. */
+/* Eight questions at once about one long text, where keys and values are in pages: one prompt is run, and its pages are there once. And
+ * where pages run out among them: all are answered. */
 #include "scheduler.h"
 #include "scheduler_bench.h"
 
-enum { CTX = 2048, QUESTIONS = 8, WORDS = 1200, ANSWER = 24 };
+enum { CTX = 1280, QUESTIONS = 8, WORDS = 800, ANSWER = 16 };
 
 static size_t row_bytes;
 
-/* Of two contexts and a bit: without pages in common two of the questions would be answered at a time. */
-static int open_paged_model(void **state) {
+static int open_with(void **state, int sixteenths) {
     sac_session_config c;
     sac_memory_report r;
     sac_error err;
@@ -16,12 +16,22 @@ static int open_paged_model(void **state) {
     c.n_ctx = CTX;
     if (sac_session_plan(bench_model(), &c, &r, &err) != SAC_OK) return -1;
     row_bytes = r.kv_bytes_per_token;
-    return sac_model_page_kv(bench_model(), row_bytes * CTX * 9 / 4, &err);
+    return sac_model_page_kv(bench_model(), row_bytes * CTX * (size_t)sixteenths / 16, &err);
+}
+
+/* Of two contexts and a bit: without pages in common three of the questions would have room at a time. */
+static int open_paged_model(void **state) {
+    return open_with(state, 36);
+}
+
+/* A bit more than one. */
+static int open_tight_model(void **state) {
+    return open_with(state, 17);
 }
 
 /* Whose beginning is everybody's. */
-static json_t *question_of(int k) {
-    json_t *q = question("number ", WORDS, ANSWER);
+static json_t *question_of(int k, int n_words, int n_tokens) {
+    json_t *q = question("number ", n_words, n_tokens);
     const char *text = json_string_value(json_object_get(json_array_get(json_object_get(q, "messages"), 0), "content"));
     json_t *whole = json_sprintf("%sWhich one is number %d, and why?", text, k);
     json_object_set_new(json_array_get(json_object_get(q, "messages"), 0), "content", whole);
@@ -55,11 +65,11 @@ static void open_paged_bench(bench *b, int n_slots) {
 static json_t *alone[QUESTIONS];
 
 /* In one slot, one after another. */
-static void ask_them_alone(void) {
+static void ask_them_alone(int n, int n_words, int n_tokens) {
     bench b;
     open_paged_bench(&b, 1);
-    for (int k = 0; k < QUESTIONS; k++) {
-        serve_job *j = ask_json(&b, question_of(k));
+    for (int k = 0; k < n; k++) {
+        serve_job *j = ask_json(&b, question_of(k, n_words, n_tokens));
         run_to_the_end(&b, j);
         json_t *reply = reply_of(j);
         alone[k] = answer_of(reply);
@@ -80,9 +90,9 @@ static void eight_questions_cost_one_prompt(void **state) {
     serve_job *j[QUESTIONS];
     int64_t n_prompt = 0, n_run = 0;
     int most_answering = 0;
-    ask_them_alone();
+    ask_them_alone(QUESTIONS, WORDS, ANSWER);
     open_paged_bench(&b, QUESTIONS);
-    for (int k = 0; k < QUESTIONS; k++) j[k] = ask_json(&b, question_of(k));
+    for (int k = 0; k < QUESTIONS; k++) j[k] = ask_json(&b, question_of(k, WORDS, ANSWER));
     for (int i = 0; b.s->n_jobs; i++) {
         assert_true(i < 100000);
         run_a_round(&b);
@@ -116,7 +126,41 @@ static void eight_questions_cost_one_prompt(void **state) {
     assert_int_equal(pages_used(), 0);
 }
 
+enum { OWN = 200, MANY = 4, FEWER = 600, LONG_ANSWER = 100 };
+
+/* Answers outgrow the pages: what is each one's own gives way, and the host, which takes no more rows than the pages hold, takes nothing of
+ * what they have in common. */
+static void where_pages_run_out(void **state) {
+    (void)state;
+    bench b;
+    serve_job *j[MANY], *other;
+    ask_them_alone(MANY, FEWER, LONG_ANSWER);
+    open_paged_bench(&b, MANY + 1);
+    other = ask(&b, "red ", OWN, 3 * ANSWER);
+    run_until_it_answers(&b, other);
+    for (int k = 0; k < MANY; k++) j[k] = ask_json(&b, question_of(k, FEWER, LONG_ANSWER));
+    for (int i = 0; b.s->n_jobs; i++) {
+        assert_true(i < 100000);
+        run_a_round(&b);
+    }
+    assert_true(metric(&b, "vllm:num_preemptions_total") > 0);
+    for (int k = 0; k < MANY; k++) {
+        json_t *reply = reply_of(j[k]), *here = answer_of(reply);
+        expect_same(alone[k], here, LONG_ANSWER);
+        json_decref(here);
+        json_decref(reply);
+        json_decref(alone[k]);
+    }
+    json_t *reply = reply_of(other);
+    assert_int_equal(json_array_size(tokens_of(reply, 0)), 3 * ANSWER);
+    json_decref(reply);
+    close_bench(&b);
+    assert_int_equal(pages_used(), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(eight_questions_cost_one_prompt)};
-    return cmocka_run_group_tests_name("serve_shared_pages", tests, open_paged_model, close_model);
+    const struct CMUnitTest roomy[] = {cmocka_unit_test(eight_questions_cost_one_prompt)},
+                            tight[] = {cmocka_unit_test(where_pages_run_out)};
+    const int failed = cmocka_run_group_tests_name("serve_shared_pages", roomy, open_paged_model, close_model);
+    return failed + cmocka_run_group_tests_name("serve_shared_pages_tight", tight, open_tight_model, close_model);
 }
