@@ -64,6 +64,8 @@ int64_t sac_kv_cache_page_rows(const sac_kv_cache *c);
 /* The first n rows, a multiple of that, are those of another cache with the same format, sizes and pool, and have its memory; what was
  * there goes. Nothing of `to` is in flight, and `from` writes none of them meanwhile. No counts change. On failure there are no rows. */
 sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_t n, sac_error *err);
+/* Names the page in which a row of the first layer begins (sac_page_planes_page). */
+uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row);
 /* Leading rows whose pages others have too, a multiple of sac_kv_cache_page_rows. */
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c);
 /* Whether making room has to copy or drop pages first. */

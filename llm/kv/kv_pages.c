@@ -146,6 +146,10 @@ sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_
     return sac_page_planes_share(&to->planes, &from->planes, (size_t)n * sac_kv_paged_row_bytes(to), err);
 }
 
+uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row) {
+    return sac_page_planes_page(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
+}
+
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c) {
     const int64_t step = sac_kv_cache_page_rows(c);
     return step ? (int64_t)(sac_page_planes_shared(&c->planes) / sac_kv_paged_row_bytes(c)) / step * step : 0;

@@ -15,6 +15,7 @@ struct sac_page_pool {
     uint64_t *names;              /* [n_pages], the device's */
     uint32_t *free;               /* [n_pages], of which n_free are there */
     uint32_t *marks;              /* [n_pages], zero but while somebody counts */
+    uint32_t *births;             /* [n_pages]: how often it was no longer free */
     _Atomic uint32_t *n_havers;   /* [n_pages]: so many ranges have it; of those that are free 0 */
 };
 
@@ -22,14 +23,16 @@ static bool take_lists(sac_page_pool *p, size_t n) {
     p->names = calloc(n, sizeof *p->names);
     p->free = calloc(n, sizeof *p->free);
     p->marks = calloc(n, sizeof *p->marks);
+    p->births = calloc(n, sizeof *p->births);
     p->n_havers = calloc(n, sizeof *p->n_havers);
-    return p->names && p->free && p->marks && p->n_havers;
+    return p->names && p->free && p->marks && p->births && p->n_havers;
 }
 
 static void free_lists(sac_page_pool *p) {
     free(p->names);
     free(p->free);
     free(p->marks);
+    free(p->births);
     free(p->n_havers);
     free(p);
 }
@@ -140,7 +143,10 @@ static bool draw(sac_page_pool *pool, size_t n_planes, size_t n, uint32_t *to, s
     for (size_t i = 0; enough && i < n_planes; i++, to += stride) {
         pool->n_free -= n;
         memcpy(to, pool->free + pool->n_free, n * sizeof *to);
-        for (size_t k = 0; k < n; k++) atomic_store(&pool->n_havers[to[k]], 1);
+        for (size_t k = 0; k < n; k++) {
+            atomic_store(&pool->n_havers[to[k]], 1);
+            pool->births[to[k]]++;
+        }
     }
     pthread_mutex_unlock(&pool->lock);
     return enough;
@@ -240,6 +246,11 @@ size_t sac_page_planes_shared(const sac_page_planes *p) {
     size_t n = 0;
     while (others_have(p, n)) n++;
     return p->pool ? n * p->pool->page_bytes : 0;
+}
+
+uint64_t sac_page_planes_page(const sac_page_planes *p, size_t at) {
+    const uint32_t page = *pages_from(p, 0, at / p->pool->page_bytes);
+    return (uint64_t)p->pool->births[page] << 32 | page;
 }
 
 bool sac_page_planes_is_shared(const sac_page_planes *p, size_t from) {

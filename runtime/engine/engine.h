@@ -138,10 +138,10 @@ typedef struct sac_stored {
 } sac_stored;
 
 /* Rows of a session on the host that gave their pages to others. */
+typedef struct sac_parked_block sac_parked_block; /* parked.h */
 typedef struct sac_parked {
-    uint8_t *rows; /* a block of n; NULL: there are none */
+    sac_parked_block *block; /* whose first n rows they are; NULL: there are none */
     int64_t first, n;
-    size_t n_bytes;
 } sac_parked;
 
 /* Keys and values in pages, where these run out (pages.h). */

@@ -3,6 +3,7 @@
 #include "ahead.h"
 #include "beginnings.h"
 #include "mask_call.h"
+#include "parked.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -19,16 +20,13 @@ static sac_status wait_for(const sac_session *s, const sac_stream *stream, sac_e
 }
 
 bool sac_session_is_parked(const sac_session *s) {
-    return s->paging.parked[0].rows || s->paging.parked[1].rows;
+    return s->paging.parked[0].block || s->paging.parked[1].block;
 }
 
 void sac_session_drop_parked(sac_session *s) {
     for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
-        sac_parked *p = &s->paging.parked[i];
-        if (!p->rows) continue;
-        sac_workspaces_unpark(s->model, p->n_bytes);
-        free(p->rows);
-        *p = (sac_parked){0};
+        sac_parked_drop(s, s->paging.parked[i].block);
+        s->paging.parked[i] = (sac_parked){0};
     }
 }
 
@@ -38,7 +36,7 @@ static sac_status bring_back(sac_session *s, const sac_stream *stream, sac_error
     for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
         const sac_parked *p = &s->paging.parked[i];
         const int64_t held = c->n_rows - p->first, n = held < p->n ? held : p->n;
-        if (p->rows && n > 0 && sac_kv_cache_from_block(c, stream, p->first, n, p->rows, 0, p->n) != SAC_OK)
+        if (p->block && n > 0 && sac_kv_cache_from_block(c, stream, p->first, n, p->block->rows, 0, p->block->n) != SAC_OK)
             return sac_fail(err, SAC_DEVICE, "%s: bringing rows back failed", s->model->device.name);
     }
     SAC_TRY(wait_for(s, stream, err));
@@ -132,7 +130,7 @@ void sac_session_trim(sac_session *s) {
 }
 
 static sac_status copy_parked(const sac_session *s, const sac_stream *stream, const sac_parked *p) {
-    SAC_TRY(sac_kv_cache_to_block(&s->decoder.cache, stream, p->first, p->n, p->rows, 0, p->n));
+    SAC_TRY(sac_kv_cache_to_block(&s->decoder.cache, stream, p->first, p->n, p->block->rows, 0, p->block->n));
     return wait_for(s, stream, NULL);
 }
 
@@ -144,23 +142,29 @@ static sac_status copy_second(const sac_session *s, const sac_stream *stream) {
     return copy_parked(s, stream, &s->paging.parked[1]);
 }
 
+/* Whether others may have the same rows: those of a prompt, no steps' (sac_decoder_shares). */
+static bool may_be_others(const sac_session *s, int64_t first, int64_t n) {
+    return first == 0 && n <= s->n_exact && sac_beginnings_may_share(s);
+}
+
 /* Rows [first, first + n). */
 static sac_status to_host(sac_session *s, int which, int64_t first, int64_t n, sac_error *err) {
     sac_parked *p = &s->paging.parked[which];
-    const size_t n_bytes = n > 0 ? sac_kv_cache_block_bytes(&s->decoder.cache, n) : 0;
-    if (!n_bytes) return SAC_OK; /* few rows of a packed format: all are in its tails */
-    if (!sac_workspaces_park(s->model, n_bytes))
-        return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages, and %lld would be too many: come again later, or give more pages", (long long)n);
-    uint8_t *rows = malloc(n_bytes);
-    if (!rows) {
-        sac_workspaces_unpark(s->model, n_bytes);
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld rows that are parked", (long long)n);
+    if (n <= 0 || !sac_kv_cache_block_bytes(&s->decoder.cache, n)) return SAC_OK; /* few rows of a packed format: all are in its tails */
+    const bool common = may_be_others(s, first, n);
+    *p = (sac_parked){common ? sac_parked_find(s, n) : NULL, first, n};
+    if (p->block) return SAC_OK;
+    sac_status st = sac_parked_take(&p->block, s, n, err);
+    if (st != SAC_OK) {
+        *p = (sac_parked){0};
+        return st;
     }
-    *p = (sac_parked){rows, first, n, n_bytes};
-    const sac_status st = sac_session_with_stream(s, which ? copy_second : copy_first);
-    if (st == SAC_OK) return SAC_OK;
-    sac_workspaces_unpark(s->model, n_bytes);
-    free(rows);
+    st = sac_session_with_stream(s, which ? copy_second : copy_first);
+    if (st == SAC_OK) {
+        if (common) sac_parked_tell(s, p->block);
+        return SAC_OK;
+    }
+    sac_parked_drop(s, p->block);
     *p = (sac_parked){0};
     return sac_fail(err, st, "%s: parking a session failed", s->model->device.name);
 }
@@ -179,8 +183,8 @@ static int64_t rows_to_leave(const sac_session *s) {
 static sac_status park(sac_session *s, int64_t n_left, sac_error *err) {
     const sac_parked *tail = &s->paging.parked[0];
     const int64_t n = s->decoder.cache.n_rows;
-    if (!tail->rows) return to_host(s, 0, n_left, n - n_left, err);
-    return to_host(s, 1, 0, tail->first < n ? tail->first : n, err);
+    if (!tail->block) return to_host(s, 0, n_left, n - n_left, err);
+    return to_host(s, 1, 0, tail->first < n ? tail->first : n, err); /* which they have in common */
 }
 
 sac_status sac_session_park(sac_session *s, sac_error *err) {
