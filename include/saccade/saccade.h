@@ -293,7 +293,8 @@ SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_byte
  * sequence of guidance and draft models have memory of their own.
  *
  * A prompt gets pages for all its rows before it is run, a step gets some when it comes near to the end of those it has. When there
- * are none left that is NO_MEMORY, and nothing is lost that was there. Whoever runs several sessions may have them wait instead
+ * are none left that is NO_MEMORY, and nothing is lost that was there, but, of a session that
+ * shares beginnings, rows that the prompt does not begin with. Whoever runs several sessions may have them wait instead
  * (sac_session_wait_for_pages) and give them what others can spare: sac_session_trim, sac_session_reset, sac_session_park. */
 
 /* Before there are sessions, n_bytes for those that come, in whole pages; of a device's memory they are taken now. UNSUPPORTED:
@@ -309,15 +310,20 @@ SAC_API void sac_model_kv_pages(const sac_model *m, sac_kv_pages *out); /* from 
 SAC_API void sac_session_wait_for_pages(sac_session *s, bool waits);
 /* Bytes of pages that it lacked when it asked last, and lacks still; 0: it has what it asked for. */
 SAC_API size_t sac_session_lacks(const sac_session *s);
-SAC_API size_t sac_session_paged_bytes(const sac_session *s); /* of the pages that it has */
+SAC_API size_t sac_session_paged_bytes(const sac_session *s); /* of the pages that it has, also those that others have too */
+/* Bytes of pages that nobody has but these sessions, each page counted once: sessions of one model, none of which is at work in another
+ * thread. Sessions that share beginnings have pages in common (sac_session_join). */
+SAC_API size_t sac_sessions_hold(const sac_session *const *sessions, size_t n);
 
 /* Gives back pages behind the rows that it holds. Nothing while a prompt of it is being run. */
 SAC_API void sac_session_trim(sac_session *s);
 /* Gives back all pages of a session between two steps, or that waits with its prompt. Its rows go to the host's memory and come
- * back with the next step or piece, when there are pages for them: not a bit of its answer changes. UNSUPPORTED: it has none;
+ * back with the next step or piece, when there are pages for them: not a bit of its answer changes. Pages that others have too stay
+ * with it where there are others to give, and go when it is parked once more. UNSUPPORTED: it has none;
  * BAD_ARGUMENT: it is at work; NO_MEMORY: of all sessions together at most as much is parked as the pages hold; DEVICE. Then its rows
  * are where they were. */
 SAC_API sac_status sac_session_park(sac_session *s, sac_error *err);
+SAC_API bool sac_session_is_parked(const sac_session *s); /* rows of it wait on the host */
 
 /* Takes all the memory that this session will ever use for itself. */
 SAC_API sac_status sac_session_create(sac_session **out, const sac_model *m, const sac_session_config *config,

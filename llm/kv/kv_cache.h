@@ -48,13 +48,32 @@ size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows);
 /* Memory for n_rows rows of every layer, in the stream's order (on the CPU it may be NULL); without pages it is there. Whoever
  * writes rows asks before. NO_MEMORY: the pool has too few, and nothing has changed. */
 sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int64_t n_rows, sac_error *err);
-/* The same of a prompt: a layer has it where it belongs once sac_kv_cache_begin_layer was called for it, behind the layer before. */
+/* The same of a prompt: a layer has it where it belongs once sac_kv_cache_begin_layer was called for it, behind the layer before. On a
+ * device whoever calls it has made room for the rows that others have too (sac_kv_cache_is_shared). */
 sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err);
 /* While a step runs, for those that come after it, so that none of these takes time for it: of n caches, those first that need it
  * soonest, and no more than goes unseen behind the step. */
 void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_stream *stream);
 /* Bytes that the pool would have to give for n_rows rows. */
 size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows);
+
+/* Rows in pages that several caches have (page_pool.h). Room that is made is no one else's from the cache's n_rows on: others keep what
+ * they have. */
+/* In which steps rows and pages end together; 0: its rows are in no pages, or packed. */
+int64_t sac_kv_cache_page_rows(const sac_kv_cache *c);
+/* The first n rows, a multiple of that, are those of another cache with the same format, sizes and pool, and have its memory; what was
+ * there goes. Nothing of `to` is in flight, and `from` writes none of them meanwhile. No counts change. On failure there are no rows. */
+sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_t n, sac_error *err);
+/* Names the page in which a row of the first layer begins (sac_page_planes_page). */
+uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row);
+/* Leading rows whose pages others have too, a multiple of sac_kv_cache_page_rows. */
+int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c);
+/* Whether making room has to copy or drop pages first. */
+bool sac_kv_cache_is_shared(const sac_kv_cache *c);
+/* Bytes of the pages of the first n rows, a multiple of that, in all layers. */
+size_t sac_kv_cache_kept_bytes(const sac_kv_cache *c, int64_t n);
+/* Only the pages of the first n rows stay, a multiple of sac_kv_cache_page_rows. Nothing of the cache is in flight. */
+void sac_kv_cache_keep(sac_kv_cache *c, int64_t n);
 /* Memory behind the first n_rows rows goes back to the pool. Nothing of the cache is in flight. */
 void sac_kv_cache_trim(sac_kv_cache *c, int64_t n_rows);
 

@@ -1,6 +1,7 @@
 /* kv_pages.c - rows in pages: a plane for each layer, in which whole rows follow one another, or what a packed format has of them. */
 #include "kv_pages.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -80,18 +81,37 @@ size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows) {
     return (size_t)c->shape->n_layers * ((n + page - 1) / page * page);
 }
 
+/* Where rows are written next. */
+static size_t written_bytes(const sac_kv_cache *c) {
+    return (size_t)c->n_rows * sac_kv_paged_row_bytes(c);
+}
+
+/* Packed rows are nobody else's. */
+bool sac_kv_cache_is_shared(const sac_kv_cache *c) {
+    return c->pool && !packed_of(c) && sac_page_planes_is_shared(&c->planes, written_bytes(c));
+}
+
+static sac_status own(sac_kv_cache *c, const sac_stream *stream, sac_error *err) {
+    return sac_kv_cache_is_shared(c) ? sac_page_planes_own(&c->planes, stream, written_bytes(c), err) : SAC_OK;
+}
+
 sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int64_t n_rows, sac_error *err) {
-    return c->pool && n_rows > 0 ? sac_page_planes_grow(&c->planes, stream, bytes_for(c, n_rows), err) : SAC_OK;
+    if (!c->pool || n_rows <= 0) return SAC_OK;
+    SAC_TRY(own(c, stream, err));
+    return sac_page_planes_grow(&c->planes, stream, bytes_for(c, n_rows), err);
 }
 
 sac_status sac_kv_pages_map_layer(sac_kv_cache *c, const sac_stream *stream, int layer, int64_t n) {
     if (n <= 0) return SAC_OK;
+    assert(!sac_kv_cache_is_shared(c));
     const size_t n_bytes = packed_of(c) ? c->planes.n_taken * sac_page_pool_page_bytes(c->pool) : bytes_for(c, n);
     return sac_page_planes_map(&c->planes, stream, (size_t)layer, n_bytes, NULL);
 }
 
 sac_status sac_kv_cache_take_room(sac_kv_cache *c, int64_t n_rows, sac_error *err) {
-    return c->pool && n_rows > 0 ? sac_page_planes_take(&c->planes, bytes_for(c, n_rows), err) : SAC_OK;
+    if (!c->pool || n_rows <= 0) return SAC_OK;
+    if (!c->shape->device) SAC_TRY(own(c, NULL, err)); /* there it takes a stream */
+    return sac_page_planes_take(&c->planes, bytes_for(c, n_rows), err);
 }
 
 void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_stream *stream) {
@@ -105,8 +125,45 @@ void sac_kv_caches_grow_ahead(sac_kv_cache *const *caches, int64_t n, const sac_
 
 size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows) {
     if (!c->pool || n_rows <= 0) return 0;
-    return sac_page_planes_lack(&c->planes, bytes_for(c, n_rows)) * sac_page_pool_page_bytes(c->pool);
+    const size_t n_bytes = bytes_for(c, n_rows), page = sac_page_pool_page_bytes(c->pool);
+    return page * (packed_of(c) ? sac_page_planes_lack(&c->planes, n_bytes) : sac_page_planes_lack_behind(&c->planes, written_bytes(c), n_bytes));
 }
+
+/* ---------------------------------------------------------------- pages that several have */
+
+int64_t sac_kv_cache_page_rows(const sac_kv_cache *c) {
+    if (!c->pool || packed_of(c)) return 0;
+    size_t page = sac_page_pool_page_bytes(c->pool), row = sac_kv_paged_row_bytes(c), a = page, b = row;
+    while (b) {
+        const size_t rest = a % b;
+        a = b, b = rest;
+    }
+    return (int64_t)(page / a);
+}
+
+sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_t n, sac_error *err) {
+    assert(to->pool == from->pool && n % sac_kv_cache_page_rows(to) == 0);
+    return sac_page_planes_share(&to->planes, &from->planes, (size_t)n * sac_kv_paged_row_bytes(to), err);
+}
+
+uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row) {
+    return sac_page_planes_page(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
+}
+
+int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c) {
+    const int64_t step = sac_kv_cache_page_rows(c);
+    return step ? (int64_t)(sac_page_planes_shared(&c->planes) / sac_kv_paged_row_bytes(c)) / step * step : 0;
+}
+
+size_t sac_kv_cache_kept_bytes(const sac_kv_cache *c, int64_t n) {
+    return c->planes.n_planes * (size_t)n * sac_kv_paged_row_bytes(c);
+}
+
+void sac_kv_cache_keep(sac_kv_cache *c, int64_t n) {
+    if (c->pool) sac_page_planes_shrink(&c->planes, (size_t)n * sac_kv_paged_row_bytes(c));
+}
+
+/* ---------------------------------------------------------------- */
 
 void sac_kv_cache_trim(sac_kv_cache *c, int64_t n_rows) {
     if (c->pool) sac_page_planes_shrink(&c->planes, n_rows > 0 ? bytes_for(c, n_rows) : 0);

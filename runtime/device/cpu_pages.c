@@ -1,17 +1,23 @@
-/* cpu_pages.c - memory in pages on the CPU: addresses that nobody may touch until pages are mapped there. The kernel finds the
- * memory, so a page has no name; what is unmapped goes back to it at once. */
+/* cpu_pages.c - memory in pages on the CPU: addresses that nobody may touch until pages are mapped there. The pages are parts of a file
+ * in memory that only this process has, so that one can stand in several places. What nobody has goes back to the system at once. */
 #define _GNU_SOURCE
 #include "device_pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static size_t cpu_page_bytes(const sac_device *d) {
+/* A process may have 65,530 mappings (vm.max_map_count), and pages that do not follow one another in the file take one each. */
+enum { MOST_PAGES = 1 << 14 };
+
+static size_t cpu_page_bytes(const sac_device *d, size_t n_bytes) {
     (void)d;
-    const long n = sysconf(_SC_PAGESIZE);
-    return n > 0 ? (size_t)n : 0;
+    const long least = sysconf(_SC_PAGESIZE);
+    size_t n = least > 0 ? (size_t)least : 0;
+    while (n && n_bytes / n > MOST_PAGES) n *= 2;
+    return n;
 }
 
 static sac_status cpu_reserve(const sac_device *d, size_t n_bytes, void **at, sac_error *err) {
@@ -26,33 +32,67 @@ static void cpu_unreserve(const sac_device *d, void *at, size_t n_bytes) {
     munmap(at, n_bytes);
 }
 
-static sac_status cpu_page_take(const sac_device *d, uint64_t *page, sac_error *err) {
-    (void)d, (void)err;
-    *page = 0;
+/* A page's name: the file, and which page of it. */
+static int file_of(uint64_t name) {
+    return (int)(name >> 32);
+}
+
+static off_t place_of(uint64_t name, size_t page) {
+    return (off_t)((name & UINT32_MAX) * page);
+}
+
+static sac_status cpu_take(const sac_device *d, uint64_t *names, size_t n, size_t page, sac_error *err) {
+    (void)d;
+    const int fd = memfd_create("keys and values", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)(n * page)) != 0) {
+        const int e = errno;
+        if (fd >= 0) close(fd);
+        return sac_fail(err, SAC_NO_MEMORY, "cannot make %zu pages of %zu bytes: %s", n, page, strerror(e));
+    }
+    for (size_t i = 0; i < n; i++) names[i] = (uint64_t)fd << 32 | i;
     return SAC_OK;
 }
-static void cpu_page_free(const sac_device *d, uint64_t page) {
-    (void)d, (void)page;
+
+static void cpu_give(const sac_device *d, const uint64_t *names, size_t n) {
+    (void)d, (void)n;
+    close(file_of(names[0]));
 }
 
-static sac_status cpu_map(const sac_device *d, void *at, const uint64_t *pages, size_t n, sac_error *err) {
-    (void)pages;
-    if (mprotect(at, n * cpu_page_bytes(d), PROT_READ | PROT_WRITE) == 0) return SAC_OK;
-    return sac_fail(err, SAC_NO_MEMORY, "cannot map %zu bytes: %s", n * cpu_page_bytes(d), strerror(errno));
+static void cpu_unmap(const sac_device *d, void *at, size_t n, size_t page) {
+    (void)d;
+    mmap(at, n * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-static void cpu_unmap(const sac_device *d, void *at, size_t n) {
-    madvise(at, n * cpu_page_bytes(d), MADV_DONTNEED);
-    mprotect(at, n * cpu_page_bytes(d), PROT_NONE);
+/* Children that are forked have nothing to do with them. */
+static bool map_run(uint8_t *at, uint64_t name, size_t n, size_t page) {
+    void *p = mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_of(name), place_of(name, page));
+    return p != MAP_FAILED && madvise(at, n * page, MADV_DONTFORK) == 0;
+}
+
+static sac_status cpu_map(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err) {
+    for (size_t i = 0, m; i < n; i += m) {
+        for (m = 1; i + m < n && names[i + m] == names[i] + m;) m++;
+        if (map_run((uint8_t *)at + i * page, names[i], m, page)) continue;
+        const int e = errno;
+        cpu_unmap(d, at, n, page);
+        return sac_fail(err, SAC_NO_MEMORY, "cannot map %zu bytes: %s", n * page, strerror(e));
+    }
+    return SAC_OK;
+}
+
+static void cpu_rest(const sac_device *d, uint64_t name, size_t page) {
+    (void)d;
+    fallocate(file_of(name), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(name, page), (off_t)page);
 }
 
 const sac_page_ops sac_cpu_pages = {.page_bytes = cpu_page_bytes,
                                     .reserve = cpu_reserve,
                                     .unreserve = cpu_unreserve,
-                                    .take = cpu_page_take,
-                                    .give = cpu_page_free,
+                                    .take = cpu_take,
+                                    .give = cpu_give,
                                     .map = cpu_map,
-                                    .unmap = cpu_unmap};
+                                    .unmap = cpu_unmap,
+                                    .rest = cpu_rest};
 
 const sac_page_ops *sac_page_ops_of(const sac_device *d) {
     switch (d->kind) {

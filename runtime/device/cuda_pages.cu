@@ -58,7 +58,7 @@ CUmemAllocationProp page_of(const sac_device *d) {
     return p;
 }
 
-size_t page_bytes(const sac_device *d) {
+size_t page_bytes(const sac_device *d, size_t) {
     const CUmemAllocationProp p = page_of(d);
     size_t n = 0;
     const bool known = driver_of().is_there &&
@@ -93,32 +93,37 @@ void cuda_unreserve(const sac_device *d, void *at, size_t n_bytes) {
     if (use(d, NULL) == SAC_OK) driver_of().unreserve((CUdeviceptr)at, n_bytes);
 }
 
-sac_status cuda_page_take(const sac_device *d, uint64_t *page, sac_error *err) {
-    const CUmemAllocationProp p = page_of(d);
-    CUmemGenericAllocationHandle h;
-    SAC_TRY(use(d, err));
-    const CUresult e = driver_of().create(&h, page_bytes(d), &p, 0);
-    if (e != CUDA_SUCCESS) return fail(d, e, "taking a page", err);
-    *page = h;
-    return SAC_OK;
+void cuda_give(const sac_device *d, const uint64_t *names, size_t n) {
+    if (use(d, NULL) != SAC_OK) return;
+    for (size_t i = 0; i < n; i++) driver_of().release(names[i]);
 }
 
-void cuda_page_free(const sac_device *d, uint64_t page) {
-    if (use(d, NULL) == SAC_OK) driver_of().release(page);
+sac_status cuda_take(const sac_device *d, uint64_t *names, size_t n, size_t page, sac_error *err) {
+    const CUmemAllocationProp p = page_of(d);
+    SAC_TRY(use(d, err));
+    for (size_t i = 0; i < n; i++) {
+        CUmemGenericAllocationHandle h;
+        const CUresult e = driver_of().create(&h, page, &p, 0);
+        if (e != CUDA_SUCCESS) {
+            cuda_give(d, names, i);
+            return fail(d, e, "taking a page", err);
+        }
+        names[i] = h;
+    }
+    return SAC_OK;
 }
 
 void unmap_pages(CUdeviceptr at, size_t n, size_t page) {
     for (size_t i = 0; i < n; i++) driver_of().unmap(at + i * page, page);
 }
 
-sac_status cuda_map(const sac_device *d, void *at, const uint64_t *pages, size_t n, sac_error *err) {
+sac_status cuda_map(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err) {
     const CUdeviceptr p = (CUdeviceptr)at;
-    const size_t page = page_bytes(d);
     size_t n_mapped = 0;
     CUresult e = CUDA_SUCCESS;
     SAC_TRY(use(d, err));
     while (n_mapped < n && e == CUDA_SUCCESS) {
-        e = driver_of().map(p + n_mapped * page, page, 0, pages[n_mapped], 0);
+        e = driver_of().map(p + n_mapped * page, page, 0, names[n_mapped], 0);
         n_mapped += e == CUDA_SUCCESS;
     }
     if (e == CUDA_SUCCESS) {
@@ -132,14 +137,13 @@ sac_status cuda_map(const sac_device *d, void *at, const uint64_t *pages, size_t
     return fail(d, e, "mapping pages", err);
 }
 
-void cuda_unmap(const sac_device *d, void *at, size_t n) {
-    if (use(d, NULL) == SAC_OK) unmap_pages((CUdeviceptr)at, n, page_bytes(d));
+void cuda_unmap(const sac_device *d, void *at, size_t n, size_t page) {
+    if (use(d, NULL) == SAC_OK) unmap_pages((CUdeviceptr)at, n, page);
 }
 
 } // namespace
 
 extern "C" const sac_page_ops *sac_cuda_pages(void) {
-    static const sac_page_ops ops = {page_bytes,    cuda_reserve, cuda_unreserve, cuda_page_take,
-                                     cuda_page_free, cuda_map,     cuda_unmap};
+    static const sac_page_ops ops = {page_bytes, cuda_reserve, cuda_unreserve, cuda_take, cuda_give, cuda_map, cuda_unmap, NULL};
     return &ops;
 }

@@ -4,16 +4,21 @@
 
 #include "device.h"
 
+/* A page is known by a name, under which it can be mapped in several places at a time: all show the same memory. `page` is what
+ * page_bytes() said of the pages that are meant. */
 typedef struct sac_page_ops {
-    size_t (*page_bytes)(const sac_device *d); /* 0: the device has none, and nothing else is asked of it */
+    /* Of one of the pages that are to hold n_bytes together; 0: the device has none, and nothing else is asked of it. */
+    size_t (*page_bytes)(const sac_device *d, size_t n_bytes);
     /* A range of addresses without memory; n_bytes is a multiple of a page's. */
     sac_status (*reserve)(const sac_device *d, size_t n_bytes, void **at, sac_error *err);
     void (*unreserve)(const sac_device *d, void *at, size_t n_bytes); /* nothing is mapped there */
-    sac_status (*take)(const sac_device *d, uint64_t *page, sac_error *err);
-    void (*give)(const sac_device *d, uint64_t page);
+    /* n >= 1 pages, all of them or none; and back, all that were taken together. */
+    sac_status (*take)(const sac_device *d, uint64_t *names, size_t n, size_t page, sac_error *err);
+    void (*give)(const sac_device *d, const uint64_t *names, size_t n);
     /* n pages one behind another, after which there is memory as alloc()'s with unknown contents. All of them or none. */
-    sac_status (*map)(const sac_device *d, void *at, const uint64_t *pages, size_t n, sac_error *err);
-    void (*unmap)(const sac_device *d, void *at, size_t n); /* nothing that touches them is in flight */
+    sac_status (*map)(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err);
+    void (*unmap)(const sac_device *d, void *at, size_t n, size_t page); /* nothing that touches them is in flight */
+    void (*rest)(const sac_device *d, uint64_t name, size_t page);       /* nobody has it for now; NULL: that is nothing */
 } sac_page_ops;
 
 /* NULL: there are none for its kind. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,47 +12,65 @@ struct sac_page_pool {
     size_t page_bytes;
     pthread_mutex_t lock;
     size_t n_pages, n_free;
-    uint64_t *free; /* [n_pages], of which n_free are there */
+    uint64_t *names;              /* [n_pages], the device's */
+    uint32_t *free;               /* [n_pages], of which n_free are there */
+    uint32_t *marks;              /* [n_pages], zero but while somebody counts */
+    uint32_t *births;             /* [n_pages]: how often it was no longer free */
+    _Atomic uint32_t *n_havers;   /* [n_pages]: so many ranges have it; of those that are free 0 */
 };
+
+static bool take_lists(sac_page_pool *p, size_t n) {
+    p->names = calloc(n, sizeof *p->names);
+    p->free = calloc(n, sizeof *p->free);
+    p->marks = calloc(n, sizeof *p->marks);
+    p->births = calloc(n, sizeof *p->births);
+    p->n_havers = calloc(n, sizeof *p->n_havers);
+    return p->names && p->free && p->marks && p->births && p->n_havers;
+}
+
+static void free_lists(sac_page_pool *p) {
+    free(p->names);
+    free(p->free);
+    free(p->marks);
+    free(p->births);
+    free(p->n_havers);
+    free(p);
+}
 
 sac_status sac_page_pool_open(sac_page_pool **out, const sac_device *d, size_t n_bytes, sac_error *err) {
     *out = NULL;
     const sac_page_ops *ops = sac_page_ops_of(d);
-    const size_t page_bytes = ops ? ops->page_bytes(d) : 0;
+    const size_t page_bytes = ops ? ops->page_bytes(d, n_bytes) : 0;
     if (!page_bytes)
         return sac_fail(err, SAC_UNSUPPORTED, "%s: its driver has no memory in pages: run without", d->name);
     const size_t n = n_bytes / page_bytes;
     if (!n)
         return sac_fail(err, SAC_BAD_ARGUMENT, "%zu bytes for keys and values in pages: one page of %s is %zu, give at least that", n_bytes, d->name,
                         page_bytes);
-    sac_page_pool *p = calloc(1, sizeof *p);
-    uint64_t *pages = calloc(n, sizeof *pages);
-    if (!p || !pages) {
-        free(p);
-        free(pages);
+    sac_page_pool *p = n <= UINT32_MAX ? calloc(1, sizeof *p) : NULL;
+    if (!p || !take_lists(p, n)) {
+        if (p) free_lists(p);
         return sac_fail(err, SAC_NO_MEMORY, "no memory for a list of %zu pages", n);
     }
-    *p = (sac_page_pool){.device = d, .ops = ops, .page_bytes = page_bytes, .n_pages = n, .free = pages};
-    pthread_mutex_init(&p->lock, NULL);
-    sac_status st = SAC_OK;
-    while (st == SAC_OK && p->n_free < n) {
-        st = ops->take(d, &pages[p->n_free], err);
-        p->n_free += st == SAC_OK;
-    }
+    p->device = d, p->ops = ops, p->page_bytes = page_bytes;
+    const sac_status st = ops->take(d, p->names, n, page_bytes, err);
     if (st != SAC_OK) {
-        sac_page_pool_close(p);
+        free_lists(p);
         return st;
     }
+    p->n_pages = p->n_free = n;
+    for (size_t i = 0; i < n; i++) p->free[i] = (uint32_t)i;
+    pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return SAC_OK;
 }
 
 void sac_page_pool_close(sac_page_pool *p) {
     if (!p) return;
-    for (size_t i = 0; i < p->n_free; i++) p->ops->give(p->device, p->free[i]);
+    assert(p->n_free == p->n_pages);
+    p->ops->give(p->device, p->names, p->n_pages);
     pthread_mutex_destroy(&p->lock);
-    free(p->free);
-    free(p);
+    free_lists(p);
 }
 
 size_t sac_page_pool_page_bytes(const sac_page_pool *p) {
@@ -81,7 +100,7 @@ static size_t pages_of_plane(const sac_page_planes *p) {
 }
 
 /* Those of a plane from its page `first` on. */
-static uint64_t *pages_from(const sac_page_planes *p, size_t plane, size_t first) {
+static uint32_t *pages_from(const sac_page_planes *p, size_t plane, size_t first) {
     return p->pages + plane * pages_of_plane(p) + first;
 }
 
@@ -117,28 +136,63 @@ size_t sac_page_planes_lack(const sac_page_planes *p, size_t n_bytes) {
     return want > p->n_taken ? (want - p->n_taken) * p->n_planes : 0;
 }
 
-/* n pages more for each plane; false: there are not so many. */
-static bool take(sac_page_planes *p, size_t n) {
-    sac_page_pool *pool = p->pool;
+/* n pages for each of so many planes, whose lists are `stride` numbers apart; false: there are not so many. */
+static bool draw(sac_page_pool *pool, size_t n_planes, size_t n, uint32_t *to, size_t stride) {
     pthread_mutex_lock(&pool->lock);
-    const bool enough = pool->n_free >= n * p->n_planes;
-    for (size_t i = 0; enough && i < p->n_planes; i++) {
+    const bool enough = pool->n_free >= n * n_planes;
+    for (size_t i = 0; enough && i < n_planes; i++, to += stride) {
         pool->n_free -= n;
-        memcpy(pages_from(p, i, p->n_taken), pool->free + pool->n_free, n * sizeof *pool->free);
+        memcpy(to, pool->free + pool->n_free, n * sizeof *to);
+        for (size_t k = 0; k < n; k++) {
+            atomic_store(&pool->n_havers[to[k]], 1);
+            pool->births[to[k]]++;
+        }
     }
     pthread_mutex_unlock(&pool->lock);
-    if (enough) p->n_taken += n;
     return enough;
+}
+
+/* Lets go of n pages, whose numbers are no use behind it: those that nobody else has are free. */
+static void let_go(sac_page_pool *pool, uint32_t *pages, size_t n) {
+    size_t n_last = 0;
+    for (size_t i = 0; i < n; i++)
+        if (atomic_fetch_sub(&pool->n_havers[pages[i]], 1) == 1) pages[n_last++] = pages[i];
+    for (size_t i = 0; pool->ops->rest && i < n_last; i++) pool->ops->rest(pool->device, pool->names[pages[i]], pool->page_bytes);
+    pthread_mutex_lock(&pool->lock);
+    memcpy(pool->free + pool->n_free, pages, n_last * sizeof *pages);
+    pool->n_free += n_last;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static sac_status no_pages(const sac_page_planes *p, size_t n, sac_error *err) {
+    const double page_mib = (double)p->pool->page_bytes / (1 << 20);
+    return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left: end or reset other sessions, or give more", page_mib * (double)n,
+                    page_mib * (double)p->pool->n_pages, page_mib * (double)sac_page_pool_n_free(p->pool));
 }
 
 sac_status sac_page_planes_take(sac_page_planes *p, size_t n_bytes, sac_error *err) {
     const size_t want = pages_for(p, n_bytes);
     if (want <= p->n_taken) return SAC_OK;
     if (n_bytes > p->plane_bytes) return sac_fail(err, SAC_INTERNAL, "%zu bytes in planes of %zu", n_bytes, p->plane_bytes);
-    const double page_mib = (double)p->pool->page_bytes / (1 << 20), lack = page_mib * (double)sac_page_planes_lack(p, n_bytes);
-    if (take(p, want - p->n_taken)) return SAC_OK;
-    return sac_fail(err, SAC_NO_MEMORY, "%.1f MiB are needed for keys and values, and of %.1f MiB in pages %.1f are left: end or reset other sessions, or give more", lack,
-                    page_mib * (double)p->pool->n_pages, page_mib * (double)sac_page_pool_n_free(p->pool));
+    if (!draw(p->pool, p->n_planes, want - p->n_taken, pages_from(p, 0, p->n_taken), pages_of_plane(p)))
+        return no_pages(p, sac_page_planes_lack(p, n_bytes), err);
+    p->n_taken = want;
+    return SAC_OK;
+}
+
+/* n pages of a plane from its page `first` on, where they belong. All of them or none. */
+static sac_status put(const sac_page_planes *p, size_t plane, size_t first, size_t n, sac_error *err) {
+    enum { AT_ONCE = 256 };
+    const sac_page_pool *pool = p->pool;
+    uint64_t names[AT_ONCE];
+    for (size_t i = 0, m; i < n; i += m) {
+        for (m = 0; m < AT_ONCE && i + m < n; m++) names[m] = pool->names[pages_from(p, plane, first + i)[m]];
+        const sac_status st = pool->ops->map(pool->device, address_of(p, plane, first + i), names, m, pool->page_bytes, err);
+        if (st == SAC_OK) continue;
+        if (i) pool->ops->unmap(pool->device, address_of(p, plane, first), i, pool->page_bytes);
+        return st;
+    }
+    return SAC_OK;
 }
 
 sac_status sac_page_planes_map(sac_page_planes *p, const sac_stream *stream, size_t plane, size_t n_bytes, sac_error *err) {
@@ -146,7 +200,7 @@ sac_status sac_page_planes_map(sac_page_planes *p, const sac_stream *stream, siz
     const size_t first = p->n_mapped[plane], n = p->n_taken - first;
     if (first >= pages_for(p, n_bytes)) return SAC_OK;
     assert(pages_for(p, n_bytes) <= p->n_taken);
-    SAC_TRY(p->pool->ops->map(d, address_of(p, plane, first), pages_from(p, plane, first), n, err));
+    SAC_TRY(put(p, plane, first, n, err));
     p->n_mapped[plane] = p->n_taken;
     /* attention may multiply what nobody has written by 0 */
     if (d->zero(stream, address_of(p, plane, first), n * p->pool->page_bytes) == SAC_OK) return SAC_OK;
@@ -175,14 +229,128 @@ void sac_page_planes_shrink(sac_page_planes *p, size_t n_bytes) {
     if (keep >= p->n_taken) return;
     for (size_t i = 0; i < p->n_planes; i++) {
         if (p->n_mapped[i] <= keep) continue;
-        pool->ops->unmap(pool->device, address_of(p, i, keep), p->n_mapped[i] - keep);
+        pool->ops->unmap(pool->device, address_of(p, i, keep), p->n_mapped[i] - keep, pool->page_bytes);
         p->n_mapped[i] = keep;
     }
-    pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < p->n_planes; i++) {
-        memcpy(pool->free + pool->n_free, pages_from(p, i, keep), n * sizeof *pool->free);
-        pool->n_free += n;
-    }
-    pthread_mutex_unlock(&pool->lock);
+    for (size_t i = 0; i < p->n_planes; i++) let_go(pool, pages_from(p, i, keep), n);
     p->n_taken = keep;
+}
+
+/* ---------------------------------------------------------------- pages that several have */
+
+static bool others_have(const sac_page_planes *p, size_t page) {
+    return page < p->n_taken && atomic_load(&p->pool->n_havers[*pages_from(p, 0, page)]) > 1;
+}
+
+size_t sac_page_planes_shared(const sac_page_planes *p) {
+    size_t n = 0;
+    while (others_have(p, n)) n++;
+    return p->pool ? n * p->pool->page_bytes : 0;
+}
+
+uint64_t sac_page_planes_page(const sac_page_planes *p, size_t at) {
+    const uint32_t page = *pages_from(p, 0, at / p->pool->page_bytes);
+    return (uint64_t)p->pool->births[page] << 32 | page;
+}
+
+bool sac_page_planes_is_shared(const sac_page_planes *p, size_t from) {
+    return others_have(p, from / p->pool->page_bytes);
+}
+
+sac_status sac_page_planes_share(sac_page_planes *to, const sac_page_planes *from, size_t n_bytes, sac_error *err) {
+    sac_page_pool *pool = to->pool;
+    const size_t n = n_bytes / pool->page_bytes;
+    assert(from->pool == pool && from->n_planes == to->n_planes && n_bytes <= to->plane_bytes && n_bytes % pool->page_bytes == 0);
+    for (size_t i = 0; i < from->n_planes; i++)
+        for (size_t k = 0; k < n; k++) atomic_fetch_add(&pool->n_havers[pages_from(from, i, 0)[k]], 1);
+    sac_page_planes_shrink(to, 0);
+    for (size_t i = 0; i < to->n_planes; i++) memcpy(pages_from(to, i, 0), pages_from(from, i, 0), n * sizeof *to->pages);
+    to->n_taken = n;
+    sac_status st = SAC_OK;
+    for (size_t i = 0; st == SAC_OK && i < to->n_planes; i++) {
+        st = put(to, i, 0, n, err);
+        if (st == SAC_OK) to->n_mapped[i] = n;
+    }
+    if (st != SAC_OK) sac_page_planes_shrink(to, 0);
+    return st;
+}
+
+/* The plane's page in place of the one that was there, with the first n_bytes of it. */
+static sac_status replace(sac_page_planes *p, const sac_stream *stream, size_t plane, size_t page, uint32_t with, size_t n_bytes,
+                          uint8_t *bytes, sac_error *err) {
+    const sac_device *d = p->pool->device;
+    uint8_t *at = address_of(p, plane, page);
+    uint32_t *number = pages_from(p, plane, page), had = *number;
+    sac_status st = d->download(stream, bytes, at, n_bytes);
+    if (st == SAC_OK && stream) st = d->stream_sync(stream, NULL);
+    if (st != SAC_OK) {
+        let_go(p->pool, &with, 1);
+        return sac_fail(err, SAC_DEVICE, "%s: copying a page failed", d->name);
+    }
+    p->pool->ops->unmap(d, at, 1, p->pool->page_bytes);
+    *number = with;
+    st = put(p, plane, page, 1, err);
+    if (st != SAC_OK) { /* as it was */
+        *number = had;
+        p->n_mapped[plane] = put(p, plane, page, 1, NULL) == SAC_OK ? page + 1 : page;
+        let_go(p->pool, &with, 1);
+        return st;
+    }
+    let_go(p->pool, &had, 1);
+    st = d->zero(stream, at + n_bytes, p->pool->page_bytes - n_bytes);
+    if (st == SAC_OK) st = d->upload(stream, at, bytes, n_bytes);
+    if (st == SAC_OK && stream) st = d->stream_sync(stream, NULL);
+    return st == SAC_OK ? st : sac_fail(err, SAC_DEVICE, "%s: copying a page failed", d->name);
+}
+
+/* Plane 0 is the one that is asked whether others have pages: it comes last. */
+static sac_status replace_all(sac_page_planes *p, const sac_stream *stream, size_t page, const uint32_t *with, size_t n_bytes, sac_error *err) {
+    uint8_t *bytes = malloc(n_bytes);
+    if (!bytes) return sac_fail(err, SAC_NO_MEMORY, "no memory to copy a page");
+    sac_status st = SAC_OK;
+    for (size_t i = p->n_planes; i-- > 0;)
+        if (st == SAC_OK)
+            st = replace(p, stream, i, page, with[i], n_bytes, bytes, err);
+        else
+            let_go(p->pool, &(uint32_t){with[i]}, 1);
+    free(bytes);
+    return st;
+}
+
+sac_status sac_page_planes_own(sac_page_planes *p, const sac_stream *stream, size_t from, sac_error *err) {
+    const size_t page = from / p->pool->page_bytes, n_bytes = from % p->pool->page_bytes;
+    if (!others_have(p, page)) return SAC_OK;
+    sac_page_planes_shrink(p, from);
+    if (!n_bytes) return SAC_OK;
+    uint32_t *with = malloc(p->n_planes * sizeof *with);
+    if (!with) return sac_fail(err, SAC_NO_MEMORY, "no memory for a list of pages");
+    const sac_status st = draw(p->pool, p->n_planes, 1, with, 1) ? replace_all(p, stream, page, with, n_bytes, err) : no_pages(p, p->n_planes, err);
+    free(with);
+    return st;
+}
+
+size_t sac_page_planes_lack_behind(const sac_page_planes *p, size_t from, size_t n_bytes) {
+    const size_t want = pages_for(p, n_bytes), keep = from / p->pool->page_bytes;
+    if (!others_have(p, keep)) return sac_page_planes_lack(p, n_bytes);
+    return want > keep ? (want - keep) * p->n_planes : 0;
+}
+
+/* Each page of them all is visited once by a range that has it. */
+size_t sac_page_planes_only(const sac_page_planes *const *all, size_t n) {
+    size_t sum = 0;
+    if (!n) return 0;
+    sac_page_pool *pool = all[0]->pool;
+    pthread_mutex_lock(&pool->lock);
+    for (int clears = 0; clears < 2; clears++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t i = 0; i < all[j]->n_planes; i++)
+                for (size_t k = 0; k < all[j]->n_taken; k++) {
+                    const uint32_t page = *pages_from(all[j], i, k);
+                    if (clears)
+                        pool->marks[page] = 0;
+                    else
+                        sum += ++pool->marks[page] == atomic_load(&pool->n_havers[page]);
+                }
+    pthread_mutex_unlock(&pool->lock);
+    return sum;
 }

@@ -1,7 +1,10 @@
 /* page_pool.h - a share of a device's memory, in pages, and ranges of addresses that take as many of them as they need.
  *
  * A range is as long as what may ever stand in it, and has memory from its beginning to where somebody has asked for it
- * (vAttention, arXiv:2405.04437, section 5). So ops read and write it as one block, whatever memory it has. */
+ * (vAttention, arXiv:2405.04437, section 5). So ops read and write it as one block, whatever memory it has.
+ *
+ * A page may stand in several ranges. Whoever writes makes sure before that nobody else has the page (sac_page_planes_own). Ranges
+ * have pages of others from their beginnings on: of two that follow one another, others have the second only if they have the first. */
 #ifndef SAC_PAGE_POOL_H
 #define SAC_PAGE_POOL_H
 
@@ -23,7 +26,7 @@ typedef struct sac_page_planes {
     uint8_t *at;
     size_t n_planes, plane_bytes; /* a multiple of a page's */
     size_t n_taken;               /* pages that each plane has */
-    uint64_t *pages;              /* [n_planes][plane_bytes / page] */
+    uint32_t *pages;              /* [n_planes][plane_bytes / page] numbers of the pool's */
     size_t *n_mapped;             /* [n_planes] of these, so many are where they belong */
 } sac_page_planes;
 
@@ -45,7 +48,27 @@ sac_status sac_page_planes_map(sac_page_planes *p, const sac_stream *stream, siz
 /* As grow, of whole planes as many as *budget bytes allow; what was mapped is taken off. No pages, no change. */
 void sac_page_planes_grow_some(sac_page_planes *p, const sac_stream *stream, size_t n_bytes, size_t *budget);
 
-/* Pages behind the first n_bytes go back to the pool. Nothing that touches them is in flight. */
+/* Pages behind the first n_bytes go back to the pool, but for those that others have too. Nothing that touches them is in flight. */
 void sac_page_planes_shrink(sac_page_planes *p, size_t n_bytes);
+
+/* The first n_bytes of every plane, whole pages, are from now on those of `from`, of as many planes of the same pool, in place of all
+ * that `to` had. Meanwhile `from` keeps them, and writes none of them. On failure `to` has nothing. */
+sac_status sac_page_planes_share(sac_page_planes *to, const sac_page_planes *from, size_t n_bytes, sac_error *err);
+
+/* Before bytes from `from` on are written: where others have them too, the pages behind go, and the one in which `from` lies becomes a
+ * copy, zeroed behind it. Waits for what it copies; nothing else that touches these pages is in flight. NO_MEMORY: there is no page for
+ * the copy, and what is before `from` is as it was. */
+sac_status sac_page_planes_own(sac_page_planes *p, const sac_stream *stream, size_t from, sac_error *err);
+bool sac_page_planes_is_shared(const sac_page_planes *p, size_t from); /* whether others have the page in which it lies */
+size_t sac_page_planes_shared(const sac_page_planes *p);               /* leading bytes of each plane that others have too */
+
+/* Names the page in which a byte of the first plane lies; no other has had or will have it (but after 4 billion). */
+uint64_t sac_page_planes_page(const sac_page_planes *p, size_t at);
+
+/* As sac_page_planes_lack, where what is behind `from` is to be written. */
+size_t sac_page_planes_lack_behind(const sac_page_planes *p, size_t from, size_t n_bytes);
+
+/* Pages that nobody has but these n ranges of one pool, each counted once. */
+size_t sac_page_planes_only(const sac_page_planes *const *all, size_t n);
 
 #endif

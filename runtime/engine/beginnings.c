@@ -1,5 +1,6 @@
 #include "beginnings.h"
 
+#include "pages.h"
 #include "workspace.h"
 
 #include <stdlib.h>
@@ -86,7 +87,7 @@ void sac_beginnings_leave(sac_session *s) {
 }
 
 void sac_beginnings_offer(sac_session *s) {
-    if (!s->beginnings || s->paging.parked) return; /* offered when they are brought back */
+    if (!s->beginnings || sac_session_is_parked(s)) return; /* offered when they are brought back */
     pthread_mutex_lock(&s->beginnings->lock);
     s->n_shared = s->n_exact;
     if (s->beginnings->store) sac_store_offer(s->beginnings->store, s);
@@ -124,11 +125,20 @@ static int64_t rows_of(const sac_session *s, const sac_session *from, int64_t n_
     return sac_prompt_exact_rows(s, n, n_tokens);
 }
 
-static const sac_session *find(const sac_session *s, int64_t n_tokens, int64_t *n) {
+/* Of n rows that may be taken, those whose pages may be. */
+static int64_t in_whole_pages(const sac_session *s, int64_t n, int64_t n_tokens) {
+    const int64_t step = sac_kv_cache_page_rows(&s->decoder.cache);
+    while (step && n > 0 && n % step) n = sac_prompt_exact_rows(s, n / step * step, n_tokens); /* each may undo the other, downwards */
+    return step ? n : 0;
+}
+
+/* Whose beginning is longest, and longer than n rows; of its rows all or those in whole pages. */
+static const sac_session *find(const sac_session *s, int64_t n_tokens, bool pages, int64_t *n) {
     const sac_session *best = NULL;
     for (const sac_session *from = s->beginnings->sharers; from; from = from->next_sharer) {
         if (!may_take(s, from)) continue;
         int64_t rows = rows_of(s, from, n_tokens);
+        if (pages) rows = in_whole_pages(s, rows, n_tokens);
         if (rows > *n) *n = rows, best = from;
     }
     return best;
@@ -158,8 +168,49 @@ static sac_status take_rows(sac_session *s, const sac_session *from, int64_t n, 
     s->n_prompted = s->n_exact = n;
     s->begins_few = false;
     s->beginnings->report.n_taken_rows += n - first;
-    s->beginnings->report.n_taken++;
     return SAC_OK;
+}
+
+/* Pages in place of all that it has, whose rows are fewer. */
+static sac_status take_pages(sac_session *s, const sac_session *from, int64_t n, sac_error *err) {
+    const int64_t had = s->decoder.cache.n_rows;
+    sac_session_drop_parked(s);
+    const sac_status st = sac_kv_cache_share(&s->decoder.cache, &from->decoder.cache, n, err);
+    if (st != SAC_OK) {
+        sac_decoder_rewind(&s->decoder, 0);
+        s->n_prompted = s->n_exact = 0;
+        return st;
+    }
+    sac_decoder_rewind(&s->decoder, s->n_exact);
+    sac_decoder_add_rows(&s->decoder, n);
+    s->n_prompted = s->n_exact = n;
+    s->begins_few = false;
+    s->beginnings->report.n_taken_rows += n - had;
+    return SAC_OK;
+}
+
+/* Rows that are not written again: those of LongRoPE and dynamic scaling may be turned anew. */
+bool sac_beginnings_may_share(const sac_session *s) {
+    const sac_decoder_state *d = &s->decoder;
+    const bool turns = d->rope.scaling == SAC_ROPE_LONG || d->rope.scaling == SAC_ROPE_DYNAMIC;
+    return s->beginnings && d->cache.pool && sac_decoder_shares(d) && !d->n_spare && !turns;
+}
+
+sac_status sac_beginnings_share(sac_session *s, sac_prompt *prompt, sac_error *err) {
+    sac_beginnings *b = s->beginnings;
+    sac_status st = SAC_OK;
+    if (!sac_beginnings_may_share(s)) return SAC_OK;
+    pthread_mutex_lock(&b->lock);
+    int64_t n = prompt->n_reused;
+    const sac_session *from = sac_decoder_may_take(&s->decoder, prompt->n_tokens) ? find(s, prompt->n_tokens, true, &n) : NULL;
+    if (from) {
+        st = take_pages(s, from, n, err);
+        b->report.n_taken += st == SAC_OK && !prompt->shares;
+        prompt->shares = true;
+    }
+    prompt->n_reused = s->decoder.cache.n_rows;
+    pthread_mutex_unlock(&b->lock);
+    return st;
 }
 
 sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *err) {
@@ -168,8 +219,9 @@ sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *er
     if (!b || !sac_decoder_shares(&s->decoder)) return SAC_OK;
     pthread_mutex_lock(&b->lock);
     int64_t n = prompt->n_reused;
-    const sac_session *from = sac_decoder_may_take(&s->decoder, prompt->n_tokens) ? find(s, prompt->n_tokens, &n) : NULL;
+    const sac_session *from = sac_decoder_may_take(&s->decoder, prompt->n_tokens) ? find(s, prompt->n_tokens, false, &n) : NULL;
     if (from) st = take_rows(s, from, n, err);
+    b->report.n_taken += from && st == SAC_OK && !prompt->shares;
     prompt->n_reused = s->decoder.cache.n_rows;
     s->n_shared = s->n_exact;
     s->stored.n_saved = INT64_MAX / 2; /* what others had is offered again when the prompt has been run */

@@ -30,7 +30,12 @@ void sac_beginnings_offer(sac_session *s);
 /* Nobody takes rows of the session any more, until it offers some again. What the store lacks of them it gets before. */
 void sac_beginnings_withdraw(sac_session *s);
 
-/* The prompt is placed, and n_reused rows of it are the session's own: takes more of them where there are, adds them to
+/* The prompt is placed, and n_reused rows of it are the session's own, of rows that are in pages: where another offers more it has from
+ * now on that one's whole pages (kv_cache.h), for which it needs no memory. On failure it has no rows. */
+sac_status sac_beginnings_share(sac_session *s, sac_prompt *prompt, sac_error *err);
+bool sac_beginnings_may_share(const sac_session *s); /* pages at all */
+
+/* Behind that, with memory for all rows of the prompt: takes more of them where there are, adds them to
  * n_reused, and offers what the session has by now. On failure it has the rows that it had, or none. */
 sac_status sac_beginnings_take(sac_session *s, sac_prompt *prompt, sac_error *err);
 

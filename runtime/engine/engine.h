@@ -137,13 +137,18 @@ typedef struct sac_stored {
     int64_t n_first, n_found; /* of the last prompt: rows that it had before; rows that came out of the store */
 } sac_stored;
 
+/* Rows of a session on the host that gave their pages to others. */
+typedef struct sac_parked_block sac_parked_block; /* parked.h */
+typedef struct sac_parked {
+    sac_parked_block *block; /* whose first n rows they are; NULL: there are none */
+    int64_t first, n;
+} sac_parked;
+
 /* Keys and values in pages, where these run out (pages.h). */
 typedef struct sac_paging {
     bool waits;          /* what finds too few is tried again */
     int64_t wanted_rows; /* that there was no memory for; 0: it was not asked for more than there is */
-    uint8_t *parked;     /* rows that gave their pages to others, a block of n_parked; NULL: they have them */
-    int64_t n_parked;
-    size_t parked_bytes;
+    sac_parked parked[2]; /* rows behind those whose pages others have too; and, where it came to that, these */
 } sac_paging;
 
 struct sac_session {

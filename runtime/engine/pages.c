@@ -3,6 +3,7 @@
 #include "ahead.h"
 #include "beginnings.h"
 #include "mask_call.h"
+#include "parked.h"
 #include "work.h"
 #include "workspace.h"
 
@@ -18,21 +19,26 @@ static sac_status wait_for(const sac_session *s, const sac_stream *stream, sac_e
     return sac_model_on_device(s->model) ? s->model->device.stream_sync(stream, err) : SAC_OK;
 }
 
+bool sac_session_is_parked(const sac_session *s) {
+    return s->paging.parked[0].block || s->paging.parked[1].block;
+}
+
 void sac_session_drop_parked(sac_session *s) {
-    if (!s->paging.parked) return;
-    sac_workspaces_unpark(s->model, s->paging.parked_bytes);
-    free(s->paging.parked);
-    s->paging.parked = NULL;
-    s->paging.n_parked = 0;
-    s->paging.parked_bytes = 0;
+    for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
+        sac_parked_drop(s, s->paging.parked[i].block);
+        s->paging.parked[i] = (sac_parked){0};
+    }
 }
 
 /* Of those that were parked, the ones that are still held. */
 static sac_status bring_back(sac_session *s, const sac_stream *stream, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;
-    const int64_t n = c->n_rows < s->paging.n_parked ? c->n_rows : s->paging.n_parked;
-    if (n > 0 && sac_kv_cache_from_block(c, stream, 0, n, s->paging.parked, 0, s->paging.n_parked) != SAC_OK)
-        return sac_fail(err, SAC_DEVICE, "%s: bringing rows back failed", s->model->device.name);
+    for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
+        const sac_parked *p = &s->paging.parked[i];
+        const int64_t held = c->n_rows - p->first, n = held < p->n ? held : p->n;
+        if (p->block && n > 0 && sac_kv_cache_from_block(c, stream, p->first, n, p->block->rows, 0, p->block->n) != SAC_OK)
+            return sac_fail(err, SAC_DEVICE, "%s: bringing rows back failed", s->model->device.name);
+    }
     SAC_TRY(wait_for(s, stream, err));
     sac_session_drop_parked(s);
     sac_beginnings_offer(s);
@@ -43,9 +49,9 @@ sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64
     sac_kv_cache *c = &s->decoder.cache;
     if (!c->pool) return SAC_OK;
     if (n_rows < c->n_rows) n_rows = c->n_rows;
-    if (!s->paging.parked && !sac_kv_cache_lack(c, n_rows)) return tell(s, n_rows, SAC_OK);
+    if (!sac_session_is_parked(s) && !sac_kv_cache_lack(c, n_rows)) return tell(s, n_rows, SAC_OK);
     SAC_TRY(tell(s, n_rows, sac_kv_cache_make_room(c, stream, n_rows, err)));
-    return s->paging.parked ? bring_back(s, stream, err) : wait_for(s, stream, err);
+    return sac_session_is_parked(s) ? bring_back(s, stream, err) : wait_for(s, stream, err);
 }
 
 void sac_session_trim_packed(sac_session *s) {
@@ -59,7 +65,8 @@ bool sac_session_is_waiting(const sac_session *s, sac_status st) {
 
 sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;
-    if (s->paging.parked) SAC_TRY(sac_session_make_room_apart(s, n_rows, err));
+    const bool is_read = sac_session_is_parked(s) || (sac_kv_cache_is_shared(c) && sac_model_on_device(s->model));
+    if (is_read) SAC_TRY(sac_session_make_room_apart(s, n_rows, err)); /* in a stream */
     return tell(s, n_rows, sac_kv_cache_take_room(c, n_rows, err));
 }
 
@@ -119,31 +126,65 @@ static bool is_at_rest(const sac_session *s) {
 }
 
 void sac_session_trim(sac_session *s) {
-    if (is_at_rest(s) && !s->paging.parked) sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
+    if (is_at_rest(s) && !sac_session_is_parked(s)) sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
 }
 
-static sac_status to_block(const sac_session *s, const sac_stream *stream) {
-    SAC_TRY(sac_kv_cache_to_block(&s->decoder.cache, stream, 0, s->paging.n_parked, s->paging.parked, 0, s->paging.n_parked));
+static sac_status copy_parked(const sac_session *s, const sac_stream *stream, const sac_parked *p) {
+    SAC_TRY(sac_kv_cache_to_block(&s->decoder.cache, stream, p->first, p->n, p->block->rows, 0, p->block->n));
     return wait_for(s, stream, NULL);
 }
 
-static sac_status to_host(sac_session *s, sac_error *err) {
-    const int64_t n = s->decoder.cache.n_rows;
-    const size_t n_bytes = sac_kv_cache_block_bytes(&s->decoder.cache, n);
-    if (!n_bytes) return SAC_OK; /* few rows of a packed format: all are in its tails */
-    if (!sac_workspaces_park(s->model, n_bytes))
-        return sac_fail(err, SAC_NO_MEMORY, "no more rows are parked than have memory in pages, and %lld would be too many: come again later, or give more pages", (long long)n);
-    s->paging.parked = malloc(n_bytes);
-    if (!s->paging.parked) {
-        sac_workspaces_unpark(s->model, n_bytes);
-        return sac_fail(err, SAC_NO_MEMORY, "no memory for %lld rows that are parked", (long long)n);
+static sac_status copy_first(const sac_session *s, const sac_stream *stream) {
+    return copy_parked(s, stream, &s->paging.parked[0]);
+}
+
+static sac_status copy_second(const sac_session *s, const sac_stream *stream) {
+    return copy_parked(s, stream, &s->paging.parked[1]);
+}
+
+/* Whether others may have the same rows: those of a prompt, no steps' (sac_decoder_shares). */
+static bool may_be_others(const sac_session *s, int64_t first, int64_t n) {
+    return first == 0 && n <= s->n_exact && sac_beginnings_may_share(s);
+}
+
+/* Rows [first, first + n). */
+static sac_status to_host(sac_session *s, int which, int64_t first, int64_t n, sac_error *err) {
+    sac_parked *p = &s->paging.parked[which];
+    if (n <= 0 || !sac_kv_cache_block_bytes(&s->decoder.cache, n)) return SAC_OK; /* few rows of a packed format: all are in its tails */
+    const bool common = may_be_others(s, first, n);
+    *p = (sac_parked){common ? sac_parked_find(s, n) : NULL, first, n};
+    if (p->block) return SAC_OK;
+    sac_status st = sac_parked_take(&p->block, s, n, err);
+    if (st != SAC_OK) {
+        *p = (sac_parked){0};
+        return st;
     }
-    s->paging.n_parked = n;
-    s->paging.parked_bytes = n_bytes;
-    const sac_status st = sac_session_with_stream(s, to_block);
-    if (st == SAC_OK) return SAC_OK;
-    sac_session_drop_parked(s);
+    st = sac_session_with_stream(s, which ? copy_second : copy_first);
+    if (st == SAC_OK) {
+        if (common) sac_parked_tell(s, p->block);
+        return SAC_OK;
+    }
+    sac_parked_drop(s, p->block);
+    *p = (sac_parked){0};
     return sac_fail(err, st, "%s: parking a session failed", s->model->device.name);
+}
+
+/* Rows whose pages others have too take no memory of their own: they stay where they are, and go when asked for again, or where there is
+ * nothing else to give. */
+static int64_t rows_to_leave(const sac_session *s) {
+    const sac_kv_cache *c = &s->decoder.cache;
+    int64_t n = sac_kv_cache_shared_rows(c);
+    while (n > c->n_rows) n -= sac_kv_cache_page_rows(c);
+    const bool gives = sac_session_paged_bytes(s) > sac_kv_cache_kept_bytes(c, n);
+    return gives && !sac_session_is_parked(s) ? n : 0;
+}
+
+/* Of rows of which some may be parked already. */
+static sac_status park(sac_session *s, int64_t n_left, sac_error *err) {
+    const sac_parked *tail = &s->paging.parked[0];
+    const int64_t n = s->decoder.cache.n_rows;
+    if (!tail->block) return to_host(s, 0, n_left, n - n_left, err);
+    return to_host(s, 1, 0, tail->first < n ? tail->first : n, err); /* which they have in common */
 }
 
 sac_status sac_session_park(sac_session *s, sac_error *err) {
@@ -151,16 +192,28 @@ sac_status sac_session_park(sac_session *s, sac_error *err) {
     if (!c->pool) return sac_fail(err, SAC_UNSUPPORTED, "parking a session whose keys and values are not in pages");
     if (!is_at_rest(s))
         return sac_fail(err, SAC_BAD_ARGUMENT, "parking a session that is at work");
-    if (s->paging.parked) return SAC_OK;
+    if (sac_session_is_parked(s) && !sac_session_paged_bytes(s)) return SAC_OK;
     SAC_TRY(sac_mask_check(s->model, err)); /* its copy would wait for the workspace that the callback's step has */
     sac_ahead_drop(s);
-    sac_beginnings_withdraw(s);
-    const sac_status st = c->n_rows > 0 ? to_host(s, err) : SAC_OK;
+    const bool was_parked = sac_session_is_parked(s);
+    if (!was_parked) sac_beginnings_withdraw(s);
+    const int64_t n_left = rows_to_leave(s);
+    const sac_status st = park(s, n_left, err);
     if (st != SAC_OK) {
-        sac_beginnings_offer(s);
+        if (!was_parked) sac_beginnings_offer(s);
         return st;
     }
     if (!s->paging.wanted_rows) s->paging.wanted_rows = c->n_rows + 1;
-    sac_kv_cache_trim(c, 0);
+    sac_kv_cache_keep(c, n_left);
     return SAC_OK;
+}
+
+size_t sac_sessions_hold(const sac_session *const *sessions, size_t n) {
+    const sac_page_planes **all = calloc(n + 1, sizeof *all);
+    size_t m = 0;
+    for (size_t i = 0; all && i < n; i++)
+        if (sac_session_paged_bytes(sessions[i])) all[m++] = &sessions[i]->decoder.cache.planes;
+    const size_t sum = m ? sac_page_planes_only(all, m) * sac_page_pool_page_bytes(all[0]->pool) : 0;
+    free(all);
+    return sum;
 }

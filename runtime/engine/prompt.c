@@ -194,7 +194,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     sac_decoder_number_rows(&s->decoder, numbers, prompt->n_reused);
     if (s->n_exact > prompt->n_reused) s->n_exact = prompt->n_reused;
     if (s->n_prompted > prompt->n_reused) s->n_prompted = prompt->n_reused;
-    return sac_beginnings_take(s, prompt, err);
+    return SAC_OK;
 }
 
 int64_t sac_prompt_media_end(const sac_session *s, size_t i) {

@@ -9,6 +9,7 @@ typedef struct sac_prompt {
     int64_t n_tokens; /* with every mark widened to its visual tokens */
     int64_t n_visual;
     int64_t n_reused; /* leading tokens whose keys and values the session already holds; below n_tokens */
+    bool shares;      /* some of them are another's, whose pages it has */
 } sac_prompt;
 
 /* Renders and tokenises the conversation into s->prompt and counts. The media are prepared before. TOO_LONG
@@ -24,8 +25,7 @@ sac_status sac_prompt_of_tokens(sac_session *s, const int32_t *ids, size_t n_ids
                                 sac_error *err);
 
 /* Writes the widened sequence over s->ids and s->identity, tells every span where its tokens stand, numbers
- * the rows (s->positions), and finds n_reused; rows of the cache past that are given up. Where another session has
- * more of its rows to share, they are taken over (beginnings.h). */
+ * the rows (s->positions), and finds n_reused; rows of the cache past that are given up. */
 sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err);
 
 /* Of the first n rows of a placed prompt those before a picture that they end in, where its rows see one another: these are

@@ -52,7 +52,7 @@ static void find_visual(sac_session *s) {
 static sac_status place(sac_work *w, sac_error *err) {
     SAC_TRY(sac_prompt_place(w->s, &w->prompt, err));
     find_visual(w->s);
-    w->stage = sac_store_walk_begin(&w->walk, w->s, &w->prompt) ? SAC_WORK_FIND : SAC_WORK_TEXT;
+    w->is_placed = true;
     return SAC_OK;
 }
 
@@ -75,11 +75,17 @@ static bool may_wait(const sac_work *w, sac_status st) {
     return sac_session_is_waiting(w->s, st) && !w->is_whole;
 }
 
-/* Of all its rows at once: what has begun then waits for nothing. */
+/* For all its rows at once: what has begun then waits for nothing. Where others may have its beginning it is placed before, as their
+ * pages are not asked for; otherwise nothing that is held is lost before there is memory. */
 static sac_status make_room(sac_work *w, sac_error *err) {
+    if (!w->is_placed && sac_beginnings_may_share(w->s)) SAC_TRY(place(w, err));
+    SAC_TRY(sac_beginnings_share(w->s, &w->prompt, err));
     const sac_status st = sac_session_take_room(w->s, w->prompt.n_tokens + 1, err);
-    if (st == SAC_OK) return place(w, err);
-    return may_wait(w, st) ? SAC_OK : st;
+    if (st != SAC_OK) return may_wait(w, st) ? SAC_OK : st;
+    if (!w->is_placed) SAC_TRY(place(w, err));
+    SAC_TRY(sac_beginnings_take(w->s, &w->prompt, err));
+    w->stage = sac_store_walk_begin(&w->walk, w->s, &w->prompt) ? SAC_WORK_FIND : SAC_WORK_TEXT;
+    return SAC_OK;
 }
 
 /* The next video of which it is not known what stays is for the tower; when there is none, all rows have their places. */

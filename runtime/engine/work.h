@@ -35,6 +35,7 @@ typedef struct sac_work {
     sac_work_stage stage;
     bool inside; /* a piece is running, or all of them */
     bool is_whole; /* all of them: nobody tries a piece again */
+    bool is_placed; /* the prompt's tokens are where the session's were, and may wait there for memory */
     sac_prompt prompt;
     sac_store_walk walk;
     size_t medium; /* the next for the tower, or at it */

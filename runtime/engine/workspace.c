@@ -2,6 +2,7 @@
 #include "workspace.h"
 
 #include "mask_call.h"
+#include "parked.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,13 +14,14 @@ struct sac_workspaces {
     size_t n_sessions, n_prompts;        /* workspaces for prompts that are kept ready */
     sac_session_block kept;              /* of a session that went */
     sac_page_pool *pages;
-    size_t parked_bytes;
+    sac_parked_list parked;
 };
 
 sac_status sac_workspaces_create(sac_workspaces **out, sac_error *err) {
     *out = calloc(1, sizeof **out);
     if (!*out) return sac_fail(err, SAC_NO_MEMORY, "no memory for a model");
     pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_mutex_init(&(*out)->parked.lock, NULL);
     (*out)->n_prompts = 1;
     return SAC_OK;
 }
@@ -35,6 +37,7 @@ void sac_workspaces_free(sac_workspaces *w, const sac_model *m) {
     if (!w) return;
     while (w->all) drop(m, &w->all);
     sac_page_pool_close(w->pages);
+    pthread_mutex_destroy(&w->parked.lock);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -234,20 +237,8 @@ sac_page_pool *sac_workspaces_pages(const sac_model *m) {
     return m->workspaces->pages;
 }
 
-bool sac_workspaces_park(const sac_model *m, size_t n_bytes) {
-    sac_workspaces *w = m->workspaces;
-    const size_t most = sac_page_pool_n_pages(w->pages) * sac_page_pool_page_bytes(w->pages);
-    pthread_mutex_lock(&w->lock);
-    const bool fits = n_bytes <= most - w->parked_bytes;
-    if (fits) w->parked_bytes += n_bytes;
-    pthread_mutex_unlock(&w->lock);
-    return fits;
-}
-
-void sac_workspaces_unpark(const sac_model *m, size_t n_bytes) {
-    pthread_mutex_lock(&m->workspaces->lock);
-    m->workspaces->parked_bytes -= n_bytes;
-    pthread_mutex_unlock(&m->workspaces->lock);
+sac_parked_list *sac_workspaces_parked(const sac_model *m) {
+    return &m->workspaces->parked;
 }
 
 static sac_status open_pages(sac_workspaces *w, const sac_model *m, size_t n_bytes, sac_error *err) {

@@ -21,8 +21,8 @@ static void answer_both(sac_session *whole, sac_session *paged, const char *text
         if (parks && i % 13 == 5) {
             assert_ok(sac_session_park(paged, &err), err);
             assert_int_equal(sac_session_paged_bytes(paged), 0);
-            if (paged->paging.parked) assert_true(sac_session_lacks(paged) > 0); /* not all are in a tail yet */
-            n_parked += paged->paging.parked != NULL;
+            if (sac_session_is_parked(paged)) assert_true(sac_session_lacks(paged) > 0); /* not all are in a tail yet */
+            n_parked += sac_session_is_parked(paged);
         }
         if (parks && i % 7 == 3) sac_session_trim(paged);
         assert_ok(sac_session_step(whole, NULL, &a, &done, &err), err);

@@ -44,12 +44,19 @@ static void trim_all(const serve_server *s, const serve_slot *but) {
         if (&s->slots[i] != but && s->slots[i].session) sac_session_trim(s->slots[i].session);
 }
 
-/* The conversation of the idle slot that was not used for longest; false: none has any. */
-static bool forget_one(const serve_server *s) {
+/* Pages that no other slot has: all that comes free when it lets go of its own. */
+static bool frees_pages(const serve_slot *slot) {
+    return has_pages(slot) && sac_sessions_hold((const sac_session *const[]){slot->session}, 1) > 0;
+}
+
+/* The conversation of the idle slot that was not used for longest, of those that free pages or, where it comes to that, have some in common
+ * with others; false: there is none. */
+static bool forget_one(const serve_server *s, bool frees) {
     serve_slot *oldest = NULL;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!slot->job && has_pages(slot) && (!oldest || slot->turn.ticket < oldest->turn.ticket)) oldest = slot;
+        if (slot->job || !(frees ? frees_pages(slot) : has_pages(slot))) continue;
+        if (!oldest || slot->turn.ticket < oldest->turn.ticket) oldest = slot;
     }
     if (!oldest) return false;
     serve_trace_free(oldest->trace);
@@ -58,13 +65,13 @@ static bool forget_one(const serve_server *s) {
     return true;
 }
 
-/* The answer, or prompt that waits, which was let in last; not before the slot. It ends where the host has no memory for its rows
- * either. False: there is none. */
-static bool park_one(const serve_server *s, const serve_slot *for_whom) {
+/* The answer, or prompt that waits, which was let in last, of the same; not before the slot. It ends where the host has no memory for its
+ * rows either. False: there is none. */
+static bool park_one(const serve_server *s, const serve_slot *for_whom, bool frees) {
     serve_slot *last = NULL;
     for (int i = 0; i < s->config->n_slots; i++) {
         serve_slot *slot = &s->slots[i];
-        if (!slot->job || !(slot->decoding || slot->lacks_pages) || !has_pages(slot)) continue;
+        if (!slot->job || !(slot->decoding || slot->lacks_pages) || !(frees ? frees_pages(slot) : has_pages(slot))) continue;
         if (slot->turn.ticket > (last ? last : for_whom)->turn.ticket) last = slot;
     }
     if (!last) return false;
@@ -79,24 +86,25 @@ static bool park_one(const serve_server *s, const serve_slot *for_whom) {
     return true;
 }
 
-/* Of idle slots, and of those that were let in later and can be parked. */
+/* Idle slots, and those that were let in later and can be parked: all together, since they may have pages in common. */
 static size_t could_give(const serve_server *s, const serve_slot *to) {
+    const sac_session *all[SERVE_MOST_TURNS];
     size_t n = 0;
     for (int i = 0; i < s->config->n_slots; i++) {
         const serve_slot *slot = &s->slots[i];
         if (slot == to || !slot->session) continue;
-        if (!slot->job || ((slot->decoding || slot->lacks_pages) && slot->turn.ticket > to->turn.ticket))
-            n += sac_session_paged_bytes(slot->session);
+        if (!slot->job || ((slot->decoding || slot->lacks_pages) && slot->turn.ticket > to->turn.ticket)) all[n++] = slot->session;
     }
-    return n;
+    return sac_sessions_hold(all, n);
 }
 
 /* Nobody gives anything where all of it would not be enough: then those who were let in before have to end. */
 static void make_way(const serve_server *s, const serve_slot *slot) {
     if (has_enough(s, slot) || free_bytes(s) + could_give(s, slot) < sac_session_lacks(slot->session)) return;
     trim_all(s, slot);
-    while (!has_enough(s, slot) && (forget_one(s) || park_one(s, slot))) {
-    }
+    for (int frees = 1; frees >= 0; frees--)
+        while (!has_enough(s, slot) && (forget_one(s, frees) || park_one(s, slot, frees))) {
+        }
 }
 
 void serve_preempt(serve_server *s) {

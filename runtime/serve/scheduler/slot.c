@@ -35,7 +35,7 @@ static void release(serve_slot *slot) {
 static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
     serve_job *j = slot->job;
     serve_slot_note(slot, st == SAC_CANCELLED ? "abort" : "error");
-    const bool is_parked = slot->lacks_pages && slot->session && !sac_session_paged_bytes(slot->session);
+    const bool is_parked = slot->session && sac_session_is_parked(slot->session);
     if (!slot->decoding || is_parked) { /* not all of the prompt is there: nobody is to count on it */
         serve_trace_free(slot->trace);
         slot->trace = NULL;
