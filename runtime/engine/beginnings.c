@@ -1,6 +1,6 @@
 #include "beginnings.h"
 
-#include "pages.h"
+#include "parked.h"
 #include "workspace.h"
 
 #include <stdlib.h>

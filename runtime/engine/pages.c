@@ -19,17 +19,6 @@ static sac_status wait_for(const sac_session *s, const sac_stream *stream, sac_e
     return sac_model_on_device(s->model) ? s->model->device.stream_sync(stream, err) : SAC_OK;
 }
 
-bool sac_session_is_parked(const sac_session *s) {
-    return s->paging.parked[0].block || s->paging.parked[1].block;
-}
-
-void sac_session_drop_parked(sac_session *s) {
-    for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
-        sac_parked_drop(s, s->paging.parked[i].block);
-        s->paging.parked[i] = (sac_parked){0};
-    }
-}
-
 /* Of those that were parked, the ones that are still held. */
 static sac_status bring_back(sac_session *s, const sac_stream *stream, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;

@@ -23,7 +23,6 @@ bool sac_session_is_waiting(const sac_session *s, sac_status st);
 /* All of them go, with what was parked: nothing is held any more. */
 void sac_session_give_pages(sac_session *s);
 
-void sac_session_drop_parked(sac_session *s); /* also of a session that is not whole yet */
 
 /* Whether the whole context has room in the pages, when there is nobody else. */
 sac_status sac_session_check_pages(const sac_session *s, sac_error *err);

@@ -91,3 +91,14 @@ void sac_parked_drop(const sac_session *s, sac_parked_block *b) {
     free(b->rows);
     free(b);
 }
+
+void sac_session_drop_parked(sac_session *s) {
+    for (size_t i = 0; i < SAC_COUNT(s->paging.parked); i++) {
+        sac_parked_drop(s, s->paging.parked[i].block);
+        s->paging.parked[i] = (sac_parked){0};
+    }
+}
+
+bool sac_session_is_parked(const sac_session *s) {
+    return s->paging.parked[0].block || s->paging.parked[1].block;
+}

@@ -42,4 +42,7 @@ void sac_parked_tell(const sac_session *s, sac_parked_block *b);
 
 void sac_parked_drop(const sac_session *s, sac_parked_block *b); /* one user less; NULL is fine */
 
+/* All that the session has here; also of a session that is not whole yet. */
+void sac_session_drop_parked(sac_session *s);
+
 #endif

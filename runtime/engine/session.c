@@ -5,6 +5,7 @@
 #include "draft_model.h"
 #include "guide.h"
 #include "pages.h"
+#include "parked.h"
 #include "prompt_chat.h"
 #include "vision_memory.h"
 #include "work.h"
