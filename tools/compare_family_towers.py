@@ -92,7 +92,7 @@ class Theirs:
 
 
 def compare(a, family):
-    folder, size = a.work / family, TINY[family] if a.tiny else FAMILIES[family][1]
+    folder, size = a.work / (family + ("-tiny" if a.tiny else "-2")), TINY[family] if a.tiny else FAMILIES[family][1]
     made = make(folder, family, a)
     pictures, paths = [], []
     for i in range(max(a.counts)):

@@ -116,9 +116,10 @@ def main():
     a.work.mkdir(parents=True, exist_ok=True)
     a.ctx = a.frames // 2 * 1196 + 1024
     a.probe = next(q for q in (a.programs / "tower_probe", a.programs / "tests/tower_probe") if q.exists())
-    folder = a.work / (SHAPE + "-long")
+    n_layers = 3 if a.tiny else a.layers
+    folder = a.work / f"{SHAPE}-long-{'tiny-' if a.tiny else ''}{n_layers}"
     towers.FRAMES = a.frames  # of the limit on a video's pixels
-    model = towers.make(folder, SHAPE, 3 if a.tiny else a.layers, a.tiny, a.device)
+    model = towers.make(folder, SHAPE, n_layers, a.tiny, a.device)
     if a.device == "cuda":
         torch.cuda.empty_cache()
     size = towers.SHAPES[SHAPE]["frame"] if not a.tiny else (224, 168)

@@ -293,8 +293,8 @@ SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_byte
  * sequence of guidance and draft models have memory of their own.
  *
  * A prompt gets pages for all its rows before it is run, a step gets some when it comes near to the end of those it has. When there
- * are none left that is NO_MEMORY, and nothing is lost that was there, but, of a session that
- * shares beginnings, rows that the prompt does not begin with. Whoever runs several sessions may have them wait instead
+ * are none left that is NO_MEMORY, and nothing is lost that was there, except, in a session that shares
+ * beginnings, rows that the prompt does not begin with. Whoever runs several sessions may have them wait instead
  * (sac_session_wait_for_pages) and give them what others can spare: sac_session_trim, sac_session_reset, sac_session_park. */
 
 /* Before there are sessions, n_bytes for those that come, in whole pages; of a device's memory they are taken now. UNSUPPORTED:
@@ -318,8 +318,8 @@ SAC_API size_t sac_sessions_hold(const sac_session *const *sessions, size_t n);
 /* Gives back pages behind the rows that it holds. Nothing while a prompt of it is being run. */
 SAC_API void sac_session_trim(sac_session *s);
 /* Gives back all pages of a session between two steps, or that waits with its prompt. Its rows go to the host's memory and come
- * back with the next step or piece, when there are pages for them: not a bit of its answer changes. Pages that others have too stay
- * with it where there are others to give, and go when it is parked once more. UNSUPPORTED: it has none;
+ * back with the next step or piece, when there are pages for them: not a bit of its answer changes. Pages that other sessions have too
+ * stay with it if it has pages of its own to give, and go when it is parked once more. UNSUPPORTED: it has none;
  * BAD_ARGUMENT: it is at work; NO_MEMORY: of all sessions together at most as much is parked as the pages hold; DEVICE. Then its rows
  * are where they were. */
 SAC_API sac_status sac_session_park(sac_session *s, sac_error *err);

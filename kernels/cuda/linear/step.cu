@@ -1,7 +1,7 @@
 /* step.cu - what one token does around attention, fused: norm and projections in one kernel, with the
  * rotation and the store of keys and values, or with the gate, at its end. Bound by reading the weights
  * once: stream_pairs.cuh. A pair is the two channels that rope turns together, or a channel's gate and up.
- * One token each of a few sequences: the gate alone, stream_tiles.cuh, or of up to 64 few_rows.cuh. */
+ * One token each of a few sequences: the gate alone, stream_tiles.cuh, or of 9 to 32 few_rows.cuh. */
 #include "context.cuh"
 #include "few_rows.cuh"
 #include "stream_pairs.cuh"
@@ -153,7 +153,7 @@ typedef struct gate_up_tiles {
     }
 } gate_up_tiles;
 
-/* Up to 64 tokens: few_rows.cuh. */
+/* 9 to 32 tokens: few_rows.cuh. */
 template <typename E> struct gate_up_boxes {
     sac_mat y;
     bool in_pairs; /* two neighbours lie on as many bytes */

@@ -19,6 +19,8 @@ const tune_family tune_families[] = {
     {"prefill=zipvl:min=0,side=one", P},
     {"prefill=zipvl:min=0,side=band", P},
     {"prefill=zipvl:min=0,side=band,tau=0.9", P},
+    {"prefill=zipvl:min=0,skip=1,side=band,random=512", P},
+    {"prefill=zipvl:min=0,skip=2,side=band,tau=0.99,random=256", P},
     {"prefill=tokenselect:init=64,local=256,chunk=256,k=512,pos=orig,vote=true,scale=rsqrt_d,means=8", P},
     {"prefill=streaming:start=64,recent=768", P},
     {"prefill=minference:v=256,s=512", P},
@@ -38,7 +40,7 @@ const tune_family tune_families[] = {
     {"decode=twilight:base=quest,p=0.95", D},
     {"decode=duo:start=64,recent=448", D},
     {"prefill=zipvl:min=0,tau={0.8|0.9|0.95|0.975|0.99},side={two|one|band},skip={0|2}", P},
-    {"prefill=zipvl:min=0,side=band,sink=1,tau={0.975|0.99},skip={1|2},random={256|512}", P}, /* sharp attention wants probes */
+    {"prefill=zipvl:min=0,side=band,tau={0.975|0.99},skip={1|2},random={256|512},sink={0|1}", P}, /* sharp attention wants probes */
     {"prefill=minference:v={@/16|@/8},s={@/8|@/4|@/2},dense_layers={0|2}", P},
     {"prefill=minference:pattern=block_sparse,blocks={4|8|12|16},dense_layers={0|2}", P},
     {"prefill=minference:pattern=a_shape,v=64,s={@/4|@/2}", P},
