@@ -60,9 +60,15 @@ static bool is_fused(const sac_device *d, const check_case *c, sac_dtype t) {
     case SAC_DTYPE_C4_128: return true;
     case SAC_DTYPE_C8_128:
     case SAC_DTYPE_E4M3_128: return !d->no_wide_streams;
-    case SAC_DTYPE_E4M3_ROWS: return !c->qkv_step.rotation.interleaved;
+    case SAC_DTYPE_E4M3_ROWS: return !c->qkv_step.rotation.interleaved && (128 % c->qkv_step.kv.head_dim == 0 ||
+                                                                         c->qkv_step.kv.head_dim % 128 == 0);
     default: return false;
     }
+}
+
+static bool is_of_plain_rows(const sac_device *d, const sac_weight *w) {
+    return w->format != SAC_WEIGHT_FLOATS && !w->order.data &&
+           (int)sac_code_layout_type(w, sac_code_layout_is_plain(d)) == SAC_DTYPE_E4M3_ROWS;
 }
 
 static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bool aligned) {
@@ -70,6 +76,7 @@ static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bo
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0)
         return gate->x.rows > (d->compute == 90 && !d->no_few_rows ? 32 : 8);
+    if (c->op == CHECK_gate_up_step && aligned && t != SAC_DTYPE_F32 && is_of_plain_rows(d, &gate->gate)) return gate->x.rows > 64;
     if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
         c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||

@@ -49,7 +49,16 @@ static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184
                                     {8, 16, 4096},  {16, 200, 128}, {17, 8, 1056},    {32, 48, 760},
                                     {33, 264, 512}, {70, 136, 904}, {130, 272, 1040},
                                     {34, 2824, 16384}};
-enum { N_KINDS = (int)SAC_COUNT(kinds), N_SHAPES = (int)SAC_COUNT(shapes) };
+/* Plain rows: so many steps along k for each block of a GPU that its ring comes round, for each count of rows (blocks/few_e4m3.cuh). */
+static const int64_t plain_shapes[][3] = {{1, 9224, 4096}, {16, 9224, 2064}, {24, 9224, 2064}};
+static const int64_t plain_gates[][3] = {{12, 4104, 1040}, {24, 4104, 1040}};
+enum {
+    N_KINDS = (int)SAC_COUNT(kinds),
+    N_SHAPES = (int)SAC_COUNT(shapes),
+    N_PLAIN_SHAPES = (int)SAC_COUNT(plain_shapes),
+    N_GATES = 3,
+    N_PLAIN_GATES = (int)SAC_COUNT(plain_gates)
+};
 
 static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
     uint8_t *at = check_buffer_add(c, false, t, rows, cols, cols, (size_t)check_rand_int(c, 0, 3));
@@ -169,8 +178,16 @@ static void describe(check_case *c, const code_kind *kind, int64_t m, int64_t n,
              kind->how ? " x rounded" : "");
 }
 
+/* Of what becomes plain rows on a GPU (code_layout.h, e4m3_rows) rows are whole vectors. */
+static bool is_of_e4m3(const code_kind *kind) {
+    return kind->type == SAC_DTYPE_FP8 && kind->how != SAC_X_EXACT;
+}
+static int64_t columns_of(const code_kind *kind, int64_t k) {
+    return is_of_e4m3(kind) ? (k + 15) / 16 * 16 : k;
+}
+
 static void make_linear(check_case *c, const code_kind *kind, const int64_t *shape, int i) {
-    const int64_t m = shape[0], n = shape[1], k = shape[2];
+    const int64_t m = shape[0], n = shape[1], k = columns_of(kind, shape[2]);
     sac_linear_args *a = &c->linear;
     a->x = check_mat(c, false, m, k, 8, 0, i % 2 ? CHECK_OUTLIERS : CHECK_UNIFORM);
     a->y = check_mat(c, true, m, n, 8, 0, CHECK_UNIFORM);
@@ -182,11 +199,6 @@ static void make_linear(check_case *c, const code_kind *kind, const int64_t *sha
     for (int64_t j = 0; j < m * n; j++)
         allowed[j] = 1e-6; /* cuda_allow_codes adds what the type of x asks for */
     describe(c, kind, m, n, k, a->w.group);
-}
-
-/* Of what becomes plain rows on a GPU (code_layout.h, e4m3_rows) rows are whole vectors. */
-static bool is_of_e4m3(const code_kind *kind) {
-    return kind->type == SAC_DTYPE_FP8 && kind->how != SAC_X_EXACT;
 }
 
 /* Two or three matrices of one kind, or, `mixed`, one of another between. Of one row the first is of several tiles for each block
@@ -301,9 +313,9 @@ static void make_qkv(check_case *c, const code_kind *kind, int shape, bool inter
 }
 
 int cuda_n_code_cases(check_op op) {
-    return op == CHECK_linear         ? N_KINDS * N_SHAPES
+    return op == CHECK_linear         ? N_KINDS * (N_SHAPES + N_PLAIN_SHAPES)
            : op == CHECK_linear_group ? N_KINDS * 6
-           : op == CHECK_gate_up_step ? N_KINDS * 3
+           : op == CHECK_gate_up_step ? N_KINDS * (N_GATES + N_PLAIN_GATES)
            : op == CHECK_qkv_step     ? N_KINDS * N_QKV
                                       : 0;
 }
@@ -319,18 +331,20 @@ bool cuda_has_codes_of(const char *type) {
 }
 
 void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
-    static const int64_t group_rows[] = {1, 5, 40}, gates[][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}},
+    static const int64_t group_rows[] = {1, 5, 40}, gates[N_GATES][3] = {{1, 64, 512}, {1, 9224, 264}, {6, 40, 264}},
                          many[] = {38, 136, 528};
     if (t == SAC_DTYPE_F32) return; /* no buffers: left out */
     const code_kind *kind = &kinds[i % N_KINDS];
     const int of = i / N_KINDS;
-    if (op == CHECK_linear && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
+    if (op == CHECK_linear && of < N_SHAPES && (of < N_SHAPES - 1 || i % N_KINDS % 5 == 0))
         make_linear(c, kind, shapes[of], i + of);
+    if (op == CHECK_linear && of >= N_SHAPES && is_of_e4m3(kind))
+        make_linear(c, kind, plain_shapes[of - N_SHAPES], i + of);
     if (op == CHECK_linear_group) make_group(c, i, group_rows[of / 2], t);
     if (op == CHECK_qkv_step && !kind->ordered && !is_left_out(i % N_KINDS, of))
-        make_qkv(c, kind, qkv_shapes[of], of == 1 && i % N_KINDS % 2, t);
-    if (op == CHECK_gate_up_step && !kind->ordered) {
-        const int64_t *shape = of == 2 && is_of_e4m3(kind) ? many : gates[of];
-        make_gates(c, kind, shape[0], shape[1], shape[2], t);
+        make_qkv(c, kind, qkv_shapes[of], of == 1 && i % N_KINDS % 2 && !is_of_e4m3(kind), t);
+    if (op == CHECK_gate_up_step && !kind->ordered && (of < N_GATES || is_of_e4m3(kind))) {
+        const int64_t *shape = of >= N_GATES ? plain_gates[of - N_GATES] : of == 2 && is_of_e4m3(kind) ? many : gates[of];
+        make_gates(c, kind, shape[0], shape[1], columns_of(kind, shape[2]), t);
     }
 }

@@ -277,7 +277,8 @@ static bool make_top_p(check_case *c, const struct choice_case *s) {
 
 /* Tokens, n and k of a gate's wide products: three tiles at a time and several passes, as of real models. */
 static const int64_t gate_cases[][3] = {{8, 33967, 456}, {3, 50950, 72},  {9, 1000, 3584}, {16, 129, 1096},
-                                       {33, 4000, 520}, {64, 20001, 72}, {64, 300, 2056}};
+                                       {17, 4000, 520}, {32, 20001, 72}, {12, 5000, 4104},
+                                       {24, 5000, 4104}};
 
 /* The same in blocks, with each type of them. */
 static const int64_t block_gates[][3] = {{1, 16, 256}, {1, 75, 1536}, {1, 24, 5376}, {3, 40, 512},

@@ -283,6 +283,8 @@ static void test_plain_cards(void **state) {
     (void)state;
     assert_true(sac_code_layout_is_plain(&(sac_device){.compute = 90}));
     assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 90, .no_e4m3 = true}));
+    assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 90, .shared_bytes = 48 << 10}));
+    assert_true(sac_code_layout_is_plain(&(sac_device){.compute = 90, .shared_bytes = 227 << 10}));
     assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 80}));
     assert_false(sac_code_layout_is_plain(&(sac_device){.compute = 100})); /* whose instructions are others */
 }

@@ -46,7 +46,8 @@ static bool is_e4m3_rows(const sac_weight *w) {
 }
 
 bool sac_code_layout_is_plain(const sac_device *d) {
-    return d->compute == 90 && !d->no_e4m3;
+    const bool has_room = !d->shared_bytes || d->shared_bytes >= 64 << 10; /* of few_e4m3.cu's ring */
+    return d->compute == 90 && !d->no_e4m3 && has_room;
 }
 
 sac_dtype sac_code_layout_type(const sac_weight *w, bool plain) {
