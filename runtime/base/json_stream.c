@@ -211,12 +211,45 @@ sac_status sac_json_stream_string(sac_json_stream *s, const char **text, size_t 
     return SAC_OK;
 }
 
-sac_status sac_json_stream_key(sac_json_stream *s, const char **text, size_t *n_bytes, sac_error *err) {
-    SAC_TRY(sac_json_stream_string(s, text, n_bytes, err));
+static sac_status pass_colon(sac_json_stream *s, sac_error *err) {
     skip_space(s);
     if (s->at == s->end || *s->at != ':') return broken(s, "expected a colon after a key", err);
     s->at++;
     return SAC_OK;
+}
+
+sac_status sac_json_stream_key(sac_json_stream *s, const char **text, size_t *n_bytes, sac_error *err) {
+    SAC_TRY(sac_json_stream_string(s, text, n_bytes, err));
+    return pass_colon(s, err);
+}
+
+/* The same strings as sac_json_stream_string, without a copy. *is (may be NULL): it is the n bytes of `name`. */
+static sac_status match_string(sac_json_stream *s, const char *name, size_t n, bool *is, sac_error *err) {
+    skip_space(s);
+    if (s->at == s->end || *s->at != '"') return broken(s, "expected a string", err);
+    const char *from = ++s->at;
+    bool has_escapes, same = true;
+    SAC_TRY(pass_string(s, &has_escapes, err));
+    const char *to = s->at - 1;
+    if (!has_escapes) {
+        if (is) *is = (size_t)(to - from) == n && memcmp(from, name, n) == 0;
+        return SAC_OK;
+    }
+    size_t n_all = 0; /* bytes without escapes; at most n while they are the same */
+    for (const char *p = from; p < to;) {
+        char out[4] = {*p++};
+        size_t n_out = 1;
+        if (out[0] == '\\' && !unescape_one(&p, to, out, &n_out)) return broken(s, "a bad escape in a string", err);
+        same = same && n_out <= n - n_all && memcmp(name + n_all, out, n_out) == 0;
+        n_all += n_out;
+    }
+    if (is) *is = same && n_all == n;
+    return SAC_OK;
+}
+
+sac_status sac_json_stream_key_is(sac_json_stream *s, const char *name, bool *is, sac_error *err) {
+    SAC_TRY(match_string(s, name, strlen(name), is, err));
+    return pass_colon(s, err);
 }
 
 static bool is_digit(const char *p, const char *end) {
@@ -246,8 +279,20 @@ static const char *number_end(const sac_json_stream *s, bool *is_integer) {
     return p;
 }
 
+/* Lists hold many that are short: one pass. False: it is anything else, or there may be more of it. */
+static bool read_short_int(sac_json_stream *s, int64_t *value) {
+    const char *p = s->at, *end = s->end - p > 18 ? p + 18 : s->end;
+    int64_t n = 0;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) n = 10 * n + (*p - '0');
+    if (p == s->at || p == end || *p == '.' || *p == 'e' || *p == 'E' || (*s->at == '0' && p > s->at + 1)) return false;
+    *value = n;
+    s->at = p;
+    return true;
+}
+
 sac_status sac_json_stream_int(sac_json_stream *s, int64_t *value, sac_error *err) {
     skip_space(s);
+    if (read_short_int(s, value)) return SAC_OK;
     bool is_integer;
     const char *end = number_end(s, &is_integer);
     if (!end || !is_integer) return broken(s, "expected an integer", err);
@@ -283,11 +328,7 @@ sac_status sac_json_stream_float(sac_json_stream *s, double *value, sac_error *e
 static sac_status skip_scalar(sac_json_stream *s, sac_error *err) {
     static const char *const literals[] = {"true", "false", "null"};
     bool flag;
-    if (*s->at == '"') {
-        const char *text;
-        size_t n_bytes;
-        return sac_json_stream_string(s, &text, &n_bytes, err);
-    }
+    if (*s->at == '"') return match_string(s, "", 0, NULL, err);
     for (size_t i = 0; i < SAC_COUNT(literals); i++) {
         size_t n = strlen(literals[i]);
         if (*s->at == literals[i][0] && (size_t)(s->end - s->at) >= n && memcmp(s->at, literals[i], n) == 0) {
@@ -318,9 +359,8 @@ sac_status sac_json_stream_skip(sac_json_stream *s, const char **text, size_t *n
             if (more) break;
         }
         if (s->depth > depth && s->opened[s->depth - 1] == '{') {
-            const char *key;
-            size_t n;
-            SAC_TRY(sac_json_stream_key(s, &key, &n, err));
+            SAC_TRY(match_string(s, "", 0, NULL, err));
+            SAC_TRY(pass_colon(s, err));
         }
     } while (s->depth > depth);
     if (text) {

@@ -55,12 +55,14 @@ sac_status sac_json_stream_next(sac_json_stream *s, bool *more, sac_error *err);
 
 /* The text is borrowed: it lives until the next string or key is read. */
 sac_status sac_json_stream_key(sac_json_stream *s, const char **text, size_t *n_bytes, sac_error *err);
+/* *is: the next key is `name` (UTF-8, ends with NUL). Takes no memory, however long the key is. */
+sac_status sac_json_stream_key_is(sac_json_stream *s, const char *name, bool *is, sac_error *err);
 sac_status sac_json_stream_string(sac_json_stream *s, const char **text, size_t *n_bytes, sac_error *err);
 /* An integer written without fraction or exponent, within int64_t. */
 sac_status sac_json_stream_int(sac_json_stream *s, int64_t *value, sac_error *err);
 sac_status sac_json_stream_float(sac_json_stream *s, double *value, sac_error *err); /* finite */
 
-/* Passes over one value of any kind; *text (may be NULL) is its text, borrowed from the input. */
+/* Passes over one value of any kind, without memory; *text (may be NULL) is its text, borrowed from the input. */
 sac_status sac_json_stream_skip(sac_json_stream *s, const char **text, size_t *n_bytes, sac_error *err);
 
 /* After the outermost value: nothing but white space may follow. */

@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A key by its name is the key. */
+static sac_status key(sac_json_stream *s, sac_error *err) {
+    sac_json_stream by_name = *s;
+    const char *text;
+    size_t n;
+    bool is;
+    const sac_status st = sac_json_stream_key(s, &text, &n, err), named = sac_json_stream_key_is(&by_name, "prompt", &is, err);
+    if (st != named || by_name.at != s->at || (st == SAC_OK && is != (n == 6 && !memcmp(text, "prompt", n)))) abort();
+    return st;
+}
+
 /* Reads the value through the calls for its kind, to the same place as skip does. */
 static sac_status walk(sac_json_stream *s, sac_error *err) {
     const char *text;
@@ -23,7 +34,7 @@ static sac_status walk(sac_json_stream *s, sac_error *err) {
     for (;;) {
         SAC_TRY(sac_json_stream_next(s, &more, err));
         if (!more) return SAC_OK;
-        if (kind == SAC_JSON_OBJECT) SAC_TRY(sac_json_stream_key(s, &text, &n, err));
+        if (kind == SAC_JSON_OBJECT) SAC_TRY(key(s, err));
         SAC_TRY(walk(s, err));
     }
 }

@@ -61,7 +61,14 @@ static void test_integers(void **state) {
                {"-9223372036854775808", INT64_MIN, true},
                {"9223372036854775808", 0, false},
                {"-9223372036854775809", 0, false},
+               {"999999999999999999", 999999999999999999, true},
+               {"1000000000000000000", 1000000000000000000, true},
+               {"7,", 7, true},
+               {"0,", 0, true},
+               {"123456789012345678901", 0, false},
                {"1.0", 0, false},
+               {"1.,", 0, false},
+               {"1E3,", 0, false},
                {"1e3", 0, false},
                {"-", 0, false},
                {"", 0, false}};
@@ -71,6 +78,26 @@ static void test_integers(void **state) {
         sac_error err = {0};
         assert_int_equal(sac_json_stream_int(&s, &i, &err), all[k].good ? SAC_OK : SAC_BAD_FILE);
         if (all[k].good) assert_true(i == all[k].value);
+    }
+}
+
+static void test_keys_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int is; /* -1: no key */
+    } all[] = {{"\"prompt\":", 1}, {" \"prompt\" :", 1}, {"\"pro\\u006dpt\":", 1}, {"\"\\u0070rompt\":", 1},
+               {"\"\":", 0}, {"\"promp\":", 0}, {"\"prompts\":", 0}, {"\"Prompt\":", 0}, {"\"pro\\u006d\":", 0},
+               {"\"promp\\n\":", 0}, {"\"prompt\\n\":", 0}, {"\"prompt\\u0000\":", 0}, {"\"\\u00e9prompt\":", 0},
+               {"\"prompt\\ud83d\\ude00\":", 0}, {"\"prompt\" 1", -1}, {"\"prompt\"", -1}, {"\"prompt", -1},
+               {"\"prompt\\x\":", -1}, {"\"prompt\xff\":", -1}, {"prompt:", -1}, {"", -1}};
+    for (size_t k = 0; k < SAC_COUNT(all); k++) {
+        sac_json_stream s = open_text(all[k].text);
+        bool is = false;
+        sac_error err = {0};
+        assert_int_equal(sac_json_stream_key_is(&s, "prompt", &is, &err), all[k].is < 0 ? SAC_BAD_FILE : SAC_OK);
+        if (all[k].is >= 0 && (is != all[k].is || s.at != s.end)) fail_msg("%s", all[k].text);
+        assert_null(s.unescaped);
     }
 }
 
@@ -117,7 +144,7 @@ static void test_depth(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_integers), cmocka_unit_test(test_keys_by_name),
                                        cmocka_unit_test(test_broken), cmocka_unit_test(test_depth)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #ifndef SERVE_LISTED_IDS_H
 #define SERVE_LISTED_IDS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,7 +17,11 @@ typedef struct serve_listed_ids {
 enum { SERVE_LISTED_LEAST = 8 << 10 };
 
 /* The list under a body's own key "prompt", where it is one of whole numbers from 0 to INT32_MAX and has `least` bytes. Anything else, and
- * what is not JSON up to there, is left to the parser. */
+ * what is not JSON up to there, is left to the parser. The ids are all the memory that it takes, at most 12 bytes for each while it reads. */
 serve_listed_ids serve_find_listed_ids(const char *body, size_t n_bytes, size_t least);
+
+/* The tree of the body with nothing between the brackets of a list that was found, without a copy of it; NULL: that is no JSON, or there is
+ * no memory. U+0000 may be in its strings. */
+json_t *serve_parse_around(const char *body, size_t n_bytes, const serve_listed_ids *l);
 
 #endif

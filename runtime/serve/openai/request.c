@@ -44,15 +44,7 @@ static bool has_null(const json_t *v, const char *but) {
  * is to be parsed for what there is to say. */
 static json_t *parse_without_ids(serve_request *r, const char *body, size_t n_bytes) {
     serve_listed_ids l = serve_find_listed_ids(body, n_bytes, SERVE_LISTED_LEAST);
-    const size_t n_rest = n_bytes - (l.end - l.first);
-    char *rest = l.ids ? malloc(n_rest) : NULL;
-    json_t *json = NULL;
-    if (rest) {
-        memcpy(rest, body, l.first);
-        memcpy(rest + l.first, body + l.end, n_bytes - l.end);
-        json = json_loadb(rest, n_rest, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-    }
-    free(rest);
+    json_t *json = l.ids ? serve_parse_around(body, n_bytes, &l) : NULL;
     if (json)
         r->listed_ids = l.ids, r->n_listed_ids = l.n;
     else

@@ -59,9 +59,9 @@ typedef struct serve_media_ref {
 } serve_media_ref;
 
 struct serve_request {
-    json_t *json;        /* but for: */
-    int32_t *listed_ids; /* [n_listed_ids] of a long list of a text completion's prompt, which is empty in `json`; owned until it is one of
-                            the prompts; NULL = none */
+    json_t *json;        /* the body, as OpenAI's completions would say it; "prompt" is an empty list where there are listed_ids */
+    int32_t *listed_ids; /* [n_listed_ids] a text completion's prompt, read without a tree (listed_ids.h); NULL = none. Owned until
+                            serve_prompts_parse makes it the only one of `prompts` */
     size_t n_listed_ids;
     json_t *said;        /* of another API: what the answer repeats of the request; NULL = nothing */
     json_t *warnings;    /* a list of texts for the answer; NULL = none */
