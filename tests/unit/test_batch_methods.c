@@ -20,7 +20,7 @@ static const attending methods[] = {
     {.prefill = "minference:pattern=block_sparse,blocks=1",
      .decode = "twilight:base=quest,base.budget=64,union=0,p=0.6"},
     {.prefill = "xattn:min=0,sink=0,tau=0.1", .decode = "twilight:skip=0,p=0.6"},
-    {.decode = "quest:skip=0,budget=48", .kv = "f32"},
+    {.decode = "quest:skip=0,budget=48,every=4", .kv = "f32"},
     {.decode = "doublesparse:skip=0,k=20,bits=4"},
     {.decode = "duo:start=4,recent=20,window=16"},
     {.decode = "duo:start=4,recent=20,window=16,share=1"},

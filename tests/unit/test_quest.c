@@ -146,8 +146,8 @@ static void shared_choices_equal_the_oracle(void **state) {
     sac_error err;
     sac_decode d;
     const sac_attention_shape shape = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_layers = 3, .n_ctx = 256};
-    assert_int_equal(sac_decode_open(&d, "quest:page=7,budget=28,heads=union,every=2", &shape, &err), SAC_UNSUPPORTED);
-    assert_says(err, "leave out every, or heads");
+    assert_int_equal(sac_decode_open(&d, "quest:page=7,budget=28,heads=union,every=2", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_says(err, "decode policy quest: heads=union chooses in every step: leave out every, or heads");
 }
 
 /* A key that stands out is read, wherever its page begins. */
@@ -184,7 +184,13 @@ static void run_all(layer_case *c, const char *line, float *outputs) {
 
 static void off_and_short_are_dense_bit_by_bit(void **state) {
     (void)state;
-    static const char *const lines[] = {"quest:budget=100", "quest:skip=3", "quest:budget=90", "quest"};
+    static const char *const lines[] = {"quest:budget=100",
+                                        "quest:skip=3",
+                                        "quest:budget=90",
+                                        "quest",
+                                        "quest:budget=100,every=8",
+                                        "quest:budget=90,every=8",
+                                        "quest:skip=3,every=4096"};
     static float dense[20 * 96], got[20 * 96];
     for (int layer = 0; layer < 3; layer++) {
         layer_case c;
@@ -193,7 +199,7 @@ static void off_and_short_are_dense_bit_by_bit(void **state) {
         run_all(&c, "dense", dense);
         for (size_t i = 0; i < SAC_COUNT(lines); i++) {
             run_all(&c, lines[i], got);
-            assert_true((c.decode.policy == &sac_decode_dense) == (i != 2));
+            assert_true((c.decode.policy == &sac_decode_dense) == (i != 2 && i != 5));
             assert_memory_equal(got, dense, sizeof got);
         }
         run_all(&c, "quest:budget=20", got); /* two layers are left alone */
