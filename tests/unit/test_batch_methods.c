@@ -18,7 +18,7 @@ static const attending methods[] = {
     {.prefill = "selfextend:group=4,window=32", .decode = "selfextend:group=4,window=32"},
     {.prefill = "minference:v=30,s=50", .decode = "twilight:skip=0,p=0.6"},
     {.prefill = "minference:pattern=block_sparse,blocks=1",
-     .decode = "twilight:base=quest,base.budget=64,union=0,p=0.6"},
+     .decode = "twilight:base=quest,base.budget=64,base.every=3,union=0,p=0.6"},
     {.prefill = "xattn:min=0,sink=0,tau=0.1", .decode = "twilight:skip=0,p=0.6"},
     {.decode = "quest:skip=0,budget=48,every=4", .kv = "f32"},
     {.decode = "doublesparse:skip=0,k=20,bits=4"},
