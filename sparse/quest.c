@@ -54,7 +54,8 @@ static int64_t pages_of(int64_t n_tokens, int64_t page) {
 static sac_status check(const double *p, const sac_attention_shape *shape, sac_error *err) {
     long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
     if (p[HEADS] == UNION && p[EVERY] > 1)
-        return sac_fail(err, SAC_UNSUPPORTED, "quest with heads=union chooses in every step: leave out every, or heads");
+        return sac_fail(err, SAC_BAD_ARGUMENT,
+                        "decode policy quest: heads=union chooses in every step: leave out every, or heads");
     if (p[HEADS] != UNION || shape->n_ctx <= most) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED,
                     "quest with heads=union takes up to %lld tokens: use --ctx %lld or less, or leave heads "

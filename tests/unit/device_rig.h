@@ -51,7 +51,7 @@ static const guest guests[] = {
     {"dense", "snapkv:cap=16,window=4", "f32", 40},
     {"dense", "h2o:heavy=8,recent=8", "f32", 33},
     {"dense", "tokenselect:k=8,init=2,local=4,pos=orig,theta=2", "f32", 50},
-    {"dense", "twilight:base=quest,base.page=3,base.budget=12,skip=0", "f32", 39},
+    {"dense", "twilight:base=quest,base.page=3,base.budget=12,base.every=5,base.skip=0,skip=0", "f32", 39},
     {"dense", "dense", "mixed:gap=32,top_p=0.8", 70},
     {"zipvl:min=0,recent=4,random=4,tau=0.8", "dense", "mixed:gap=32,rope=before", 60},
     {"zipcache", "dense", "zipcache:gap=32", 50},

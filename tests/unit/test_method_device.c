@@ -1,6 +1,7 @@
 /* Methods on a device, without one (closed_device.h). Outputs must have the bits of the same method on the
  * CPU. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#define CLOSED_LOG2 29       /* XAttention takes as much for long contexts */
 #include "closed_device.h"
 #include "method_test.h"
 
@@ -9,28 +10,30 @@ static bool picks(const layer_case *c) {
     return p->picks_queries && p->picks_queries(c->prefill.p);
 }
 
-/* The case's queries, keys and values, and what its methods keep for ops, in the region; opened for the test.
- */
-static void to_device(layer_case *c, const char *prefill, const char *decode, bool pick) {
+/* The case's queries, keys and values, and what its methods, for contexts of `room` tokens, keep for ops, in the
+ * region; opened for the test. */
+static void to_device(layer_case *c, int64_t room, const char *prefill, const char *decode, bool pick) {
     const sac_attention_shape *s = &c->shape;
     sac_error err = {0};
     closed_let_in(true);
     closed_clear();
     sac_arena there = sac_arena_over(closed_region, CLOSED_BYTES);
-    c->shape.device = &closed_device;
+    if (!c->shape.device) c->shape.device = &closed_device;
     c->shape.dtype = SAC_DTYPE_F32;
     c->q = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
     c->kv = sac_arena_take(&there, 2 * (size_t)(s->n_ctx * s->n_kv_heads * s->head_dim) * sizeof(float));
-    assert_ok(sac_prefill_open(&c->prefill, prefill, s, &err), err);
-    assert_ok(sac_decode_open(&c->decode, decode, s, &err), err);
+    sac_attention_shape roomy = *s;
+    roomy.n_ctx = room;
+    assert_ok(sac_prefill_open(&c->prefill, prefill, &roomy, &err), err);
+    assert_ok(sac_decode_open(&c->decode, decode, &roomy, &err), err);
     if (pick) {
         assert_true(picks(c));
         c->made = sac_arena_take(&there, (size_t)(s->n_ctx * s->hidden) * sizeof(float));
     }
     assert_ok(sac_arena_open(&c->method_arena, (size_t)1 << 26, &err), err);
     const sac_memory memory = {&c->method_arena, &there};
-    sac_prefill_take(&c->prefill, s, &memory);
-    sac_decode_take(&c->decode, s, &memory);
+    sac_prefill_take(&c->prefill, &roomy, &memory);
+    sac_decode_take(&c->decode, &roomy, &memory);
     sac_mass_take(&c->mass, s, &memory);
     assert_true(there.used_bytes < CLOSED_BYTES);
     if (c->prefill.policy->begin) c->prefill.policy->begin(c->prefill.state);
@@ -75,6 +78,32 @@ static void expect_equal_stats(layer_case *here, layer_case *there) {
     assert_true(fabs(here->stats.prefill_mass - there->stats.prefill_mass) < 1e-6);
 }
 
+/* Prompts and then steps of two cases that are ready, which are closed. */
+static void compare_cases(layer_case *here, layer_case *there, bool same_bits, const int64_t *prompts,
+                          int n_steps) {
+    for (int i = 0; prompts[i] || n_steps-- > 0; i += prompts[i] != 0) {
+        int64_t n = prompts[i] ? prompts[i] : 1;
+        if (prompts[i])
+            case_prompt(here, n);
+        else
+            case_step(here);
+        run_there(there, n, !prompts[i]);
+        if (same_bits)
+            assert_memory_equal(here->out, there->out, (size_t)(n * here->shape.hidden) * sizeof(float));
+        for (int64_t j = 0; j < n * here->shape.hidden; j++)
+            assert_true(fabsf(here->out[j] - there->out[j]) < 1e-6f);
+    }
+    expect_equal_stats(here, there);
+    assert_int_equal(here->n_rows, there->n_rows);
+    assert_true(here->stats.prefill_pairs == there->stats.prefill_pairs);
+    bool reads_all = !strcmp(here->prefill.policy->name, "selfextend"); /* at other positions */
+    assert_true(reads_all || here->stats.n_selections > 0 ||
+                here->stats.prefill_pairs < here->stats.prefill_pairs_dense ||
+                here->stats.decode_rows < here->stats.decode_rows_dense);
+    case_close(here);
+    case_close(there);
+}
+
 /* Bits are equal where the device takes the CPU's way. */
 static void compare_on(const case_shape *shape, const char *prefill, const char *decode, bool pick,
                        bool same_bits, const int64_t *prompts, int n_steps) {
@@ -82,28 +111,8 @@ static void compare_on(const case_shape *shape, const char *prefill, const char 
     case_open(&here, shape, 11);
     case_open(&there, shape, 11);
     case_method(&here, prefill, decode);
-    to_device(&there, prefill, decode, pick);
-    for (int i = 0; prompts[i] || n_steps-- > 0; i += prompts[i] != 0) {
-        int64_t n = prompts[i] ? prompts[i] : 1;
-        if (prompts[i])
-            case_prompt(&here, n);
-        else
-            case_step(&here);
-        run_there(&there, n, !prompts[i]);
-        if (same_bits)
-            assert_memory_equal(here.out, there.out, (size_t)(n * here.shape.hidden) * sizeof(float));
-        for (int64_t j = 0; j < n * here.shape.hidden; j++)
-            assert_true(fabsf(here.out[j] - there.out[j]) < 1e-6f);
-    }
-    expect_equal_stats(&here, &there);
-    assert_int_equal(here.n_rows, there.n_rows);
-    assert_true(here.stats.prefill_pairs == there.stats.prefill_pairs);
-    bool reads_all = !strncmp(prefill, "selfextend", 10); /* at other positions */
-    assert_true(reads_all || here.stats.n_selections > 0 ||
-                here.stats.prefill_pairs < here.stats.prefill_pairs_dense ||
-                here.stats.decode_rows < here.stats.decode_rows_dense);
-    case_close(&here);
-    case_close(&there);
+    to_device(&there, shape->n_ctx, prefill, decode, pick);
+    compare_cases(&here, &there, same_bits, prompts, n_steps);
 }
 
 static void compare(const char *prefill, const char *decode, bool pick, bool same_bits,
@@ -118,6 +127,7 @@ static void mass_is_measured(void **state) {
     static const char *const lines[] = {
         "quest:skip=0,page=16,budget=64",
         "quest:skip=0,page=5,budget=20,heads=query",
+        "quest:skip=0,page=5,budget=20,every=8",
         "doublesparse:skip=0,k=24",
         "doublesparse:skip=0,k=40,heads=query,channels=16",
         "streaming:start=4,recent=60",
@@ -194,7 +204,7 @@ static void a_device_compares_queries_itself(void **state) {
         case_open(&here, &shape, 3);
         case_open(&there, &shape, 3);
         case_method(&here, "dense", lines[i]);
-        to_device(&there, "dense", lines[i], false);
+        to_device(&there, shape.n_ctx, "dense", lines[i], false);
         for (int64_t t = 201; t < 320; t++) /* cosines with the one before from 1 to 0.8 */
             for (int64_t j = 0; j < 96; j++)
                 here.raw_q[t * 96 + j] =
@@ -290,6 +300,46 @@ static void xattn(void **state) {
     compare("xattn:min=0,tau=0.5", "dense", false, false, (const int64_t[]){4500, 0}, 0); /* in parts */
 }
 
+/* A device that chooses for more blocks of queries at a time than have room for lists of rows, as there is for long contexts: for
+ * 800,000 tokens 27, and 6. Its attention reads lists of blocks, or refuses them, or nobody asks it. */
+static int n_asked, n_listed; /* parts of prompts */
+static bool refuses_blocks;
+static sac_ops uncounted;
+static sac_status count_block_attention(const sac_stream *s, const sac_block_attention_args *a) {
+    n_asked++;
+    return refuses_blocks ? SAC_UNSUPPORTED : uncounted.block_attention(s, a);
+}
+static sac_status count_pattern_rows(const sac_stream *s, const sac_pattern_rows_args *a) {
+    n_listed++;
+    return uncounted.pattern_rows(s, a);
+}
+static void xattn_reads_blocks(void **state) {
+    const case_shape shape = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 4700, .use_cpu = true};
+    const int64_t prompts[] = {4500, 130, 0}; /* blocks: 27 and 9; 2 */
+    enum { READS, REFUSES, NOBODY_ASKS, WAYS };
+    static const int asked[] = {3, 3, 0}, listed[] = {0, 5 + 2 + 1, 6 + 1};
+    (void)state;
+    for (int way = 0; way < WAYS; way++) {
+        layer_case here, there;
+        sac_device device = closed_device;
+        device.compute = way == NOBODY_ASKS ? 80 : 90;
+        assert_true(sac_ops_traits_of(&device)->reads_blocks == (way != NOBODY_ASKS));
+        case_open(&here, &shape, 11);
+        case_open(&there, &shape, 11);
+        case_method(&here, "xattn:min=0,tau=0.2", "dense");
+        there.shape.device = &device;
+        to_device(&there, 800000, "xattn:min=0,tau=0.2", "dense", false);
+        uncounted = there.ops;
+        there.ops.block_attention = count_block_attention;
+        there.ops.pattern_rows = count_pattern_rows;
+        refuses_blocks = way == REFUSES;
+        n_asked = n_listed = 0;
+        compare_cases(&here, &there, false, prompts, 0);
+        assert_int_equal(n_asked, asked[way]);
+        assert_int_equal(n_listed, listed[way]);
+    }
+}
+
 /* Two layers of a prompt of n tokens after `past`, which the tokens enter anew. */
 static void compare_layers(layer_case *here, layer_case *there, int64_t past, int64_t n) {
     for (int layer = 0; layer < 3; layer++) {
@@ -321,7 +371,7 @@ static void fastv(void **state) {
         case_open(&here, &shape, 5);
         case_open(&there, &shape, 5);
         case_method(&here, prefill, "dense");
-        to_device(&there, prefill, "dense", false);
+        to_device(&there, shape.n_ctx, prefill, "dense", false);
         here.n_visual = there.n_visual = 2;
         here.visual[0] = there.visual[0] = (sac_visual_span){7, 61};
         here.visual[1] = there.visual[1] = (sac_visual_span){120, 130};
@@ -341,7 +391,10 @@ static void quest(void **state) {
                                         "page=7,budget=7",
                                         "page=16,budget=16,heads=query",
                                         "page=5,budget=20,heads=union",
-                                        "page=1,budget=30,heads=union"};
+                                        "page=1,budget=30,heads=union",
+                                        "page=16,budget=64,every=8",
+                                        "page=5,budget=20,heads=query,every=7",
+                                        "page=1,budget=30,every=4096"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++) {
         char decode[100];
@@ -435,6 +488,8 @@ static void twilight(void **state) {
         "p=0.5,union=0,base=quest,base.page=5,base.budget=40,base.heads=query,base.skip=0",
         "p=0.6,base=quest,base.page=5,base.budget=40,base.heads=query,base.skip=0",
         "p=0.6,base=quest,base.page=5,base.budget=40,base.heads=union,base.skip=0",
+        "p=0.8,base=quest,base.page=16,base.budget=64,base.every=8,base.skip=0",
+        "p=0.5,union=0,base=quest,base.page=5,base.budget=40,base.heads=query,base.every=7,base.skip=0",
         "p=0.5,force_last=1,base=doublesparse,base.k=8,base.skip=0",
         "p=0.8,base=doublesparse,base.k=33,base.skip=1",
         "p=0.5,union=0,base=doublesparse,base.k=24,base.heads=query,base.skip=0",
@@ -478,6 +533,7 @@ int main(void) {
         cmocka_unit_test(h2o),
         cmocka_unit_test(minference),
         cmocka_unit_test(xattn),
+        cmocka_unit_test(xattn_reads_blocks),
         cmocka_unit_test(fastv),
         cmocka_unit_test(twilight),
         cmocka_unit_test(quest),

@@ -115,6 +115,17 @@ static bool in_shared_choice(void *ctx, int h, int64_t query, int64_t key) {
     return key / p->page > last || p->chosen[h][key / p->page];
 }
 
+/* The same step in another layer, whose choices are of other steps: it is told of no prompt. */
+static void step_in_layer(layer_case *c, int layer) {
+    const sac_layer_stats stats = c->stats;
+    const int own = c->layer;
+    c->layer = layer;
+    case_step(c);
+    c->layer = own;
+    c->n--, c->n_rows--;
+    c->stats = stats;
+}
+
 /* Steps that share a choice; a prompt, and a cut that takes the step which chose, end it. */
 static void shared_choices_equal_the_oracle(void **state) {
     (void)state;
@@ -124,7 +135,7 @@ static void shared_choices_equal_the_oracle(void **state) {
             double want[MAX_HEADS * MAX_D];
             pages p = {.page = 7, .budget_pages = 4, .sharing = sharing};
             int64_t chosen = 0, n_choices = 0;
-            case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 256, .n_layers = 3, .layer = 2, .use_cpu = true}, i + 5);
+            case_open(&c, &(case_shape){GROUPS[i][0], GROUPS[i][1], 16, .n_ctx = 256, .n_layers = 4, .layer = 2, .use_cpu = true}, i + 5);
             case_method(&c, "dense", sharing == SUM ? "quest:page=7,budget=28,every=9" : "quest:page=7,budget=28,every=9,heads=query");
             case_prompt(&c, 101);
             for (int step = 0; step < 40; step++) {
@@ -134,6 +145,7 @@ static void shared_choices_equal_the_oracle(void **state) {
                     sac_decode_cut(&c.decode, c.n, false);
                     if (step == 26) chosen = 0;
                 }
+                step_in_layer(&c, 3);
                 case_step(&c);
                 if (!chosen || c.n - chosen >= 9) chosen = c.n, choose_pages(&c, c.n - 1, &p), n_choices++;
                 case_oracle(&c, c.n - 1, in_shared_choice, NULL, &p, want);
@@ -146,8 +158,8 @@ static void shared_choices_equal_the_oracle(void **state) {
     sac_error err;
     sac_decode d;
     const sac_attention_shape shape = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_layers = 3, .n_ctx = 256};
-    assert_int_equal(sac_decode_open(&d, "quest:page=7,budget=28,heads=union,every=2", &shape, &err), SAC_UNSUPPORTED);
-    assert_says(err, "leave out every, or heads");
+    assert_int_equal(sac_decode_open(&d, "quest:page=7,budget=28,heads=union,every=2", &shape, &err), SAC_BAD_ARGUMENT);
+    assert_says(err, "decode policy quest: heads=union chooses in every step: leave out every, or heads");
 }
 
 /* A key that stands out is read, wherever its page begins. */
@@ -184,7 +196,13 @@ static void run_all(layer_case *c, const char *line, float *outputs) {
 
 static void off_and_short_are_dense_bit_by_bit(void **state) {
     (void)state;
-    static const char *const lines[] = {"quest:budget=100", "quest:skip=3", "quest:budget=90", "quest"};
+    static const char *const lines[] = {"quest:budget=100",
+                                        "quest:skip=3,budget=20",
+                                        "quest:budget=90",
+                                        "quest",
+                                        "quest:budget=100,every=8",
+                                        "quest:budget=90,every=8",
+                                        "quest:skip=3,budget=20,every=4096"};
     static float dense[20 * 96], got[20 * 96];
     for (int layer = 0; layer < 3; layer++) {
         layer_case c;
@@ -193,7 +211,7 @@ static void off_and_short_are_dense_bit_by_bit(void **state) {
         run_all(&c, "dense", dense);
         for (size_t i = 0; i < SAC_COUNT(lines); i++) {
             run_all(&c, lines[i], got);
-            assert_true((c.decode.policy == &sac_decode_dense) == (i != 2));
+            assert_true((c.decode.policy == &sac_decode_dense) == (i != 2 && i != 5));
             assert_memory_equal(got, dense, sizeof got);
         }
         run_all(&c, "quest:budget=20", got); /* two layers are left alone */

@@ -415,6 +415,7 @@ static void all_of_the_base_is_the_base(void **state) {
         {"twilight:skip=3", "dense"},
         {"twilight:p=1,base=quest", "dense"},
         {"twilight:p=1,base=quest,base.budget=32", "quest:budget=32"},
+        {"twilight:p=1,base=quest,base.budget=32,base.every=8", "quest:budget=32,every=8"},
         {"twilight:p=1,base=doublesparse,base.k=30", "doublesparse:k=30"},
         {"twilight:p=1,base=streaming,base.recent=20", "streaming:recent=20"},
         {"twilight:p=1,base=tokenselect,base.init=2,base.k=9,base.local=4", "tokenselect:init=2,k=9,local=4"},
