@@ -70,6 +70,7 @@ sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_
 bool sac_kv_cache_may_share(const sac_kv_cache *from, int64_t n);
 /* Names the page in which a row of the first layer begins (sac_page_planes_page). */
 uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row);
+void sac_kv_cache_rename_from(sac_kv_cache *c, int64_t row); /* the row and those behind it are to be written anew */
 /* Leading rows whose pages others have too, a multiple of sac_kv_cache_page_rows. */
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c);
 /* Whether making room has to copy or drop pages first. */

@@ -154,6 +154,10 @@ uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row) {
     return sac_page_planes_page(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
 }
 
+void sac_kv_cache_rename_from(sac_kv_cache *c, int64_t row) {
+    if (c->pool && !packed_of(c)) sac_page_planes_rename(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
+}
+
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c) {
     const int64_t step = sac_kv_cache_page_rows(c);
     return step ? (int64_t)(sac_page_planes_shared(&c->planes) / sac_kv_paged_row_bytes(c)) / step * step : 0;

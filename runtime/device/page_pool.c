@@ -15,7 +15,7 @@ struct sac_page_pool {
     uint64_t *names;              /* [n_pages], the device's */
     uint32_t *free;               /* [n_pages], of which n_free are there, in rising order */
     uint32_t *marks;              /* [n_pages], zero but while somebody counts */
-    uint32_t *births;             /* [n_pages]: how often it was no longer free */
+    _Atomic uint32_t *births;     /* [n_pages]: how often it was no longer free, or what is in it became something else */
     _Atomic uint32_t *n_havers;   /* [n_pages]: so many ranges have it; of those that are free 0 */
 };
 
@@ -202,7 +202,7 @@ static bool draw(sac_page_pool *pool, size_t n_planes, size_t n, uint32_t *to, s
         memcpy(to, pool->free + pool->n_free, n * sizeof *to);
         for (size_t k = 0; k < n; k++) {
             atomic_store(&pool->n_havers[to[k]], 1);
-            pool->births[to[k]]++;
+            atomic_fetch_add(&pool->births[to[k]], 1);
         }
     }
     pthread_mutex_unlock(&pool->lock);
@@ -319,7 +319,11 @@ size_t sac_page_planes_shared(const sac_page_planes *p) {
 
 uint64_t sac_page_planes_page(const sac_page_planes *p, size_t at) {
     const uint32_t page = *pages_from(p, 0, at / p->pool->page_bytes);
-    return (uint64_t)p->pool->births[page] << 32 | page;
+    return (uint64_t)atomic_load(&p->pool->births[page]) << 32 | page;
+}
+
+void sac_page_planes_rename(sac_page_planes *p, size_t at) {
+    if (pages_for(p, at + 1) <= p->n_taken) atomic_fetch_add(&p->pool->births[*pages_from(p, 0, at / p->pool->page_bytes)], 1);
 }
 
 bool sac_page_planes_is_shared(const sac_page_planes *p, size_t from) {
@@ -424,10 +428,23 @@ size_t sac_page_planes_lack_behind(const sac_page_planes *p, size_t from, size_t
     return want > keep ? (want - keep) * p->n_planes : 0;
 }
 
+/* Of one range that others have pages of from its beginning on. */
+static size_t only_of(const sac_page_planes *p) {
+    size_t first = 0, end = p->n_taken;
+    while (first < end) {
+        const size_t middle = (first + end) / 2;
+        if (others_have(p, middle))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return (p->n_taken - first) * p->n_planes;
+}
+
 /* Each page of them all is visited once by a range that has it. */
 size_t sac_page_planes_only(const sac_page_planes *const *all, size_t n) {
     size_t sum = 0;
-    if (!n) return 0;
+    if (n <= 1) return n ? only_of(all[0]) : 0;
     sac_page_pool *pool = all[0]->pool;
     pthread_mutex_lock(&pool->lock);
     for (int clears = 0; clears < 2; clears++)

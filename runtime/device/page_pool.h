@@ -70,8 +70,10 @@ sac_status sac_page_planes_own(sac_page_planes *p, const sac_stream *stream, siz
 bool sac_page_planes_is_shared(const sac_page_planes *p, size_t from); /* whether others have the page in which it lies */
 size_t sac_page_planes_shared(const sac_page_planes *p);               /* leading bytes of each plane that others have too */
 
-/* Names the page in which a byte of the first plane lies; no other has had or will have it (but after 4 billion). */
+/* Names the page in which a byte of the first plane lies; no other has had or will have it (but after 4 billion). From where something else
+ * is to be written the page has another name, for all that have it; where there is none that is nothing. */
 uint64_t sac_page_planes_page(const sac_page_planes *p, size_t at);
+void sac_page_planes_rename(sac_page_planes *p, size_t at);
 
 /* As sac_page_planes_lack, where what is behind `from` is to be written. */
 size_t sac_page_planes_lack_behind(const sac_page_planes *p, size_t from, size_t n_bytes);

@@ -376,6 +376,29 @@ static void so_many_runs(void **state) {
     }
 }
 
+/* A page has another name each time it is taken, and from where it is written anew: for all that have it. */
+static void names_of_pages(void **state) {
+    (void)state;
+    sac_device d;
+    sharing x;
+    sac_error err;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    open_sharing(&x, &d);
+    assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+    const uint64_t first = sac_page_planes_page(&x.a, x.page - 1), second = sac_page_planes_page(&x.a, x.page);
+    assert_true(first != second && sac_page_planes_page(&x.b, x.page + 7) == second);
+    sac_page_planes_rename(&x.b, x.page + 5);
+    assert_true(sac_page_planes_page(&x.a, x.page) != second && sac_page_planes_page(&x.a, x.page) == sac_page_planes_page(&x.b, x.page));
+    assert_true(sac_page_planes_page(&x.b, 0) == first);
+    sac_page_planes_rename(&x.b, 2 * x.page); /* it has none there */
+    sac_page_planes_rename(&x.b, 99 * x.page);
+    sac_page_planes_shrink(&x.b, 0);
+    sac_page_planes_shrink(&x.a, 0);
+    assert_int_equal(sac_page_planes_grow(&x.a, &x.s, SHARED_PAGES * x.page, &err), SAC_OK); /* the same pages */
+    for (size_t k = 0; k < SHARED_PAGES; k++) assert_true(sac_page_planes_page(&x.a, k * x.page) != first);
+    close_sharing(&x);
+}
+
 /* Pages that come back in any order are runs again. */
 static void free_pages_are_runs(void **state) {
     (void)state;
@@ -517,7 +540,8 @@ static void limits_of_a_card(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(memory_goes_back), cmocka_unit_test(no_place_for_a_copy),
-                                       cmocka_unit_test(so_many_runs), cmocka_unit_test(free_pages_are_runs), cmocka_unit_test(test_too_much),
+                                       cmocka_unit_test(so_many_runs), cmocka_unit_test(free_pages_are_runs), cmocka_unit_test(names_of_pages),
+                                       cmocka_unit_test(test_too_much),
                                        cmocka_unit_test(test_cuda), cmocka_unit_test(buffers),
                                        cmocka_unit_test(limits_of_a_card)};
     return cmocka_run_group_tests(tests, NULL, NULL);
