@@ -5,6 +5,7 @@
 
 #include "test.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -431,6 +432,25 @@ static void test_cpu(void **state) {
     check_no_page_for_a_copy(&d);
 }
 
+/* A limit of file sizes is one of pages, too: said in one line, with no signal. */
+static void a_limit_of_files(void **state) {
+    (void)state;
+    sac_device d;
+    sac_error err;
+    sac_page_pool *pool;
+    struct rlimit before;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    const size_t page = sac_page_ops_of(&d)->page_bytes(&d, 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit less = {2 * page, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+    assert_int_equal(sac_page_pool_open(&pool, &d, 3 * page, &err), SAC_NO_MEMORY);
+    assert_true(strstr(err.text, "ulimit -f") && !strchr(err.text, '\n'));
+    assert_int_equal(sac_page_pool_open(&pool, &d, 2 * page, &err), SAC_OK);
+    sac_page_pool_close(pool);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 static void test_too_much(void **state) {
     (void)state;
     sac_device d;
@@ -540,7 +560,7 @@ static void limits_of_a_card(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(memory_goes_back), cmocka_unit_test(no_place_for_a_copy),
-                                       cmocka_unit_test(so_many_runs), cmocka_unit_test(free_pages_are_runs), cmocka_unit_test(names_of_pages),
+                                       cmocka_unit_test(so_many_runs), cmocka_unit_test(free_pages_are_runs), cmocka_unit_test(names_of_pages), cmocka_unit_test(a_limit_of_files),
                                        cmocka_unit_test(test_too_much),
                                        cmocka_unit_test(test_cuda), cmocka_unit_test(buffers),
                                        cmocka_unit_test(limits_of_a_card)};
