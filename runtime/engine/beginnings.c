@@ -88,6 +88,7 @@ void sac_beginnings_leave(sac_session *s) {
 
 void sac_beginnings_offer(sac_session *s) {
     if (!s->beginnings || sac_session_is_parked(s)) return; /* offered when they are brought back */
+    if (s->decoder.cache.planes.is_broken) return;          /* nobody knows what is still there */
     pthread_mutex_lock(&s->beginnings->lock);
     s->n_shared = s->n_exact;
     if (s->beginnings->store) sac_store_offer(s->beginnings->store, s);

@@ -129,7 +129,9 @@ static bool is_at_rest(const sac_session *s) {
 }
 
 void sac_session_trim(sac_session *s) {
-    if (is_at_rest(s) && !sac_session_is_parked(s)) sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
+    if (!is_at_rest(s) || sac_session_is_parked(s)) return;
+    sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
+    if (s->decoder.cache.planes.is_broken) sac_beginnings_withdraw(s);
 }
 
 static sac_status copy_parked(const sac_session *s, const sac_stream *stream, const sac_parked *p) {
