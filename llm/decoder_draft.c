@@ -23,8 +23,9 @@ static void forget(sac_decoder_state *s, int64_t past) {
 /* What is wanted of the logits behind a guess, whatever the answer wants of its own. */
 static const sac_token_wanted a_guess = {.n_best = 1, .n_top = -1};
 
-/* Of the tokens below vocab; of all of them where a device has told. */
+/* Of the tokens below vocab. A device tells of all of them, and is not asked by those that may have fewer. */
 static int32_t likeliest(const sac_decoder_state *s, int vocab) {
+    assert(!s->told.is_told || vocab == s->vocab);
     return s->told.is_told ? s->told.largest_at : sac_largest_at(s->logits, vocab);
 }
 

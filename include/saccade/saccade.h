@@ -317,9 +317,9 @@ SAC_API size_t sac_sessions_hold(const sac_session *const *sessions, size_t n);
 
 /* Gives back pages behind the rows that it holds. Nothing while a prompt of it is being run. */
 SAC_API void sac_session_trim(sac_session *s);
-/* Gives back all pages of a session between two steps, or that waits with its prompt. Its rows go to the host's memory and come
- * back with the next step or piece, when there are pages for them: not a bit of its answer changes. Pages that other sessions have too
- * stay with it if it has pages of its own to give, and go when it is parked once more. UNSUPPORTED: it has none;
+/* Gives back the pages that a session between two steps, or that waits with its prompt, has alone. Their rows go to the host's memory and
+ * come back with the next step or piece, when there are pages for them: not a bit of its answer changes. Pages that other sessions have too
+ * stay with it, and go when it is parked once more, or at once if it has no others. UNSUPPORTED: it has none;
  * BAD_ARGUMENT: it is at work; NO_MEMORY: of all sessions together at most as much is parked as the pages hold; DEVICE. Then its rows
  * are where they were. */
 SAC_API sac_status sac_session_park(sac_session *s, sac_error *err);

@@ -46,7 +46,8 @@ sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err);
 size_t sac_kv_cache_paged_bytes(const sac_kv_cache *c, int64_t n_rows);
 
 /* Memory for n_rows rows of every layer, in the stream's order (on the CPU it may be NULL); without pages it is there. Whoever
- * writes rows asks before. NO_MEMORY: the pool has too few, and nothing has changed. */
+ * writes rows asks before. NO_MEMORY: the pool has too few, and the rows are as they were; pages behind them
+ * that others have too may have gone. */
 sac_status sac_kv_cache_make_room(sac_kv_cache *c, const sac_stream *stream, int64_t n_rows, sac_error *err);
 /* The same of a prompt: a layer has it where it belongs once sac_kv_cache_begin_layer was called for it, behind the layer before. On a
  * device whoever calls it has made room for the rows that others have too (sac_kv_cache_is_shared). */
@@ -62,10 +63,14 @@ size_t sac_kv_cache_lack(const sac_kv_cache *c, int64_t n_rows);
 /* In which steps rows and pages end together; 0: its rows are in no pages, or packed. */
 int64_t sac_kv_cache_page_rows(const sac_kv_cache *c);
 /* The first n rows, a multiple of that, are those of another cache with the same format, sizes and pool, and have its memory; what was
- * there goes. Nothing of `to` is in flight, and `from` writes none of them meanwhile. No counts change. On failure there are no rows. */
+ * there goes. Nothing of `to` is in flight, and `from` writes none of them meanwhile. No counts change. On failure there are no rows; NO_MEMORY: the
+ * system maps no more. */
 sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_t n, sac_error *err);
+/* Whether the system may map the pages of its first n rows once more; false: rows are to be copied. */
+bool sac_kv_cache_may_share(const sac_kv_cache *from, int64_t n);
 /* Names the page in which a row of the first layer begins (sac_page_planes_page). */
 uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row);
+void sac_kv_cache_rename_from(sac_kv_cache *c, int64_t row); /* the row and those behind it are to be written anew */
 /* Leading rows whose pages others have too, a multiple of sac_kv_cache_page_rows. */
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c);
 /* Whether making room has to copy or drop pages first. */

@@ -146,8 +146,16 @@ sac_status sac_kv_cache_share(sac_kv_cache *to, const sac_kv_cache *from, int64_
     return sac_page_planes_share(&to->planes, &from->planes, (size_t)n * sac_kv_paged_row_bytes(to), err);
 }
 
+bool sac_kv_cache_may_share(const sac_kv_cache *from, int64_t n) {
+    return sac_page_planes_may_share(&from->planes, (size_t)n * sac_kv_paged_row_bytes(from));
+}
+
 uint64_t sac_kv_cache_page_of(const sac_kv_cache *c, int64_t row) {
     return sac_page_planes_page(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
+}
+
+void sac_kv_cache_rename_from(sac_kv_cache *c, int64_t row) {
+    if (c->pool && !packed_of(c)) sac_page_planes_rename(&c->planes, (size_t)row * sac_kv_paged_row_bytes(c));
 }
 
 int64_t sac_kv_cache_shared_rows(const sac_kv_cache *c) {
@@ -185,6 +193,7 @@ sac_kv_view sac_kv_paged_view(const sac_kv_cache *c, uint8_t *data, int64_t n_ro
 sac_status sac_kv_pages_copy(sac_kv_cache *to, const sac_kv_cache *from, const sac_stream *stream, int64_t first, int64_t n) {
     const sac_device *d = to->shape->device;
     const size_t row_bytes = sac_kv_paged_row_bytes(to), at = (size_t)first * row_bytes, n_bytes = (size_t)n * row_bytes;
+    if (from->planes.is_broken) return SAC_DEVICE;
     for (size_t layer = 0; n > 0 && layer < (size_t)to->shape->n_layers; layer++) {
         uint8_t *rows = to->data + layer * to->layer_bytes + at;
         const uint8_t *source = from->data + layer * from->layer_bytes + at;
@@ -201,6 +210,7 @@ sac_status sac_kv_pages_exchange(const sac_kv_cache *c, const sac_stream *stream
     const sac_device *d = c->shape->device;
     const size_t row_bytes = sac_kv_paged_row_bytes(c), n_bytes = (size_t)n * row_bytes;
     uint8_t *rows = c->data + (size_t)first * row_bytes;
+    if (c->planes.is_broken) return SAC_DEVICE;
     for (int layer = 0; n > 0 && layer < c->shape->n_layers; layer++) {
         void *to = to_block ? block : rows, *from = to_block ? rows : block;
         if (d)

@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-/* A process may have 65,530 mappings (vm.max_map_count), and pages that do not follow one another in the file take one each. */
-enum { MOST_PAGES = 1 << 14 };
+/* A process may have 65,530 mappings (vm.max_map_count); beyond, threads and malloc fail too. Pages that do not follow one another in the
+ * file take one each wherever they stand: all of a pool once, and those that are shared so many times that there is room for the rest. */
+enum { MOST_PAGES = 1 << 14, MOST_RUNS = 40 << 10 };
 
 static size_t cpu_page_bytes(const sac_device *d, size_t n_bytes) {
     (void)d;
@@ -43,6 +45,10 @@ static off_t place_of(uint64_t name, size_t page) {
 
 static sac_status cpu_take(const sac_device *d, uint64_t *names, size_t n, size_t page, sac_error *err) {
     (void)d;
+    struct rlimit most; /* a signal ends the process that asks for more */
+    if (!getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur != RLIM_INFINITY && n * page > most.rlim_cur)
+        return sac_fail(err, SAC_NO_MEMORY, "%zu bytes in pages are a file in memory, and files may have %llu (ulimit -f): raise that, or give fewer",
+                        n * page, (unsigned long long)most.rlim_cur);
     const int fd = memfd_create("keys and values", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)(n * page)) != 0) {
         const int e = errno;
@@ -58,23 +64,27 @@ static void cpu_give(const sac_device *d, const uint64_t *names, size_t n) {
     close(file_of(names[0]));
 }
 
-static void cpu_unmap(const sac_device *d, void *at, size_t n, size_t page) {
+/* Where there are too many mappings for one more the pages stay, and nobody may read them. */
+static bool cpu_unmap(const sac_device *d, void *at, size_t n, size_t page) {
     (void)d;
-    mmap(at, n * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return mmap(at, n * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED ||
+           mprotect(at, n * page, PROT_NONE) == 0;
 }
 
-/* Children that are forked have nothing to do with them. */
+/* Children that are forked have nothing to do with them: where that cannot be said they do nothing with them. */
 static bool map_run(uint8_t *at, uint64_t name, size_t n, size_t page) {
     void *p = mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_of(name), place_of(name, page));
-    return p != MAP_FAILED && madvise(at, n * page, MADV_DONTFORK) == 0;
+    if (p != MAP_FAILED) madvise(at, n * page, MADV_DONTFORK);
+    return p != MAP_FAILED;
 }
 
+/* Of one page that cannot be mapped what was there stays. */
 static sac_status cpu_map(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err) {
     for (size_t i = 0, m; i < n; i += m) {
         for (m = 1; i + m < n && names[i + m] == names[i] + m;) m++;
         if (map_run((uint8_t *)at + i * page, names[i], m, page)) continue;
         const int e = errno;
-        cpu_unmap(d, at, n, page);
+        if (i) cpu_unmap(d, at, i, page);
         return sac_fail(err, SAC_NO_MEMORY, "cannot map %zu bytes: %s", n * page, strerror(e));
     }
     return SAC_OK;
@@ -85,7 +95,9 @@ static void cpu_rest(const sac_device *d, uint64_t name, size_t page) {
     fallocate(file_of(name), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(name, page), (off_t)page);
 }
 
-const sac_page_ops sac_cpu_pages = {.page_bytes = cpu_page_bytes,
+const sac_page_ops sac_cpu_pages = {.most_runs = MOST_RUNS,
+                                    .maps_over = true,
+                                    .page_bytes = cpu_page_bytes,
                                     .reserve = cpu_reserve,
                                     .unreserve = cpu_unreserve,
                                     .take = cpu_take,

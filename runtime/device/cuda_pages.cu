@@ -113,8 +113,10 @@ sac_status cuda_take(const sac_device *d, uint64_t *names, size_t n, size_t page
     return SAC_OK;
 }
 
-void unmap_pages(CUdeviceptr at, size_t n, size_t page) {
-    for (size_t i = 0; i < n; i++) driver_of().unmap(at + i * page, page);
+bool unmap_pages(CUdeviceptr at, size_t n, size_t page) {
+    bool all = true;
+    for (size_t i = 0; i < n; i++) all &= driver_of().unmap(at + i * page, page) == CUDA_SUCCESS;
+    return all;
 }
 
 sac_status cuda_map(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err) {
@@ -137,13 +139,13 @@ sac_status cuda_map(const sac_device *d, void *at, const uint64_t *names, size_t
     return fail(d, e, "mapping pages", err);
 }
 
-void cuda_unmap(const sac_device *d, void *at, size_t n, size_t page) {
-    if (use(d, NULL) == SAC_OK) unmap_pages((CUdeviceptr)at, n, page);
+bool cuda_unmap(const sac_device *d, void *at, size_t n, size_t page) {
+    return use(d, NULL) == SAC_OK && unmap_pages((CUdeviceptr)at, n, page);
 }
 
 } // namespace
 
 extern "C" const sac_page_ops *sac_cuda_pages(void) {
-    static const sac_page_ops ops = {page_bytes, cuda_reserve, cuda_unreserve, cuda_take, cuda_give, cuda_map, cuda_unmap, NULL};
+    static const sac_page_ops ops = {0, false, page_bytes, cuda_reserve, cuda_unreserve, cuda_take, cuda_give, cuda_map, cuda_unmap, NULL};
     return &ops;
 }

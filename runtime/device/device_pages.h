@@ -7,6 +7,11 @@
 /* A page is known by a name, under which it can be mapped in several places at a time: all show the same memory. `page` is what
  * page_bytes() said of the pages that are meant. */
 typedef struct sac_page_ops {
+    /* Runs of pages, each named by the number before plus one, that the process may have mapped of all pools when pages are shared; 0: any
+     * number. */
+    size_t most_runs;
+    /* Whether map takes the place of what is mapped there, and leaves that where it fails: not to be unmapped before. */
+    bool maps_over;
     /* Of one of the pages that are to hold n_bytes together; 0: the device has none, and nothing else is asked of it. */
     size_t (*page_bytes)(const sac_device *d, size_t n_bytes);
     /* A range of addresses without memory; n_bytes is a multiple of a page's. */
@@ -17,7 +22,8 @@ typedef struct sac_page_ops {
     void (*give)(const sac_device *d, const uint64_t *names, size_t n);
     /* n pages one behind another, after which there is memory as alloc()'s with unknown contents. All of them or none. */
     sac_status (*map)(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err);
-    void (*unmap)(const sac_device *d, void *at, size_t n, size_t page); /* nothing that touches them is in flight */
+    /* Nothing that touches them is in flight. False: somewhere they can still be read. */
+    bool (*unmap)(const sac_device *d, void *at, size_t n, size_t page);
     void (*rest)(const sac_device *d, uint64_t name, size_t page);       /* nobody has it for now; NULL: that is nothing */
 } sac_page_ops;
 

@@ -88,6 +88,7 @@ void sac_beginnings_leave(sac_session *s) {
 
 void sac_beginnings_offer(sac_session *s) {
     if (!s->beginnings || sac_session_is_parked(s)) return; /* offered when they are brought back */
+    if (s->decoder.cache.planes.is_broken) return;          /* nobody knows what is still there */
     pthread_mutex_lock(&s->beginnings->lock);
     s->n_shared = s->n_exact;
     if (s->beginnings->store) sac_store_offer(s->beginnings->store, s);
@@ -203,10 +204,11 @@ sac_status sac_beginnings_share(sac_session *s, sac_prompt *prompt, sac_error *e
     pthread_mutex_lock(&b->lock);
     int64_t n = prompt->n_reused;
     const sac_session *from = sac_decoder_may_take(&s->decoder, prompt->n_tokens) ? find(s, prompt->n_tokens, true, &n) : NULL;
-    if (from) {
+    if (from && sac_kv_cache_may_share(&from->decoder.cache, n)) {
         st = take_pages(s, from, n, err);
         b->report.n_taken += st == SAC_OK && !prompt->shares;
-        prompt->shares = true;
+        prompt->shares |= st == SAC_OK;
+        if (st == SAC_NO_MEMORY) st = SAC_OK; /* rows are copied, or made */
     }
     prompt->n_reused = s->decoder.cache.n_rows;
     pthread_mutex_unlock(&b->lock);

@@ -34,12 +34,23 @@ static sac_status bring_back(sac_session *s, const sac_stream *stream, sac_error
     return SAC_OK;
 }
 
+/* Where pages that others have are to be dropped or replaced nobody may be taking them. Whether they are to be offered again. */
+static bool withdraw_shared(sac_session *s) {
+    const bool was_offered = s->beginnings && s->n_shared > 0; /* changed by its own calls alone */
+    if (!sac_kv_cache_is_shared(&s->decoder.cache)) return false;
+    sac_beginnings_withdraw(s);
+    return was_offered;
+}
+
 sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64_t n_rows, sac_error *err) {
     sac_kv_cache *c = &s->decoder.cache;
     if (!c->pool) return SAC_OK;
     if (n_rows < c->n_rows) n_rows = c->n_rows;
     if (!sac_session_is_parked(s) && !sac_kv_cache_lack(c, n_rows)) return tell(s, n_rows, SAC_OK);
-    SAC_TRY(tell(s, n_rows, sac_kv_cache_make_room(c, stream, n_rows, err)));
+    const bool was_offered = withdraw_shared(s);
+    const sac_status st = tell(s, n_rows, sac_kv_cache_make_room(c, stream, n_rows, err));
+    if (was_offered) sac_beginnings_offer(s);
+    SAC_TRY(st);
     return sac_session_is_parked(s) ? bring_back(s, stream, err) : wait_for(s, stream, err);
 }
 
@@ -56,13 +67,16 @@ sac_status sac_session_take_room(sac_session *s, int64_t n_rows, sac_error *err)
     sac_kv_cache *c = &s->decoder.cache;
     const bool is_read = sac_session_is_parked(s) || (sac_kv_cache_is_shared(c) && sac_model_on_device(s->model));
     if (is_read) SAC_TRY(sac_session_make_room_apart(s, n_rows, err)); /* in a stream */
-    return tell(s, n_rows, sac_kv_cache_take_room(c, n_rows, err));
+    const bool was_offered = withdraw_shared(s);
+    const sac_status st = tell(s, n_rows, sac_kv_cache_take_room(c, n_rows, err));
+    if (was_offered) sac_beginnings_offer(s);
+    return st;
 }
 
 sac_status sac_session_make_room_apart(sac_session *s, int64_t n_rows, sac_error *err) {
     if (!s->decoder.cache.pool) return SAC_OK;
     const bool has_one = s->workspace; /* a prompt that looked at its video */
-    if (!has_one) SAC_TRY(sac_session_borrow(s, SAC_FOR_PROMPT, err));
+    if (!has_one) SAC_TRY(tell(s, 0, sac_session_borrow(s, SAC_FOR_PROMPT, err))); /* what it lacks are no pages */
     const sac_status st = sac_session_make_room(s, sac_decoder_stream(s), n_rows, err);
     if (!has_one) sac_session_give_back(s);
     return st;
@@ -115,7 +129,9 @@ static bool is_at_rest(const sac_session *s) {
 }
 
 void sac_session_trim(sac_session *s) {
-    if (is_at_rest(s) && !sac_session_is_parked(s)) sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
+    if (!is_at_rest(s) || sac_session_is_parked(s)) return;
+    sac_kv_cache_trim(&s->decoder.cache, s->decoder.cache.n_rows);
+    if (s->decoder.cache.planes.is_broken) sac_beginnings_withdraw(s);
 }
 
 static sac_status copy_parked(const sac_session *s, const sac_stream *stream, const sac_parked *p) {
@@ -140,6 +156,7 @@ static bool may_be_others(const sac_session *s, int64_t first, int64_t n) {
 static sac_status to_host(sac_session *s, int which, int64_t first, int64_t n, sac_error *err) {
     sac_parked *p = &s->paging.parked[which];
     if (n <= 0 || !sac_kv_cache_block_bytes(&s->decoder.cache, n)) return SAC_OK; /* few rows of a packed format: all are in its tails */
+    if (p->block) return SAC_OK; /* bringing it back has failed */
     const bool common = may_be_others(s, first, n);
     *p = (sac_parked){common ? sac_parked_find(s, n) : NULL, first, n};
     if (p->block) return SAC_OK;
@@ -194,6 +211,7 @@ sac_status sac_session_park(sac_session *s, sac_error *err) {
     }
     if (!s->paging.wanted_rows) s->paging.wanted_rows = c->n_rows + 1;
     sac_kv_cache_keep(c, n_left);
+    if (!sac_session_is_parked(s)) sac_beginnings_offer(s); /* all that it holds is still there */
     return SAC_OK;
 }
 

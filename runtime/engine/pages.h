@@ -5,7 +5,8 @@
 #include "engine.h"
 
 /* Rows that were parked are back, and there is memory for n_rows rows; on a device both are done when it returns, whatever stream
- * they are read in. Before anything is written that needs them. NO_MEMORY: the pages have run out, and nothing has changed. */
+ * they are read in. Before anything is written that needs them. NO_MEMORY: the pages have run out, and the rows are as
+ * they were. */
 sac_status sac_session_make_room(sac_session *s, const sac_stream *stream, int64_t n_rows, sac_error *err);
 
 /* The same of a prompt that is to be run: its layers get it as they come. Nothing of the session runs. */
@@ -22,7 +23,6 @@ bool sac_session_is_waiting(const sac_session *s, sac_status st);
 
 /* All of them go, with what was parked: nothing is held any more. */
 void sac_session_give_pages(sac_session *s);
-
 
 /* Whether the whole context has room in the pages, when there is nobody else. */
 sac_status sac_session_check_pages(const sac_session *s, sac_error *err);

@@ -188,6 +188,7 @@ sac_status sac_prompt_place(sac_session *s, sac_prompt *prompt, sac_error *err) 
     if (number == sac_positions_mrope && s->decoder.rope.grid_positions) number = sac_positions_mrope_grid;
     s->next_position = number(s->spans, s->n_spans, prompt->n_tokens, s->positions);
     prompt->n_reused = sac_decoder_rewind(&s->decoder, p.n_equal);
+    sac_kv_cache_rename_from(&s->decoder.cache, prompt->n_reused); /* parked rows are found by pages (parked.h) */
     s->held_adapter = s->decoder.adapter;
     sac_row_numbers numbers = {.stride = prompt->n_tokens, .n = prompt->n_tokens, .next = s->next_position};
     if (s->model->loaded.positions != sac_positions_plain) numbers.ids = s->positions;

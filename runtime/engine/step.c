@@ -361,11 +361,13 @@ int32_t sac_step_pending(sac_session *s) {
 }
 
 bool sac_step_take_ahead(sac_session *s) {
+    const int n_whole = s->reply.n_whole;
     if (!sac_ahead_has(s)) return false;
     sac_step_pending(s);
     if (!sac_decoder_may_accept(sac_model_decoder(s->model), &s->decoder)) { /* a callback has come, which sees logits */
         sac_ahead_drop(s);
         s->reply.pending = true;
+        s->reply.n_whole = n_whole; /* it is asked for once more */
         return false;
     }
     sac_ahead_take(s);

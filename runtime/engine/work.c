@@ -78,6 +78,7 @@ static bool may_wait(const sac_work *w, sac_status st) {
 /* For all its rows at once: what has begun then waits for nothing. Where others may have its beginning it is placed before, as their
  * pages are not asked for; otherwise nothing that is held is lost before there is memory. */
 static sac_status make_room(sac_work *w, sac_error *err) {
+    if (w->is_placed) sac_beginnings_withdraw(w->s); /* who was parked meanwhile and had nothing for the host has offered them */
     if (!w->is_placed && sac_beginnings_may_share(w->s)) SAC_TRY(place(w, err));
     SAC_TRY(sac_beginnings_share(w->s, &w->prompt, err));
     const sac_status st = sac_session_take_room(w->s, w->prompt.n_tokens + 1, err);
@@ -433,6 +434,7 @@ void sac_work_drop(sac_work *w) {
     if (sac_work_is_done(w)) return;
     sac_media_work_drop(&w->encoding);
     if (w->stage == SAC_WORK_PREFILL) sac_prefill_work_drop(&w->prefill);
+    if (w->stage == SAC_WORK_ROOM && w->is_placed) sac_beginnings_offer(w->s); /* the rows that it has kept */
     w->stage = SAC_WORK_DONE;
     w->s->decoder.cache.anew = false;
     sac_media_close(w->s);

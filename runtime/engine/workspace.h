@@ -53,8 +53,8 @@ void sac_workspaces_leave(const sac_model *m);
 
 /* The pool that sessions' keys and values are in, or NULL (sac_model_page_kv). */
 sac_page_pool *sac_workspaces_pages(const sac_model *m);
-/* Rows outside of them, in the host's memory: all together at most as much as the pages. False: they would be more. */
-struct sac_parked_list *sac_workspaces_parked(const sac_model *m); /* of its sessions (parked.h) */
+/* Rows of its sessions outside of them, on the host (parked.h). */
+struct sac_parked_list *sac_workspaces_parked(const sac_model *m);
 
 /* The block of a device's memory that a session lives in. What a session gives back is kept while others are there, and
  * taken by the next that it is about right for: freeing and taking memory stops the device, and with it the steps of all

@@ -5,6 +5,7 @@
 
 #include "test.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,19 +102,23 @@ static void expect_pages(const sharing *x, const sac_page_planes *p, size_t n) {
 }
 
 /* A range with all its pages written, and room for as many again. */
-static void open_sharing(sharing *x, const sac_device *d) {
+static void open_sharing_by(sharing *x, const sac_device *d, const sac_page_ops *ops) {
     sac_error err;
     *x = (sharing){.d = d};
     assert_int_equal(d->stream_open(d, &x->s, 0, NULL), SAC_OK);
     x->page = sac_page_ops_of(d)->page_bytes(d, 1);
     const size_t n_bytes = SHARED_PAGES * x->page;
-    assert_int_equal(sac_page_pool_open(&x->pool, d, 2 * SHARED_PLANES * n_bytes, &err), SAC_OK);
+    assert_int_equal(sac_page_pool_open_by(&x->pool, d, ops, 2 * SHARED_PLANES * n_bytes, &err), SAC_OK);
     assert_int_equal(sac_page_planes_reserve(&x->a, x->pool, SHARED_PLANES, n_bytes, &err), SAC_OK);
     assert_int_equal(sac_page_planes_reserve(&x->b, x->pool, SHARED_PLANES, n_bytes, &err), SAC_OK);
     assert_int_equal(sac_page_planes_reserve(&x->c, x->pool, SHARED_PLANES, n_bytes, &err), SAC_OK);
     assert_int_equal(sac_page_planes_grow(&x->a, &x->s, n_bytes, &err), SAC_OK);
     for (size_t i = 0; i < SHARED_PLANES; i++)
         for (size_t k = 0; k < SHARED_PAGES; k++) write_page(d, &x->s, at_page(x, &x->a, i, k), 1 + 10 * (int)i + (int)k, x->page);
+}
+
+static void open_sharing(sharing *x, const sac_device *d) {
+    open_sharing_by(x, d, sac_page_ops_of(d));
 }
 
 static void close_sharing(sharing *x) {
@@ -298,6 +303,124 @@ static void memory_goes_back(void **state) {
     assert_int_equal(bytes_in_file(), -1);
 }
 
+/* A system that has no place for so many maps to come. */
+static int n_maps_fail;
+static sac_status map_some(const sac_device *d, void *at, const uint64_t *names, size_t n, size_t page, sac_error *err) {
+    const uint64_t nobody = UINT64_MAX; /* of no file */
+    if (n_maps_fail && n_maps_fail--) return sac_cpu_pages.map(d, at, &nobody, 1, page, err);
+    return sac_cpu_pages.map(d, at, names, n, page, err);
+}
+
+/* Where the copy of a page cannot be mapped what was there stays, or is put back; where that cannot be either nothing more is done with
+ * the range until it has no pages. Others keep theirs. */
+static void no_place_for_a_copy(void **state) {
+    (void)state;
+    for (int over = 0; over < 2; over++)
+        for (int fails = 1; fails <= 2; fails++) {
+            const bool breaks = !over && fails == 2;
+            sac_page_ops ops = sac_cpu_pages;
+            sac_device d;
+            sharing x;
+            sac_error err;
+            ops.map = map_some, ops.maps_over = over;
+            assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+            open_sharing_by(&x, &d, &ops);
+            assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+            const size_t had = n_free(&x);
+            n_maps_fail = fails;
+            assert_int_equal(sac_page_planes_own(&x.b, &x.s, x.page + 5, &err), SAC_DEVICE); /* no page is lacking */
+            assert_int_equal(err.status, SAC_DEVICE);
+            n_maps_fail = 0;
+            assert_true(n_free(&x) == had && x.b.is_broken == breaks);
+            expect_pages(&x, &x.a, 4);
+            if (breaks) {
+                assert_true(sac_page_planes_lack_behind(&x.b, x.page + 5, 2 * x.page) > 0 && sac_page_planes_lack(&x.b, 1) > 0);
+                assert_int_equal(sac_page_planes_own(&x.b, &x.s, x.page + 5, &err), SAC_DEVICE);
+                assert_int_equal(sac_page_planes_grow(&x.b, &x.s, x.page, &err), SAC_DEVICE);
+                assert_int_equal(sac_page_planes_map(&x.b, &x.s, SHARED_PLANES - 1, 2 * x.page, &err), SAC_DEVICE);
+                sac_page_planes_shrink(&x.b, 0);
+                assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+            }
+            expect_pages(&x, &x.b, 2);
+            assert_int_equal(sac_page_planes_own(&x.b, &x.s, x.page + 5, &err), SAC_OK);
+            write_page(&d, &x.s, at_page(&x, &x.b, 0, 1), 99, x.page);
+            expect_pages(&x, &x.a, 4);
+            expect_pages(&x, &x.b, 1);
+            n_maps_fail = 1;
+            assert_int_equal(sac_page_planes_grow(&x.b, &x.s, 3 * x.page, &err), SAC_DEVICE);
+            assert_int_equal(sac_page_planes_grow(&x.b, &x.s, 3 * x.page, &err), SAC_OK);
+            close_sharing(&x);
+        }
+}
+
+/* Pages that would take more runs than the system maps are not shared. Those of a range that has gone count no more. */
+static void so_many_runs(void **state) {
+    (void)state;
+    sac_device d;
+    sac_error err;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    for (int times = 0; times < 2; times++) {
+        sac_page_ops ops = sac_cpu_pages;
+        sharing x;
+        ops.most_runs = 3 * SHARED_PLANES;
+        open_sharing_by(&x, &d, &ops); /* a plane is a run */
+        assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+        assert_int_equal(sac_page_planes_own(&x.b, &x.s, x.page + 5, &err), SAC_OK); /* of two runs now */
+        assert_false(sac_page_planes_may_share(&x.a, x.page));
+        assert_int_equal(sac_page_planes_share(&x.c, &x.a, 2 * x.page, &err), SAC_NO_MEMORY);
+        assert_int_equal(x.c.n_taken, 0);
+        sac_page_planes_shrink(&x.b, x.page);
+        assert_int_equal(sac_page_planes_share(&x.c, &x.a, 2 * x.page, &err), SAC_OK);
+        expect_pages(&x, &x.c, 2);
+        assert_false(sac_page_planes_may_share(&x.a, x.page));
+        close_sharing(&x);
+    }
+}
+
+/* A page has another name each time it is taken, and from where it is written anew: for all that have it. */
+static void names_of_pages(void **state) {
+    (void)state;
+    sac_device d;
+    sharing x;
+    sac_error err;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    open_sharing(&x, &d);
+    assert_int_equal(sac_page_planes_share(&x.b, &x.a, 2 * x.page, &err), SAC_OK);
+    const uint64_t first = sac_page_planes_page(&x.a, x.page - 1), second = sac_page_planes_page(&x.a, x.page);
+    assert_true(first != second && sac_page_planes_page(&x.b, x.page + 7) == second);
+    sac_page_planes_rename(&x.b, x.page + 5);
+    assert_true(sac_page_planes_page(&x.a, x.page) != second && sac_page_planes_page(&x.a, x.page) == sac_page_planes_page(&x.b, x.page));
+    assert_true(sac_page_planes_page(&x.b, 0) == first);
+    sac_page_planes_rename(&x.b, 2 * x.page); /* it has none there */
+    sac_page_planes_rename(&x.b, 99 * x.page);
+    sac_page_planes_shrink(&x.b, 0);
+    sac_page_planes_shrink(&x.a, 0);
+    assert_int_equal(sac_page_planes_grow(&x.a, &x.s, SHARED_PAGES * x.page, &err), SAC_OK); /* the same pages */
+    for (size_t k = 0; k < SHARED_PAGES; k++) assert_true(sac_page_planes_page(&x.a, k * x.page) != first);
+    close_sharing(&x);
+}
+
+/* Pages that come back in any order are runs again. */
+static void free_pages_are_runs(void **state) {
+    (void)state;
+    sac_device d;
+    sharing x;
+    sac_error err;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    open_sharing(&x, &d);
+    sac_page_planes_shrink(&x.a, 0);
+    for (size_t k = 1; k <= SHARED_PAGES; k++) { /* a page at a time */
+        assert_int_equal(sac_page_planes_grow(&x.a, &x.s, k * x.page, &err), SAC_OK);
+        assert_int_equal(sac_page_planes_grow(&x.b, &x.s, k * x.page, &err), SAC_OK);
+    }
+    sac_page_planes_shrink(&x.b, 0);
+    sac_page_planes_shrink(&x.a, 0);
+    assert_int_equal(sac_page_planes_grow(&x.c, &x.s, SHARED_PAGES * x.page, &err), SAC_OK);
+    for (size_t i = 0; i < SHARED_PLANES * SHARED_PAGES; i++)
+        assert_true(i % SHARED_PAGES == 0 || x.c.pages[i] == x.c.pages[i - 1] + 1);
+    close_sharing(&x);
+}
+
 static void test_cpu(void **state) {
     (void)state;
     sac_device d;
@@ -307,6 +430,25 @@ static void test_cpu(void **state) {
     check_pages(&d);
     check_shared_pages(&d);
     check_no_page_for_a_copy(&d);
+}
+
+/* A limit of file sizes is one of pages, too: said in one line, with no signal. */
+static void a_limit_of_files(void **state) {
+    (void)state;
+    sac_device d;
+    sac_error err;
+    sac_page_pool *pool;
+    struct rlimit before;
+    assert_int_equal(sac_device_open(&d, SAC_DEVICE_CPU, 0, NULL), SAC_OK);
+    const size_t page = sac_page_ops_of(&d)->page_bytes(&d, 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit less = {2 * page, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+    assert_int_equal(sac_page_pool_open(&pool, &d, 3 * page, &err), SAC_NO_MEMORY);
+    assert_true(strstr(err.text, "ulimit -f") && !strchr(err.text, '\n'));
+    assert_int_equal(sac_page_pool_open(&pool, &d, 2 * page, &err), SAC_OK);
+    sac_page_pool_close(pool);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 static void test_too_much(void **state) {
@@ -417,7 +559,9 @@ static void limits_of_a_card(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(memory_goes_back), cmocka_unit_test(test_too_much),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cpu), cmocka_unit_test(memory_goes_back), cmocka_unit_test(no_place_for_a_copy),
+                                       cmocka_unit_test(so_many_runs), cmocka_unit_test(free_pages_are_runs), cmocka_unit_test(names_of_pages), cmocka_unit_test(a_limit_of_files),
+                                       cmocka_unit_test(test_too_much),
                                        cmocka_unit_test(test_cuda), cmocka_unit_test(buffers),
                                        cmocka_unit_test(limits_of_a_card)};
     return cmocka_run_group_tests(tests, NULL, NULL);

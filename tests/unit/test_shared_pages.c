@@ -264,6 +264,42 @@ static void a_copy_waits_for_a_page(void **state) {
     close_room(&r);
 }
 
+/* A prompt that waits for pages, parked or not, and is given up takes nothing from those who ask after it. */
+static void who_waited_in_vain_is_asked(void **state) {
+    (void)state;
+    for (int parks = 0; parks < 2; parks++) {
+        static room r;
+        asked q;
+        sac_error err;
+        bool done = false;
+        if (on_card) return;
+        open_room(&r, 1.8, NULL);
+        begin(&r, 0, 0);
+        sac_session_end(r.s[0], NULL);
+        sac_session_wait_for_pages(r.s[0], true);
+        sac_session_trim(r.s[0]);
+        take_all(r.s[2]);
+        take_all(r.s[3]);
+        const sac_message *more = ask_about(&q, NULL, 0, BEGINNING LONG_TEXT LONG_TEXT LONG_TEXT "?");
+        const sac_sampling how = sampling(STEPS);
+        const sac_input in = {.messages = more, .n_messages = 1};
+        assert_ok(sac_session_begin_work(r.s[0], &in, &how, NULL, &err), err);
+        for (int i = 0; i < 3; i++) assert_ok(sac_session_work_next(r.s[0], &done, &err), err);
+        assert_true(!done && sac_session_lacks(r.s[0]) > 0);
+        const int64_t held = sac_session_n_tokens(r.s[0]);
+        assert_true(held > 64);
+        if (parks) assert_ok(sac_session_park(r.s[0], &err), err);
+        sac_session_reset(r.s[2]);
+        sac_session_reset(r.s[3]);
+        if (parks) assert_ok(sac_session_work_next(r.s[0], &done, &err), err);
+        sac_session_end(r.s[0], NULL);
+        begin(&r, 1, 1);
+        assert_true(sac_kv_cache_shared_rows(&r.s[1]->decoder.cache) > 0);
+        for (int j = 0; j < STEPS; j++) step(r.s[1], &r.o[1], j);
+        close_room(&r);
+    }
+}
+
 /* ---------------------------------------------------------------- threads */
 
 enum { THREADS = 3, ASKED = 10 };
@@ -310,6 +346,7 @@ int main(void) {
         cmocka_unit_test(who_writes_takes_a_copy),
         cmocka_unit_test(parked_and_brought_back),
         cmocka_unit_test(a_copy_waits_for_a_page),
+        cmocka_unit_test(who_waited_in_vain_is_asked),
         cmocka_unit_test(sessions_of_several_threads),
     };
     return cmocka_run_group_tests_name("shared_pages", tests, NULL, NULL);

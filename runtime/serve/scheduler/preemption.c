@@ -61,8 +61,9 @@ static bool forget_one(const serve_server *s, bool frees) {
     if (!oldest) return false;
     serve_trace_free(oldest->trace);
     oldest->trace = NULL;
+    const size_t had = sac_session_paged_bytes(oldest->session);
     sac_session_reset(oldest->session);
-    return true;
+    return sac_session_paged_bytes(oldest->session) < had; /* the system may have failed to take them */
 }
 
 /* The answer, or prompt that waits, which was let in last, of the same; not before the slot. It ends where the host has no memory for its

@@ -41,7 +41,7 @@ static void fail(serve_slot *slot, sac_status st, const sac_error *err) {
         slot->trace = NULL;
     }
     if (slot->session) sac_session_end(slot->session, NULL);
-    if (is_parked) sac_session_reset(slot->session); /* rows on the host are nobody's any more */
+    if (slot->session && (is_parked || st == SAC_DEVICE)) sac_session_reset(slot->session); /* rows on the host, or that may be lost, are nobody's any more */
     release(slot);
     serve_job_fail(j, st, err);
 }
