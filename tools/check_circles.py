@@ -15,7 +15,9 @@ import subprocess
 import sys
 
 # Families of variants: files that are one thing cut in pieces, behind one door. (library, pattern of file names, why)
-FAMILIES = []
+FAMILIES = [
+    ("sac_kernels", r"(linear|linear_blocks|linear_e4m3|few_e4m3)\.cu", "linear by how weights are stored; one may fall back to another"),
+]
 
 
 def find_objects(build):
