@@ -35,6 +35,10 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=$PWD/tests/tsan.supp}
 
+if [ -n "$is_all" ]; then # 10 GiB of builds, and what the compilers have in /tmp
+  free=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')
+  [ "$free" -ge 12 ] || echo "test.sh: $free GiB are free in $PWD; all builds together take 10" >&2
+fi
 what=all
 [ "${parts[*]}" != quick ] || what=test
 tools/packages.sh install $what || exit
