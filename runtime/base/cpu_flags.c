@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cpu_flags.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,18 @@ static unsigned cap(unsigned flags, const char *level) {
     return flags;
 }
 
+static unsigned flags_of_machine;
+
+static void ask_once(void) {
+    flags_of_machine = machine_flags();
+}
+
+/* Asked for every picture that is resized; and on a virtual machine each cpuid is a trap of microseconds. */
 unsigned sac_cpu_flags(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_once);
     const char *level = getenv("SAC_VARIANT");
-    return level ? cap(machine_flags(), level) : machine_flags();
+    return level ? cap(flags_of_machine, level) : flags_of_machine;
 }
 
 const char *sac_cpu_flags_text(unsigned flags, char *buf, unsigned long buf_bytes) {
