@@ -24,6 +24,7 @@ static unsigned machine_flags(void) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         flags |= SAC_CPU_AVX512;
+        if (c7 & (1u << 1)) flags |= SAC_CPU_AVX512_VBMI;
         if (c7 & (1u << 11)) flags |= SAC_CPU_AVX512_VNNI;
         if (a71 & (1u << 5)) flags |= SAC_CPU_AVX512_BF16;
         if ((d7 & (1u << 24)) && amx_granted()) {
@@ -49,6 +50,7 @@ static unsigned cap(unsigned flags, const char *level) {
         {"avx2", SAC_CPU_AVX2},
         {"avx512", SAC_CPU_AVX2 | SAC_CPU_AVX512},
         {"vnni", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16},
+        {"vbmi", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AVX512_VBMI},
     };
     for (unsigned i = 0; i < sizeof levels / sizeof *levels; i++)
         if (strcmp(level, levels[i].name) == 0) return flags & levels[i].keep;
