@@ -2,12 +2,13 @@
 # One folder is one static library, sac_<name> (the folder's, unless NAME gives one). FOLDERS within it are part of it and their
 # headers are found by bare name; of SUBFOLDERS only the sources are. A library finds its own headers and those of the libraries
 # named in DEPENDS, and no others: what these depend on, and LINK_DEPENDS, is linked but not seen.
-# Files named *_avx2.c, *_avx512.c, *_vnni.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
+# Files named *_avx2.c, *_avx512.c, *_vnni.c, *_vbmi.c, *_bf16.c and *_amx.c are compiled for that instruction set; nothing else is.
 # Files that match WITHOUT are left to the caller.
-set(SAC_ISAS avx2 avx512 vnni bf16 amx)
+set(SAC_ISAS avx2 avx512 vnni vbmi bf16 amx)
 set(SAC_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SAC_ISA_avx512 ${SAC_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 set(SAC_ISA_vnni ${SAC_ISA_avx512} -mavx512vnni)
+set(SAC_ISA_vbmi ${SAC_ISA_avx512} -mavx512vbmi)
 set(SAC_ISA_bf16 ${SAC_ISA_avx512} -mavx512bf16)
 set(SAC_ISA_amx ${SAC_ISA_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 

@@ -8,7 +8,8 @@ enum {
     LEVEL_AVX2 = SAC_CPU_AVX2,
     LEVEL_AVX512 = LEVEL_AVX2 | SAC_CPU_AVX512,
     LEVEL_VNNI = LEVEL_AVX512 | SAC_CPU_AVX512_VNNI,
-    LEVEL_AMX = LEVEL_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AMX_INT8 | SAC_CPU_AMX_BF16,
+    LEVEL_VBMI = LEVEL_VNNI | SAC_CPU_AVX512_VBMI,
+    LEVEL_AMX = LEVEL_VBMI | SAC_CPU_AVX512_BF16 | SAC_CPU_AMX_INT8 | SAC_CPU_AMX_BF16,
 };
 
 static const sac_cpu_weight *const formats[] = {
@@ -68,6 +69,7 @@ LINEAR_AT(linear_plain, 0)
 LINEAR_AT(linear_avx2, LEVEL_AVX2)
 LINEAR_AT(linear_avx512, LEVEL_AVX512)
 LINEAR_AT(linear_vnni, LEVEL_VNNI)
+LINEAR_AT(linear_vbmi, LEVEL_VBMI)
 LINEAR_AT(linear_amx, LEVEL_AMX)
 #endif
 
@@ -85,6 +87,7 @@ static const level *level_of(unsigned cpu_flags) {
     static const level levels[] = {
 #if defined(__x86_64__)
         LEVEL(LEVEL_AMX, linear_amx),
+        LEVEL(LEVEL_VBMI, linear_vbmi),
         LEVEL(LEVEL_VNNI, linear_vnni),
         LEVEL(LEVEL_AVX512, linear_avx512),
         LEVEL(LEVEL_AVX2, linear_avx2),

@@ -15,6 +15,21 @@
 #define DOT_ROWS(n_x) ((n_x) == 1 ? 8 : 4) /* weight rows at a time: 8 sums hide the latency of an addition */
 #define DOT_GROUP     64                   /* weight rows between two epilogues */
 
+/* VF weights from element p on. */
+SAC_INLINE vf dot_load(sac_dtype t, const char *w, int64_t p) {
+#ifdef __AVX512VBMI__
+    if (t == SAC_DTYPE_BF16) { /* one permutation, where to widen and to shift are two instructions */
+        const __m512i pairs = _mm512_set_epi32(
+            0x1f1e0000, 0x1d1c0000, 0x1b1a0000, 0x19180000, 0x17160000, 0x15140000, 0x13120000, 0x11100000,
+            0x0f0e0000, 0x0d0c0000, 0x0b0a0000, 0x09080000, 0x07060000, 0x05040000, 0x03020000, 0x01000000);
+        const __m512i bytes =
+            _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(w + p * 2)));
+        return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi8(0xccccccccccccccccu, pairs, bytes));
+    }
+#endif
+    return vf_load_as(t, w, p);
+}
+
 /* sum[x][w] of n_w weight rows and n_x rows of x. */
 SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, size_t w_row_bytes,
                      const float *x, int64_t x_stride, int64_t k, float (*sum)[DOT_GROUP]) {
@@ -31,7 +46,7 @@ SAC_INLINE void dots(sac_dtype t, const int n_w, const int n_x, const char *w, s
         for (int i = 0; i < n_x; i++) xv[i] = vf_load(x + i * x_stride + p);
 #pragma GCC unroll 8
         for (int j = 0; j < n_w; j++) {
-            vf wv = vf_load_as(t, w + (size_t)j * w_row_bytes, p);
+            vf wv = dot_load(t, w + (size_t)j * w_row_bytes, p);
             /* the next step's; behind the last one there is nothing, which a prefetch may ask for */
             if (n_w > 1) __builtin_prefetch(w + (size_t)(j + n_w) * w_row_bytes + p * weight_bytes);
 #pragma GCC unroll 6

@@ -13,6 +13,7 @@
 #include "cpu.h"
 #if defined(__AMX_BF16__) || defined(__AMXBF16__) /* the second is what clang 14 says */
 #include "linear_epilogue.h"
+#include "linear_float_vbmi.h"
 
 #define TILE_BYTES 1024 /* 16 rows of 64 bytes: 32 elements of k for A, 16 pairs of k by 16 columns for B */
 #define STEP       32   /* elements of k a tile */
@@ -203,7 +204,7 @@ sac_status sac_linear_float_amx(const sac_stream *s, const sac_linear_args *a) {
     int64_t room = (int64_t)s->shared_scratch_bytes / (job.n_steps * job.n_terms * TILE_BYTES) * 16;
     if (a->n_unsteady && a->w.tensor.dtype == SAC_DTYPE_BF16) return linear_apart(s, a, sac_linear_float_amx);
     if (m <= LINEAR_FEW_ROWS || a->steady || a->w.tensor.dtype != SAC_DTYPE_BF16 || room < 16)
-        return sac_linear_float_avx512(s, a);
+        return sac_linear_float_vbmi(s, a);
     if (room >= MAX_M) room = room / MAX_M * MAX_M;
     job.k_steps = sac_div_up(job.n_steps, sac_div_up(job.n_steps, MAX_K / STEP));
     for (job.row = 0; job.row < m; job.row += room) {

@@ -2,6 +2,10 @@
 #include "linear_dot_tmpl.h"
 #include "linear_gemm_tmpl.h"
 
+#ifndef LINEAR_FLOAT
+#define LINEAR_FLOAT SAC_ISA(sac_linear_float)
+#endif
+
 static void pack_floats(const sac_linear_args *a, int64_t j, int64_t n, int64_t k0, int64_t k, float *panel) {
     const void *row[GEMM_PANEL];
     const sac_tensor *w = &a->w.tensor;
@@ -11,7 +15,7 @@ static void pack_floats(const sac_linear_args *a, int64_t j, int64_t n, int64_t 
     SAC_ISA(sac_pack)(w->dtype, row, n, k, panel, GEMM_PANEL);
 }
 
-sac_status SAC_ISA(sac_linear_float)(const sac_stream *s, const sac_linear_args *a) {
+sac_status LINEAR_FLOAT(const sac_stream *s, const sac_linear_args *a) {
     if (a->x.rows == 0) return SAC_OK;
     if (a->n_unsteady)
         linear_gemm_both(s, a, pack_floats, dot_rows);

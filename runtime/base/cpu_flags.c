@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cpu_flags.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static unsigned machine_flags(void) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         flags |= SAC_CPU_AVX512;
+        if (c7 & (1u << 1)) flags |= SAC_CPU_AVX512_VBMI;
         if (c7 & (1u << 11)) flags |= SAC_CPU_AVX512_VNNI;
         if (a71 & (1u << 5)) flags |= SAC_CPU_AVX512_BF16;
         if ((d7 & (1u << 24)) && amx_granted()) {
@@ -48,15 +50,25 @@ static unsigned cap(unsigned flags, const char *level) {
         {"avx2", SAC_CPU_AVX2},
         {"avx512", SAC_CPU_AVX2 | SAC_CPU_AVX512},
         {"vnni", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16},
+        {"vbmi", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AVX512_VBMI},
     };
     for (unsigned i = 0; i < sizeof levels / sizeof *levels; i++)
         if (strcmp(level, levels[i].name) == 0) return flags & levels[i].keep;
     return flags;
 }
 
+static unsigned flags_of_machine;
+
+static void ask_once(void) {
+    flags_of_machine = machine_flags();
+}
+
+/* Asked for every picture that is resized; and on a virtual machine each cpuid is a trap of microseconds. */
 unsigned sac_cpu_flags(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_once);
     const char *level = getenv("SAC_VARIANT");
-    return level ? cap(machine_flags(), level) : machine_flags();
+    return level ? cap(flags_of_machine, level) : flags_of_machine;
 }
 
 const char *sac_cpu_flags_text(unsigned flags, char *buf, unsigned long buf_bytes) {

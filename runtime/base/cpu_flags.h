@@ -9,9 +9,10 @@ enum {
     SAC_CPU_AVX512_BF16 = 1 << 3,
     SAC_CPU_AMX_INT8 = 1 << 4, /* tile state granted by the kernel */
     SAC_CPU_AMX_BF16 = 1 << 5,
+    SAC_CPU_AVX512_VBMI = 1 << 6,
 };
 
-/* Flags of this machine, capped by the environment variable SAC_VARIANT = ref | avx2 | avx512 | vnni | amx
+/* Flags of this machine, capped by the environment variable SAC_VARIANT = ref | avx2 | avx512 | vnni | vbmi | amx
  * (default: all), so that every level can be tested on one machine. */
 unsigned sac_cpu_flags(void);
 

@@ -329,8 +329,9 @@ int check_variants(check_variant v[8]) {
         {"avx2", SAC_CPU_AVX2},
         {"avx512", SAC_CPU_AVX2 | SAC_CPU_AVX512},
         {"vnni", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16},
-        {"amx", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AMX_INT8 |
-                    SAC_CPU_AMX_BF16},
+        {"vbmi", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AVX512_VBMI},
+        {"amx", SAC_CPU_AVX2 | SAC_CPU_AVX512 | SAC_CPU_AVX512_VNNI | SAC_CPU_AVX512_BF16 | SAC_CPU_AVX512_VBMI |
+                    SAC_CPU_AMX_INT8 | SAC_CPU_AMX_BF16},
     };
     unsigned have = sac_cpu_flags();
     int n = 0;

@@ -542,23 +542,28 @@ static void test_wrong_plan(void **state) {
     assert_int_equal(sac_processor_cut(&c, &(sac_image){pixels, 2, 4}, &plan, rows, &err), SAC_BAD_ARGUMENT);
 }
 
-/* A patch's pixels stand together, line by line; what the grid does not cover is left out. */
-static void test_patches(void **state) {
-    (void)state;
-    enum { PATCH = 3, H = 2, W = 3, SIDE = 11 };
-    uint8_t rgb[7 * SIDE * 3], rows[H * W * PATCH * PATCH * 3], back[sizeof rows];
+/* A patch's pixels stand together, line by line, behind those of the frames before; what the grid does not cover is left out. */
+static void check_patches(int frames, int frame) {
+    enum { PATCH = 3, H = 2, W = 3, SIDE = 11, AREA = PATCH * PATCH };
+    uint8_t rgb[7 * SIDE * 3], rows[2 * H * W * AREA * 3], back[H * W * AREA * 3];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 7 + i / 33);
-    const sac_patch_order order = {PATCH, H, W, .merge = 1, .frames = 1};
-    sac_patches_cut(rows, &order, 0, rgb, SIDE);
+    const sac_patch_order order = {PATCH, H, W, .merge = 1, .frames = frames};
+    sac_patches_cut(rows, &order, frame, rgb, SIDE);
     for (int y = 0; y < H * PATCH; y++)
         for (int x = 0; x < W * PATCH; x++)
             for (int c = 0; c < 3; c++) {
                 int patch = y / PATCH * W + x / PATCH, pixel = y % PATCH * PATCH + x % PATCH;
-                assert_int_equal(rows[(patch * PATCH * PATCH + pixel) * 3 + c], rgb[(y * SIDE + x) * 3 + c]);
+                assert_int_equal(rows[((patch * frames + frame) * AREA + pixel) * 3 + c], rgb[(y * SIDE + x) * 3 + c]);
             }
-    sac_patches_join(back, &order, 0, rows);
+    sac_patches_join(back, &order, frame, rows);
     for (int y = 0; y < H * PATCH; y++)
         assert_memory_equal(back + y * W * PATCH * 3, rgb + y * SIDE * 3, (size_t)W * PATCH * 3);
+}
+
+static void test_patches(void **state) {
+    (void)state;
+    check_patches(1, 0);
+    check_patches(2, 1);
 }
 
 /* The tiles behind the first are read line by line, whatever their shape. */

@@ -61,19 +61,127 @@ static int compare_goldens(const sac_resize_kernels *kernels, int *n_wrong) {
     return n;
 }
 
+/* Those that this machine has, the reference first; returns how many. */
+static int find_variants(const sac_resize_kernels *variants[3]) {
+    int n = 0;
+    variants[n++] = &sac_resize_ref;
+#ifdef __x86_64__
+    if (sac_cpu_flags() & SAC_CPU_AVX2) variants[n++] = &sac_resize_avx2;
+    if (sac_cpu_flags() & SAC_CPU_AVX512_VNNI) variants[n++] = &sac_resize_vnni;
+#endif
+    return n;
+}
+
 static void test_goldens(void **state) {
     (void)state;
-    const sac_resize_kernels *variants[2] = {&sac_resize_ref};
-    int n_variants = 1;
-#ifdef __x86_64__
-    if (sac_cpu_flags() & SAC_CPU_AVX2) variants[n_variants++] = &sac_resize_avx2;
-#endif
+    const sac_resize_kernels *variants[3];
+    int n_variants = find_variants(variants);
     for (int v = 0; v < n_variants; v++) {
         int n_wrong = 0, n = compare_goldens(variants[v], &n_wrong);
         print_message("%s: %d of %d resizes differ from Pillow's and torch's\n", variants[v]->name, n_wrong,
                       n);
         assert_true(n >= 1000);
         assert_int_equal(n_wrong, 0);
+    }
+}
+
+enum { MAX_OUT = 40, MAX_TAPS = 12, MAX_IN = 60, MAX_BYTES = 300, GUARD = 0x5a };
+
+typedef struct drawn_axis {
+    sac_resize_axis a;
+    int32_t first[MAX_OUT + 4],
+        taps[MAX_OUT + 4]; /* of outputs that do not exist: a place that nobody may read */
+    int16_t high[MAX_OUT * MAX_TAPS], low[MAX_OUT * MAX_TAPS];
+    int8_t digits[MAX_OUT * MAX_TAPS * SAC_RESIZE_DIGITS];
+} drawn_axis;
+
+/* Any digits, and the weights that they stand for: up to +-2, of torch up to what an int16 holds. */
+static void draw_axis(drawn_axis *d, bool torch, uint64_t *seed) {
+    memset(d, 0, sizeof *d);
+    d->a = (sac_resize_axis){.n_out = test_rand_int(seed, 1, MAX_OUT),
+                             .n_taps_max = 4 * test_rand_int(seed, 1, MAX_TAPS / 4),
+                             .first = d->first,
+                             .taps = d->taps,
+                             .high = d->high,
+                             .low = torch ? NULL : d->low,
+                             .digits = d->digits,
+                             .fraction_bits = torch ? 14 : 22};
+    for (int i = d->a.n_out; i < MAX_OUT + 4; i++) {
+        d->first[i] = INT32_MAX / 8;
+        d->taps[i] = 1;
+    }
+    for (int i = 0; i < d->a.n_out; i++) {
+        d->taps[i] = test_rand_int(seed, 1, d->a.n_taps_max);
+        d->first[i] = test_rand_int(seed, 0, MAX_IN - d->a.n_taps_max);
+        for (int t = 0; t < d->taps[i]; t++) {
+            const int k = i * d->a.n_taps_max + t;
+            int8_t *four = d->digits + k / 4 * 12 + k % 4;
+            four[0] = (int8_t)(torch ? 0 : test_rand_int(seed, -128, 127));
+            four[4] = (int8_t)test_rand_int(seed, torch ? -127 : -128, torch ? 126 : 127);
+            four[8] = (int8_t)test_rand_int(seed, -128, 127);
+            int32_t w = four[0] * 65536 + four[4] * 256 + four[8];
+            d->high[k] = (int16_t)(torch ? w : w >> SAC_RESIZE_LOW_BITS);
+            d->low[k] = (int16_t)(w & ((1 << SAC_RESIZE_LOW_BITS) - 1));
+        }
+    }
+}
+
+typedef uint8_t drawn_rows[MAX_TAPS][MAX_BYTES];
+
+static void draw_rows(drawn_rows rows, const uint8_t *row[MAX_TAPS], uint64_t *seed) {
+    for (int r = 0; r < MAX_TAPS; r++) {
+        row[r] = rows[r];
+        for (int b = 0; b < MAX_BYTES; b++) rows[r][b] = (uint8_t)test_rand_int(seed, 0, 255);
+    }
+}
+
+/* n_rows rows of either pass; what is behind the slack stays. */
+static void compare_horizontal(const sac_resize_kernels *k, const drawn_axis *d, const uint8_t *const *row,
+                               int n_rows) {
+    drawn_rows want, got;
+    uint8_t *to_want[MAX_TAPS], *to_got[MAX_TAPS];
+    const size_t n = (size_t)d->a.n_out * 3;
+    memset(got, GUARD, sizeof got);
+    for (int r = 0; r < MAX_TAPS; r++) to_want[r] = want[r], to_got[r] = got[r];
+    sac_resize_ref.horizontal(&d->a, to_want, row, n_rows);
+    k->horizontal(&d->a, to_got, row, n_rows);
+    for (int r = 0; r < MAX_TAPS; r++) {
+        if (r < n_rows) assert_memory_equal(got[r], want[r], n);
+        for (size_t b = r < n_rows ? n + SAC_RESIZE_ROW_SLACK : 0; b < MAX_BYTES; b++)
+            assert_int_equal(got[r][b], GUARD);
+    }
+}
+
+static void compare_vertical(const sac_resize_kernels *k, const drawn_axis *d, const uint8_t *const *row,
+                             int n_bytes) {
+    uint8_t want[MAX_BYTES], got[MAX_BYTES];
+    for (int i = 0; i < d->a.n_out; i++) {
+        memset(got, GUARD, sizeof got);
+        sac_resize_ref.vertical(&d->a, i, want, row, (size_t)n_bytes);
+        k->vertical(&d->a, i, got, row, (size_t)n_bytes);
+        assert_memory_equal(got, want, (size_t)n_bytes);
+        for (int b = n_bytes; b < MAX_BYTES; b++) assert_int_equal(got[b], GUARD);
+    }
+}
+
+/* Weights that no filter has: the variants are the reference for all of them. */
+static void test_variants(void **state) {
+    (void)state;
+    const sac_resize_kernels *variants[3];
+    int n_variants = find_variants(variants);
+    uint64_t seed = 5;
+    static drawn_axis d;
+    static drawn_rows rows;
+    const uint8_t *row[MAX_TAPS];
+    for (int i = 0; i < 200; i++) {
+        draw_axis(&d, i % 3 == 0, &seed);
+        draw_rows(rows, row, &seed);
+        int n_rows = test_rand_int(&seed, 1, SAC_RESIZE_MAX_ROWS),
+            n_bytes = test_rand_int(&seed, 1, MAX_BYTES - 1);
+        for (int v = 1; v < n_variants; v++) {
+            compare_horizontal(variants[v], &d, row, n_rows);
+            compare_vertical(variants[v], &d, row, n_bytes);
+        }
     }
 }
 
@@ -199,9 +307,10 @@ static void test_long_side(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_window),
-        cmocka_unit_test(test_border),        cmocka_unit_test(test_one_color_stays),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_long_side),
+        cmocka_unit_test(test_goldens),         cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_window),          cmocka_unit_test(test_border),
+        cmocka_unit_test(test_one_color_stays), cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_long_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

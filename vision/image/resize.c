@@ -98,6 +98,7 @@ static void axis_free(sac_resize_axis *a) {
     free(a->taps);
     free(a->high);
     free(a->low);
+    free(a->digits);
     *a = (sac_resize_axis){0};
 }
 
@@ -113,8 +114,24 @@ static double greatest_weight(const axis_spec *s, const kernel_shape *shape, dou
     return greatest;
 }
 
+/* Digits from -128 to 127, the last first. */
+static void store_digits(sac_resize_axis *a, size_t k, int32_t w) {
+    int8_t *four = a->digits + k / 4 * (4 * SAC_RESIZE_DIGITS) + k % 4;
+    for (int d = SAC_RESIZE_DIGITS - 1; d >= 0; d--) {
+        four[d * 4] = (int8_t)(((w + 128) & 255) - 128);
+        w = (w - four[d * 4]) / 256;
+    }
+    assert(w == 0);
+}
+
+static void store_weight(sac_resize_axis *a, size_t k, int32_t w) {
+    a->high[k] = (int16_t)(a->low ? w >> SAC_RESIZE_LOW_BITS : w);
+    if (a->low) a->low[k] = (int16_t)(w & ((1 << SAC_RESIZE_LOW_BITS) - 1));
+    if (a->digits) store_digits(a, k, w);
+}
+
 static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel_shape *shape, bool torch,
-                            sac_error *err) {
+                            bool digits, sac_error *err) {
     double widen = s->n_in > s->whole ? (double)s->n_in / s->whole : 1.0;
     size_t n_max = (size_t)(ceil(shape->support * widen) * 2 + 1 + 3) & ~(size_t)3,
            n = (size_t)s->n_out * n_max;
@@ -123,8 +140,9 @@ static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel
     a->taps = calloc((size_t)s->n_out, sizeof *a->taps);
     a->high = calloc(n, sizeof *a->high);
     a->low = torch ? NULL : calloc(n, sizeof *a->low);
+    a->digits = digits ? calloc(n, SAC_RESIZE_DIGITS) : NULL;
     double *w = malloc(n_max * sizeof *w);
-    if (!a->first || !a->taps || !a->high || (!torch && !a->low) || !w) {
+    if (!a->first || !a->taps || !a->high || (!torch && !a->low) || (digits && !a->digits) || !w) {
         free(w);
         axis_free(a);
         return sac_fail(err, SAC_NO_MEMORY, "no memory for the weights of a resize from %d to %d pixels",
@@ -134,11 +152,9 @@ static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel
     for (int i = 0; i < s->n_out; i++) {
         a->taps[i] = weights_of(s, shape, i, w, &a->first[i]);
         for (int t = 0; t < a->taps[i]; t++) {
-            size_t k = (size_t)i * n_max + (size_t)t;
             int32_t fixed = to_fixed(w[t], a->fraction_bits);
             assert(torch ? fixed == (int16_t)fixed : abs(fixed) < 1 << 26);
-            a->high[k] = (int16_t)(torch ? fixed : fixed >> SAC_RESIZE_LOW_BITS);
-            if (a->low) a->low[k] = (int16_t)(fixed & ((1 << SAC_RESIZE_LOW_BITS) - 1));
+            store_weight(a, (size_t)i * n_max + (size_t)t, fixed);
         }
     }
     free(w);
@@ -285,7 +301,9 @@ static sac_status check(const sac_resize_args *a, sac_error *err) {
 
 static const sac_resize_kernels *best_kernels(void) {
 #ifdef __x86_64__
-    if (sac_cpu_flags() & SAC_CPU_AVX2) return &sac_resize_avx2;
+    unsigned flags = sac_cpu_flags();
+    if (flags & SAC_CPU_AVX512_VNNI) return &sac_resize_vnni;
+    if (flags & SAC_CPU_AVX2) return &sac_resize_avx2;
 #endif
     return &sac_resize_ref;
 }
@@ -300,12 +318,13 @@ static sac_status job_open(job *j, const sac_resize_args *a, sac_error *err) {
     const kernel_shape *shape = &shapes[a->filter];
     bool torch = a->arithmetic == SAC_RESIZE_TORCHVISION;
     *j = (job){.a = a, .kernels = a->kernels ? a->kernels : best_kernels()};
+    const bool digits = j->kernels->reads_digits;
     j->in_w = a->src_w + a->border_left + a->border_right;
     j->in_h = a->src_h + a->border_top + a->border_bottom;
     if (j->in_w != a->dst_w)
-        SAC_TRY(axis_make(&j->h, &(axis_spec){j->in_w, a->dst_w, a->x, a->w}, shape, torch, err));
+        SAC_TRY(axis_make(&j->h, &(axis_spec){j->in_w, a->dst_w, a->x, a->w}, shape, torch, digits, err));
     if (j->in_h != a->dst_h)
-        SAC_TRY(axis_make(&j->v, &(axis_spec){j->in_h, a->dst_h, a->y, a->h}, shape, torch, err));
+        SAC_TRY(axis_make(&j->v, &(axis_spec){j->in_h, a->dst_h, a->y, a->h}, shape, torch, digits, err));
     int n_taps = j->v.n_out ? j->v.n_taps_max : 1;
     j->n_slots = (n_taps < j->in_h ? n_taps : j->in_h) + SAC_RESIZE_MAX_ROWS;
     j->line_bytes = ((size_t)j->in_w * 3 + SAC_RESIZE_ROW_SLACK + 63) & ~(size_t)63;

@@ -125,7 +125,7 @@ static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_
     }
 }
 
-const sac_resize_kernels sac_resize_avx2 = {"avx2", horizontal, vertical};
+const sac_resize_kernels sac_resize_avx2 = {"avx2", horizontal, vertical, .reads_digits = false};
 
 #else
 

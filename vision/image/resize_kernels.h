@@ -1,8 +1,9 @@
-/* resize_kernels.h - the two inner loops of resize.c, in plain C and for AVX2; results are the same to the
- * bit. */
+/* resize_kernels.h - the two inner loops of resize.c, in plain C, for AVX2 and for AVX-512 with VNNI; results are
+ * the same to the bit. */
 #ifndef SAC_VISION_RESIZE_KERNELS_H
 #define SAC_VISION_RESIZE_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,10 +15,14 @@ typedef struct sac_resize_axis {
     int n_taps_max; /* a multiple of 4 */
     int32_t *first, *taps;
     int16_t *high, *low;
+    /* The same weights for kernels that read digits, NULL for others: [n_out][n_taps_max / 4][SAC_RESIZE_DIGITS][4],
+     * so that w is the sum of digit d * 2^(8 * (SAC_RESIZE_DIGITS - 1 - d)). */
+    int8_t *digits;
     int fraction_bits; /* of w */
 } sac_resize_axis;
 
 #define SAC_RESIZE_LOW_BITS  11
+#define SAC_RESIZE_DIGITS    3 /* to +-1.98 with 22 fraction bits; no filter has a weight above 1.3 */
 #define SAC_RESIZE_MAX_ROWS  4  /* of one horizontal call */
 #define SAC_RESIZE_ROW_SLACK 16 /* bytes that kernels may read or write behind a row */
 
@@ -29,10 +34,13 @@ typedef struct sac_resize_kernels {
     /* out [n_bytes] = output i of the axis from row[0..taps[i]). No slack. */
     void (*vertical)(const sac_resize_axis *a, int i, uint8_t *out, const uint8_t *const *row,
                      size_t n_bytes);
+    bool reads_digits;
 } sac_resize_kernels;
 
 extern const sac_resize_kernels sac_resize_ref;
-extern const sac_resize_kernels sac_resize_avx2; /* on x86-64, where sac_cpu_flags says AVX2 */
+/* On x86-64, where sac_cpu_flags says so. */
+extern const sac_resize_kernels sac_resize_avx2;
+extern const sac_resize_kernels sac_resize_vnni;
 
 /* (sum_high * 2^11 + sum_low + 1/2) without its fraction, clipped. Sums wrap as int32 does in Pillow; real
  * pictures stay far from that. */

@@ -31,4 +31,4 @@ static void vertical(const sac_resize_axis *a, int i, uint8_t *out, const uint8_
     }
 }
 
-const sac_resize_kernels sac_resize_ref = {"ref", horizontal, vertical};
+const sac_resize_kernels sac_resize_ref = {"ref", horizontal, vertical, .reads_digits = false};

@@ -13,23 +13,32 @@ static size_t patch_row(const sac_patch_order *o, int y, int x) {
     return ((size_t)square * (size_t)m + (size_t)(y % m)) * (size_t)m + (size_t)(x % m);
 }
 
-/* Where line y of patch column x stands in the rows. */
-static size_t line_at(const sac_patch_order *o, int frame, int y, int x) {
-    size_t patch = (size_t)o->patch, in_patch = (size_t)frame * patch + (size_t)(y % o->patch);
-    return (patch_row(o, y / o->patch, x) * (size_t)o->frames * patch + in_patch) * patch * 3;
+/* Where the pixels of `frame` of patch (y, x) begin in the rows. */
+static size_t patch_at(const sac_patch_order *o, int frame, int y, int x) {
+    const size_t area = (size_t)o->patch * (size_t)o->patch * 3;
+    return (patch_row(o, y, x) * (size_t)o->frames + (size_t)frame) * area;
+}
+
+/* Lines of n_bytes, each so many bytes behind the one before it. */
+static void copy_lines(uint8_t *to, size_t to_stride, const uint8_t *from, size_t from_stride, int n_lines,
+                       size_t n_bytes) {
+    for (int i = 0; i < n_lines; i++)
+        memcpy(to + (size_t)i * to_stride, from + (size_t)i * from_stride, n_bytes);
 }
 
 void sac_patches_cut(uint8_t *rows, const sac_patch_order *o, int frame, const uint8_t *rgb, int row_pixels) {
-    const size_t line = (size_t)o->patch * 3;
-    for (int y = 0; y < o->h * o->patch; y++)
+    const size_t line = (size_t)o->patch * 3, row_bytes = (size_t)row_pixels * 3;
+    for (int y = 0; y < o->h; y++)
         for (int x = 0; x < o->w; x++)
-            memcpy(rows + line_at(o, frame, y, x),
-                   rgb + (size_t)y * (size_t)row_pixels * 3 + (size_t)x * line, line);
+            copy_lines(rows + patch_at(o, frame, y, x), line,
+                       rgb + (size_t)y * (size_t)o->patch * row_bytes + (size_t)x * line, row_bytes, o->patch,
+                       line);
 }
 
 void sac_patches_join(uint8_t *rgb, const sac_patch_order *o, int frame, const uint8_t *rows) {
-    const size_t line = (size_t)o->patch * 3;
-    for (int y = 0; y < o->h * o->patch; y++)
+    const size_t line = (size_t)o->patch * 3, row_bytes = (size_t)o->w * line;
+    for (int y = 0; y < o->h; y++)
         for (int x = 0; x < o->w; x++)
-            memcpy(rgb + ((size_t)y * (size_t)o->w + (size_t)x) * line, rows + line_at(o, frame, y, x), line);
+            copy_lines(rgb + (size_t)y * (size_t)o->patch * row_bytes + (size_t)x * line, row_bytes,
+                       rows + patch_at(o, frame, y, x), line, o->patch, line);
 }

@@ -1,13 +1,15 @@
 #include "cpu_weights.h"
 
+#include "cpu/linear_float_vbmi.h"
 #include "cpu_flags.h"
 #include "ref/ref.h"
 
-enum { AMX_NEEDS = SAC_CPU_AMX_INT8 | SAC_CPU_AMX_BF16 | SAC_CPU_AVX512_BF16 };
+enum { AMX_NEEDS = SAC_CPU_AMX_INT8 | SAC_CPU_AMX_BF16 | SAC_CPU_AVX512_BF16 | SAC_CPU_AVX512_VBMI };
 
 static sac_linear_fn linear(unsigned cpu_flags) {
 #if defined(__x86_64__)
     if ((cpu_flags & AMX_NEEDS) == AMX_NEEDS) return sac_linear_float_amx;
+    if (cpu_flags & SAC_CPU_AVX512_VBMI) return sac_linear_float_vbmi;
     if (cpu_flags & SAC_CPU_AVX512) return sac_linear_float_avx512;
     if (cpu_flags & SAC_CPU_AVX2) return sac_linear_float_avx2;
 #endif
