@@ -248,7 +248,9 @@ static void square_positions(const table *t, const sac_tower_config *tower) {
 
 /* ---- the whole ---- */
 
+/* GLM-OCR's takes its queries, keys and values as rows of one, as folders have it. */
 static bool wants_one_matrix(const sac_tower_kind *kind) {
+    if (kind == &sac_tower_glmocrvit) return true;
     for (int i = 0; i < kind->n_slots; i++)
         if (strcmp(kind->slots[i].name, "tower.layer.qkv") == 0) return true;
     return false;

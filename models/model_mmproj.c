@@ -244,18 +244,16 @@ static sac_status read_file(half *h) {
     sac_load_context *l = h->l;
     sac_family_spec spec;
     SAC_TRY(open_file(h));
-    SAC_TRY(sac_family_of_mmproj(&h->family, h->keys, h->language->architecture, l->err));
+    h->p = (sac_mmproj){.keys = h->keys, .rows = rows_of, .tensors = &l->files->tower};
+    SAC_TRY(sac_family_of_mmproj(&h->family, &h->p, h->language->architecture, l->err));
     SAC_TRY(sac_config_keys_of_object(&l->m->keys, h->family, "mmproj", "GGUF (mmproj)", h->keys, l->err));
     const int64_t hidden = json_integer_value(json_object_get(h->keys, "clip.vision.embedding_length"));
     SAC_TRY(sac_mmproj_name_tensors(&l->files->tower, (int)hidden, l->err));
     mend_feed_forward(h);
-    h->p = (sac_mmproj){.keys = h->keys,
-                        .rows = rows_of,
-                        .tensors = &l->files->tower,
-                        .config = json_object(),
-                        .vision = json_object(),
-                        .preprocessor = json_object(),
-                        .video = json_object()};
+    h->p.config = json_object();
+    h->p.vision = json_object();
+    h->p.preprocessor = json_object();
+    h->p.video = json_object();
     sac_status st = h->p.config && h->p.vision && h->p.preprocessor && h->p.video
                         ? SAC_OK
                         : sac_fail(l->err, SAC_NO_MEMORY, "no memory for it");

@@ -3,7 +3,7 @@
 
     tools/check_bad_configs.py [--command build/asan/saccade] [--n 200] [--seed 1] [--show]
 
-The bases take turns, so that 30 of each are --n 1530. A file of settings is broken, two sizes contradict each other, or a
+The bases take turns, so that 30 of each are --n 1770. A file of settings is broken, two sizes contradict each other, or a
 tensor is missing, of another shape, or cut off. Each must end with exit code 65, 66 or 69 and exactly one line on stderr that
 names the file and what is wrong in it, or open with code 0 where the change does no harm; a question about a long picture and
 a frame, or in text, must then end with one line at most as well. Prints what falls short; ends with 1 then.
@@ -25,7 +25,7 @@ MODELS = os.path.join(ROOT, "tests", "golden", "models")
 BASES = ["llama_f32", "mistral", "qwen2_yarn", "qwen3", "qwen3_moe", "qwen3_vl_moe", "llava", "llava_next", "llava_next_granite", "llava_siglip", "llava_onevision_max", "llava_onevision_flat", "llava_video", "llava_next_video_own",
          "longva", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "internvl_rms", "internvl_moe", "internvl_chat", "smolvlm", "idefics3", "gemma2", "gemma3", "gemma3_pan", "gemma3_text", "granite", "olmo2", "smollm3",
          "phi3", "phi3_long", "mixtral", "olmoe", "granitemoe", "granitemoeshared",
-         "glm4", "glm4v", "glm46v", "glm4_moe", "glm4v_moe", "pixtral", "mistral3", "ministral", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "deepseek_v3", "qwen3_next", "kimi_vl", "glm_ocr", "lighton_ocr", "paddleocr_vl",
+         "glm4", "glm4v", "glm46v", "glm4_moe", "glm4v_moe", "pixtral", "mistral3", "ministral", "ministral3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "deepseek_v3", "deepseek_v2", "qwen3_next", "kimi_vl", "glm_ocr", "lighton_ocr", "paddleocr_vl",
          "minicpmv4_6", "minicpmv4_6_4x"]
 GARBAGE = [None, True, -1, 0, 1.5, -7, 1 << 31, 1 << 62, 10 ** 30, 1e308, -1e-300, "",
            "x", "\u202e", "a\nb", [], {}, [[]],

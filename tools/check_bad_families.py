@@ -33,6 +33,11 @@ COUNTS = re.compile(r"^(merge_size|patch_size|temporal_patch_size|spatial_merge_
 LAYERS = re.compile(r"^(deepstack_visual_indexes|fullatt_block_indexes|vision_feature_layer|insert_layer_id|mm_vision_select_layer|select_layer)$")
 TOKENS = re.compile(r"^(image|video|vision_start|vision_end|image_start|image_end|media_placeholder)_token(_id|_index)?$")
 GRIDS = re.compile(r"^image_grid_pinpoints$")
+LATENTS = [("kv_lora_rank", 0), ("kv_lora_rank", 1 << 31), ("q_lora_rank", -1), ("q_lora_rank", 1 << 31), ("qk_rope_head_dim", 3),
+           ("qk_rope_head_dim", 0), ("qk_nope_head_dim", 1 << 31), ("qk_nope_head_dim", -1), ("v_head_dim", 0), ("v_head_dim", 1 << 20),
+           ("n_routed_experts", 1 << 20), ("n_routed_experts", 5), ("num_experts_per_tok", 0), ("num_experts_per_tok", 1 << 20),
+           ("moe_intermediate_size", 0), ("first_k_dense_replace", -1), ("first_k_dense_replace", 10 ** 6), ("n_shared_experts", 1 << 31),
+           ("n_group", -1), ("topk_method", "noaux"), ("routed_scaling_factor", -1.5)]  # of DeepSeek's kind, and its experts
 MERGER = re.compile(r"merger|projector|connector|mlp1")
 
 
@@ -124,7 +129,7 @@ def of_halves(folder):
     text = config.get(inner, config)
     for key, value in (("num_attention_heads", 0), ("num_key_value_heads", 0), ("num_key_value_heads", 1 << 31), ("hidden_size", 0), ("head_dim", 1),
                        ("vocab_size", 1 << 40), ("num_hidden_layers", 10 ** 6), ("num_hidden_layers", 0), ("max_position_embeddings", 0),
-                       ("intermediate_size", -1), ("rms_norm_eps", -1)):
+                       ("intermediate_size", -1), ("rms_norm_eps", -1), *LATENTS):
         if key in text:
             yield Case(f"{key} {value}", "config.json", setter("config.json", [(((inner, key) if inner else (key,)), value)]),
                        key != "head_dim")

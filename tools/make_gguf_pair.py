@@ -179,8 +179,8 @@ ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3"
                  "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "gemma2": "gemma2", "gemma3": "gemma3", "granite": "granite",
                  "olmo2": "olmo2", "smollm3": "smollm3", "qwen3_moe": "qwen3moe", "qwen3_vl_moe": "qwen3vlmoe",
                  "phi3": "phi3", "mixtral": "llama", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
-                 "glm4": "glm4", "glm4v": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2", "kimi_vl": "deepseek2",
-                 "qwen3_next": "qwen3next",
+                 "glm4": "glm4", "glm4v": "glm4", "glm_ocr": "glm4", "glm4v_moe": "glm4moe", "deepseek_v3": "deepseek2", "deepseek_v2": "deepseek2", "kimi_vl": "deepseek2",
+                 "qwen3_next": "qwen3next", "paddleocr_vl": "paddleocr",
                  "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35moe"}
 NEIGHBOURS = ("llama", "granite", "smollm3", "granitemoe")  # architectures whose rope turns neighbouring channels
 LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
@@ -204,7 +204,7 @@ POST_NORMS = {"pre_feedforward_layernorm": "ffn_norm", "post_attention_layernorm
 
 def text_name(key, layer={}):
     """The tensor's name in GGUF; None: it is not the language model's."""
-    if "vis" in key or "projector" in key or "connector" in key or "newline" in key:
+    if any(part in key for part in ("vis", "projector", "mlp_AR", "connector", "newline")):
         return None
     m = re.search(r"\blayers\.(\d+)\.mlp\.gate\.e_score_correction_bias$", key)
     if m:
@@ -529,6 +529,8 @@ def own_keys(arch, c, bare):
                 "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
                 "expert_feed_forward_length": c["moe_intermediate_size"], "leading_dense_block_count": c["first_k_dense_replace"],
                 "expert_gating_func": 2, "expert_weights_scale": float(c["routed_scaling_factor"]), **groups, **norm}
+    if arch == "glm4" and c.get("num_nextn_predict_layers"):
+        return {"block_count": c["num_hidden_layers"] + c["num_nextn_predict_layers"], "nextn_predict_layers": c["num_nextn_predict_layers"]}
     if arch == "olmoe" or "num_local_experts" in c:
         return {"expert_count": c.get("num_experts") or c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]}
     if arch.endswith("moe"):
@@ -596,6 +598,17 @@ def add_granite_experts(w, tensors):
         t.values = out
 
 
+def add_layers_behind(w, c):
+    """Those that guess tokens ahead, which nobody here reads: the numbers of the first."""
+    size, n = c["hidden_size"], c["num_hidden_layers"]
+    first = [(name, shape, kind, data) for name, shape, kind, data in w.tensors if name.startswith("blk.0.")]
+    for i in range(n, n + c["num_nextn_predict_layers"]):
+        w.tensors += [(name.replace("blk.0.", f"blk.{i}."), shape, kind, data) for name, shape, kind, data in first]
+        w.add(f"blk.{i}.nextn.eh_proj.weight", Tensor([size, 2 * size], [2.0] * (2 * size * size)))
+        for norm in ("enorm", "hnorm", "shared_head_norm"):
+            w.add(f"blk.{i}.nextn.{norm}.weight", Tensor([size], [2.0] * size))
+
+
 def write_language(path, config, tensors, tokenizer, template, args):
     c = config.get("text_config", config)
     c = {**{"rope_theta": 1e6 if "gemma3" in c["model_type"] else 10000.0, "num_key_value_heads": c["num_attention_heads"]}, **c}
@@ -622,7 +635,8 @@ def write_language(path, config, tensors, tokenizer, template, args):
         w.keys[f"{arch}.rope.dimension_sections"] = rope["mrope_section"] + [0]
     if arch.startswith("qwen3vl"):
         w.keys[f"{arch}.n_deepstack_layers"] = len(config["vision_config"]["deepstack_visual_indexes"])
-    w.keys.update({f"{arch}.{k}": v for k, v in (latent_keys(c, rope, args.old) if arch == "deepseek2" else own_keys(arch, c, args.bare)).items()})
+    own = latent_keys(c, rope, args.old) if arch == "deepseek2" else own_keys(arch, c, args.bare)
+    w.keys.update({f"{arch}.{k}": v for k, v in own.items()})
     vocabulary(w, tokenizer, template)
     eos = c.get("eos_token_id", config.get("eos_token_id"))
     if isinstance(eos, list): # GLM's
@@ -665,6 +679,8 @@ def write_language(path, config, tensors, tokenizer, template, args):
         t.values = array.array("f", (v + one for v in t.values)) if one else t.values
         read = w.add(name, permute(t, n_turned) if n_turned else t)
         t.values = unpermute(read, t, n_turned) if n_turned else array.array("f", (v - one for v in read)) if one else read
+    if arch == "glm4" and own:
+        add_layers_behind(w, c)
     w.write(path)
 
 
@@ -682,6 +698,7 @@ TOWER = [ # of CLIP, SigLIP, InternViT and Qwen's towers
     (r"multi_modal_projector\.mm_input_projection_weight$", "mm.input_projection.weight"),
     (r"multi_modal_projector\.mm_soft_emb_norm\.", "mm.soft_emb_norm."),
     (r"connector\.modality_projection\.proj\.", "mm.model.fc."), (r"image_newline$", "v.image_newline"),
+    (r"mlp_AR\.pre_norm\.", "mm.input_norm."), (r"mlp_AR\.linear_([12])\.", r"mm.\1."),
 ]
 MISTRAL3 = {"norm": "mm.input_norm", "patch_merger": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
 GLM4V = {"patch_embed.proj": "v.patch_embd", "post_conv_layernorm": "v.norm_embd", "position_embedding": "v.position_embd",
@@ -703,7 +720,7 @@ PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "qwen2_vl": "qwen2vl_merger",
               "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger",
               "qwen3_5_moe": "qwen3vl_merger", "internvl": "internvl", "smolvlm": "idefics3", "idefics3": "idefics3",
               "gemma3": "gemma3", "mistral3": "pixtral", "kimi_vl": "kimivl", "glm4v": "glm4v", "glm4v_moe": "glm4v",
-              "lighton_ocr": "lightonocr"}
+              "lighton_ocr": "lightonocr", "glm_ocr": "glm4v", "paddleocr_vl": "paddleocr"}
 OF_PIXTRAL = ("pixtral", "lightonocr")  # projectors over its tower
 
 
@@ -799,6 +816,12 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.vision.attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
         keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
+    if projector == "paddleocr":  # the larger of the two sizes, and no key of its squares
+        keys["clip.use_gelu"] = True
+        keys["clip.vision.attention.layer_norm_epsilon"] = 1e-6
+        keys["clip.vision.image_size"] = math.isqrt(preprocessor["max_pixels"])
+        keys["clip.vision.image_min_pixels"] = preprocessor["min_pixels"]
+        keys["clip.vision.image_max_pixels"] = preprocessor["max_pixels"]
     if projector == "kimivl":
         keys["clip.use_gelu"] = True
         keys["clip.vision.projector.scale_factor"] = side(v["merge_kernel_size"])
@@ -977,6 +1000,9 @@ def adjust_twin(config, twin):
     path = os.path.join(twin, "video_preprocessor_config.json")
     if config["model_type"].startswith(("qwen3_vl", "qwen3_5")):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 4096, "longest_edge": 25165824}})
+    elif config["model_type"] == "glm_ocr":
+        write_json(twin, "video_preprocessor_config.json",
+                   {"video_processor_type": "Glm46VVideoProcessor", "size": {"shortest_edge": 12544, "longest_edge": 47040000}})
     elif config["model_type"].startswith("glm4v"):
         write_json(twin, "video_preprocessor_config.json", {"size": {"shortest_edge": 12544, "longest_edge": 47040000}})
     elif os.path.exists(path):
@@ -1048,6 +1074,8 @@ PAIRS = {
     "kimi_vl": ("kimi_vl", "", 1e-5), "kimi_vl_f16": ("kimi_vl", "--old --type f16", 1e-5),
     "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
     "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
+    "glm_ocr": ("glm_ocr", "", 1e-5), "glm_ocr_f16": ("glm_ocr", "--apart --type f16", 1e-5),
+    "paddleocr_vl": ("paddleocr_vl", "", 1e-5), "paddleocr_vl_bf16": ("paddleocr_vl", "--type bf16", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }

@@ -399,7 +399,7 @@ def processor_goldens():
     ]
     out = []
     for name, kind, torch_cls, pil_cls, options, config, extra, video in groups:
-        named = {"image_processor_type": (torch_cls or CLIPImageProcessor).__name__, **options}
+        named = {"image_processor_type": (torch_cls or CLIPImageProcessor).__name__, **options, **(config if kind == "anyres" else {})}
         for arithmetic in ("pillow", "torchvision"):
             if arithmetic == "torchvision" and torch_cls is None:
                 continue

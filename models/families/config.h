@@ -115,6 +115,8 @@ sac_status sac_config_read_routed_experts(sac_model_config *c, const json_t *obj
 /* The same of GGUF, whose layers behind the last ("nextn_predict_layers") are left out. may_be_softmax: scores may be one too, and are
  * where the file does not say. */
 sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, bool may_be_softmax, sac_error *err);
+/* Layers behind the last ("nextn_predict_layers" of GGUF) are left out of c->decoder.n_layers, which counts them. BAD_FILE: no layer is left. */
+sac_status sac_config_drop_gguf_layers(sac_model_config *c, const json_t *keys, sac_error *err);
 /* Of GGUF: every layer has experts; `normed`: their weights add up to 1 where no key says otherwise. */
 sac_status sac_config_read_gguf_experts(sac_model_config *c, const json_t *keys, bool normed, sac_error *err);
 /* What was read of experts, or came of elsewhere. */

@@ -131,6 +131,17 @@ static sac_status read_gate(const json_t *keys, bool may_be_softmax, bool *sigmo
                     may_be_softmax ? "1 (softmax) and 2 (sigmoid) are" : "only 2 (sigmoid) is");
 }
 
+/* They guess tokens ahead, and are counted among the others. */
+sac_status sac_config_drop_gguf_layers(sac_model_config *c, const json_t *keys, sac_error *err) {
+    sac_decoder_config *d = &c->decoder;
+    int n_behind = 0;
+    SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
+    if (n_behind >= d->n_layers)
+        return sac_fail(err, SAC_BAD_FILE, "\"nextn_predict_layers\" is %d of %d layers", n_behind, d->n_layers);
+    d->n_layers -= n_behind;
+    return SAC_OK;
+}
+
 /* A key that is not there has llama.cpp's default. */
 sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t *keys, bool may_be_softmax, sac_error *err) {
     static const routed_names names = {"expert_count",         "expert_used_count",         "expert_feed_forward_length",
@@ -140,15 +151,10 @@ sac_status sac_config_read_gguf_routed_experts(sac_model_config *c, const json_t
     static const char *const needed[] = {"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_count"};
     sac_decoder_config *d = &c->decoder;
     bool sigmoid;
-    int n_behind = 0;
     for (size_t i = 0; i < SAC_COUNT(needed); i++)
         if (!json_object_get(keys, needed[i])) return sac_fail(err, SAC_BAD_FILE, "\"%s\" is missing", needed[i]);
     SAC_TRY(read_gate(keys, may_be_softmax, &sigmoid, err));
-    /* layers that guess tokens ahead, counted among the others */
-    SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
-    if (n_behind >= d->n_layers)
-        return sac_fail(err, SAC_BAD_FILE, "\"nextn_predict_layers\" is %d of %d layers", n_behind, d->n_layers);
-    d->n_layers -= n_behind;
+    SAC_TRY(sac_config_drop_gguf_layers(c, keys, err));
     d->experts.normed = false;
     d->experts.factor = 1;
     d->experts.n_groups = d->experts.n_groups_used = 0;

@@ -53,7 +53,7 @@ struct sac_family {
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3,
     sac_family_qwen3_moe; /* text */
-extern const sac_family sac_family_llava_pixtral; /* in GGUF alone */
+extern const sac_family sac_family_llava_pixtral, sac_family_paddleocr_vl_text; /* in GGUF alone */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
 extern const sac_family sac_family_llava_next_video, sac_family_internvl, sac_family_internvl_chat;
@@ -96,8 +96,10 @@ sac_status sac_family_near_config(char nearest[40], const json_t *config, sac_er
 sac_status sac_family_near_gguf(char nearest[40], const char *architecture, sac_error *err);
 
 /* The family whose YAML lists the projector of a vision half in GGUF, of several the one that stands on language models of
- * that architecture; keys: its metadata. */
-sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, const char *architecture, sac_error *err);
+ * that architecture; of p the metadata and the tensors. */
+sac_status sac_family_of_mmproj(const sac_family **out, const sac_mmproj *p, const char *architecture, sac_error *err);
+/* Learned positions a side, where they are those of a square, of 1024 at most: by how many there are. */
+sac_status sac_mmproj_table_side(int *side, const sac_mmproj *p, sac_error *err);
 /* p->config, vision and preprocessor, which are empty objects, as the family's YAML and its mmproj have them. */
 sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_error *err);
 

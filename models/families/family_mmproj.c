@@ -22,12 +22,17 @@ static const char *projector_of(const json_t *keys) {
 /* "llava (mlp), ..." into text, for the message of a refusal. */
 static void add_name(char *text, size_t room, const sac_family_spec *s) {
     size_t used = strlen(text);
-    if (s->mmproj.projectors.n && !s->mmproj.needs && used < room)
+    if (s->mmproj.projectors.n && !s->mmproj.needs && !s->mmproj.needs_tensor && used < room)
         snprintf(text + used, room - used, "%s%s", used ? ", " : "", s->mmproj.projectors.item[0]);
 }
 
-sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, const char *architecture, sac_error *err) {
-    const char *type = projector_of(keys);
+/* Whether the file has what the family asks for, where it does. */
+static bool has_needed(const sac_mmproj *p, const sac_spec_mmproj *m) {
+    return (!m->needs || json_object_get(p->keys, m->needs)) && (!m->needs_tensor || p->rows(p->tensors, m->needs_tensor));
+}
+
+sac_status sac_family_of_mmproj(const sac_family **out, const sac_mmproj *p, const char *architecture, sac_error *err) {
+    const char *type = projector_of(p->keys);
     char names[200] = "";
     bool is_sure = false;
     *out = NULL;
@@ -35,17 +40,26 @@ sac_status sac_family_of_mmproj(const sac_family **out, const json_t *keys, cons
     for (int i = 0; sac_families[i] && !is_sure; i++) {
         sac_family_spec spec;
         SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        const char *needs = spec.mmproj.needs;
+        const bool is_own = spec.mmproj.needs || spec.mmproj.needs_tensor;
         add_name(names, sizeof names, &spec);
-        if (sac_spec_list_has(&spec.mmproj.projectors, type) && (!needs || json_object_get(keys, needs))) {
+        if (sac_spec_list_has(&spec.mmproj.projectors, type) && has_needed(p, &spec.mmproj)) {
             const bool fits = sac_spec_list_has(&spec.mmproj.text, architecture);
-            if (!*out || needs || fits) *out = sac_families[i];
-            is_sure = needs != NULL;
+            if (!*out || is_own || fits) *out = sac_families[i];
+            is_sure = is_own;
         }
         sac_family_spec_free(&spec);
     }
     if (*out) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "projector \"%.40s\" is not supported; these are: %s", type, names);
+}
+
+sac_status sac_mmproj_table_side(int *side, const sac_mmproj *p, sac_error *err) {
+    static const char positions[] = "v.position_embd.weight";
+    const int64_t n = p->rows(p->tensors, positions);
+    *side = 0;
+    while ((int64_t)(*side + 1) * (*side + 1) <= n && *side < 1024) ++*side;
+    if (n > 0 && (int64_t)*side * *side == n) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "tensor %s has %lld rows, which are no square", positions, (long long)n);
 }
 
 /* As config.json has it: the names of transformers. */

@@ -170,6 +170,7 @@ static sac_status mmproj_pair(const reader *r, void *into, const char *key, cons
     if (strcmp(key, "projectors") == 0) return list_of(r, value, &s->mmproj.projectors);
     if (strcmp(key, "text") == 0) return list_of(r, value, &s->mmproj.text);
     if (strcmp(key, "needs") == 0) return text_of(r, value, &s->mmproj.needs);
+    if (strcmp(key, "needs_tensor") == 0) return text_of(r, value, &s->mmproj.needs_tensor);
     if (strcmp(key, "gelu") == 0) return text_of(r, value, &s->mmproj.gelu);
     for (size_t i = 0; i < SAC_COUNT(places); i++)
         if (strcmp(key, places[i]) == 0) return values_of(r, s, places[i], value);

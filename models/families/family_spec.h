@@ -32,6 +32,7 @@
  *   mmproj:                        its vision half as a GGUF file of its own
  *     projectors: [mlp]            clip.projector_type
  *     needs: clip.vision.image_grid_pinpoints   only of files that have this key, before other families
+ *     needs_tensor: v.blk.0.attn_q_norm.weight   only of files that have this tensor, likewise
  *     text: [llama, qwen2]         general.architecture of language models that may be beside it
  *     gelu: gelu                   what clip.use_gelu means, in config.json's words
  *     tokenless: true              the vocabulary beside it may lack the picture's token
@@ -94,7 +95,7 @@ typedef struct sac_spec_value {
 
 typedef struct sac_spec_mmproj {
     sac_spec_list projectors, text; /* none: the family has no such files */
-    const char *needs, *gelu;       /* NULL when not given */
+    const char *needs, *needs_tensor, *gelu; /* NULL when not given */
     bool tokenless;
     sac_spec_value values[SAC_SPEC_MAX_VALUES];
     int n_values;

@@ -47,10 +47,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
  * llama.cpp's converter exchanges their rows. Biases are where the tensors are. */
 static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *err) {
     const json_t *sections = json_object_get(keys, "rope.dimension_sections");
-    int n_behind = 0;
-    SAC_TRY(sac_config_get_int(keys, "nextn_predict_layers", 0, SAC_CONFIG_MAX_LAYERS, &n_behind, err));
-    if (n_behind)
-        return sac_fail(err, SAC_UNSUPPORTED, "\"nextn_predict_layers\" is %d; only 0 is supported here", n_behind);
+    SAC_TRY(sac_config_drop_gguf_layers(c, keys, err));
     c->decoder.rope.interleaved = json_integer_value(json_array_get(sections, 0)) == 0;
     c->qkv_bias = false;
     return SAC_OK;

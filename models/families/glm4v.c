@@ -113,11 +113,10 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 /* Bounds of pixels where no key says them, and those of videos, are transformers' defaults; how wide the merger is the tensors say.
  * Which of GLM-4.1V's and GLM-4.6V's rules choose frames no key tells: they are chosen by GLM-4.1V's. */
 sac_status sac_glm4v_mmproj(sac_mmproj *p, sac_error *err) {
-    static const char *const norms[] = {"v.blk.0.attn_q_norm.weight", "v.blk.0.attn_k_norm.weight"}; /* GLM-OCR's */
+    static const char keys_norm[] = "v.blk.0.attn_k_norm.weight";
     int least = 112 * 112, most = 28 * 28 * 15000;
-    for (size_t i = 0; i < SAC_COUNT(norms); i++)
-        if (p->rows(p->tensors, norms[i]))
-            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: norms of heads in the tower are not supported under glm4v", norms[i]);
+    if (p->rows(p->tensors, keys_norm) && !p->rows(p->tensors, "v.blk.0.attn_q_norm.weight"))
+        return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: norms of heads of keys alone are not supported in this tower", keys_norm);
     SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_min_pixels", 1, INT32_MAX, &least, err));
     SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_max_pixels", 1, INT32_MAX, &most, err));
     json_object_set_new(p->vision, "attention_bias",

@@ -41,4 +41,17 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_glm4v_read(c, config, "glm_ocr_text", read_text, read_tower, err);
 }
 
-const sac_family sac_family_glm_ocr = {.name = "glm_ocr", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+/* The MLPs are as wide as the tensors are, and the merger's as read_tower has it; pictures and frames are GLM-4.6V's. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    static const char *const others[] = {"v.position_embd.weight", "v.norm_embd.weight"}; /* GLM-4.1V's */
+    for (size_t i = 0; i < SAC_COUNT(others); i++)
+        if (p->rows(p->tensors, others[i]))
+            return sac_fail(err, SAC_UNSUPPORTED, "tensor %s is not supported beside norms of heads (v.blk.0.attn_q_norm.weight)", others[i]);
+    SAC_TRY(sac_glm4v_mmproj(p, err));
+    json_object_set_new(p->vision, "intermediate_size", json_integer(p->rows(p->tensors, "v.blk.0.ffn_up.weight")));
+    json_object_set_new(p->preprocessor, "image_processor_type", json_string("Glm46VImageProcessor"));
+    return SAC_OK;
+}
+
+const sac_family sac_family_glm_ocr = {
+    .name = "glm_ocr", .defaults = defaults, .read = read, .positions = sac_positions_mrope, .mmproj = mmproj};

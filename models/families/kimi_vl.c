@@ -80,13 +80,9 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
 
 /* Positions are as many as the file has rows of them; a bound of patches is in no key, unless one of pixels stands for it. */
 static sac_status mmproj(sac_mmproj *p, sac_error *err) {
-    static const char positions[] = "v.position_embd.weight";
-    const int64_t n = p->rows(p->tensors, positions);
     const char *act = json_string_value(json_object_get(p->vision, "hidden_act"));
     int side = 0, patch = 14, most = 0;
-    while ((int64_t)(side + 1) * (side + 1) <= n && side < 1024) side++;
-    if (n < 1 || (int64_t)side * side != n)
-        return sac_fail(err, SAC_BAD_FILE, "tensor %s has %lld rows, which are no square", positions, (long long)n);
+    SAC_TRY(sac_mmproj_table_side(&side, p, err));
     if (!act || strcmp(act, "gelu") != 0) return sac_fail(err, SAC_UNSUPPORTED, "clip.use_gelu is not true: it is under kimi_vl");
     SAC_TRY(sac_config_get_int(p->vision, "patch_size", 1, SAC_CONFIG_MAX_IMAGE, &patch, err));
     SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_max_pixels", patch * patch, INT32_MAX, &most, err));

@@ -29,6 +29,7 @@ static sac_status mmproj(sac_mmproj *p, sac_error *err) {
         json_array_append_new(pairs,
                               json_pack("[O, O]", json_array_get(flat, i), json_array_get(flat, i + 1)));
     json_object_set_new(p->config, "image_grid_pinpoints", pairs);
+    json_object_set(p->preprocessor, "image_grid_pinpoints", pairs);
     return SAC_OK;
 }
 

@@ -109,5 +109,14 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return text ? sac_config_add_stop_ids(c->stop_ids, &c->n_stop_ids, config, c->decoder.vocab, err) : SAC_OK;
 }
 
+/* clip.vision.image_size is of the largest picture: the table of positions is as large as its tensor. */
+static sac_status mmproj(sac_mmproj *p, sac_error *err) {
+    int side, patch = 14;
+    SAC_TRY(sac_config_get_int(p->vision, "patch_size", 1, SAC_CONFIG_MAX_IMAGE, &patch, err));
+    SAC_TRY(sac_mmproj_table_side(&side, p, err));
+    json_object_set_new(p->vision, "image_size", json_integer((json_int_t)side * patch));
+    return SAC_OK;
+}
+
 const sac_family sac_family_paddleocr_vl = {
-    .name = "paddleocr_vl", .defaults = defaults, .read = read, .positions = sac_positions_mrope};
+    .name = "paddleocr_vl", .defaults = defaults, .read = read, .positions = sac_positions_mrope, .mmproj = mmproj};

@@ -252,8 +252,29 @@ static inline void set_dim(const bytes *b, const char *tensor, int i, uint64_t v
     memcpy(behind(b, tensor) + 4 + 8 * i, &v, 8);
 }
 
-/* Opens the changed half and wants a line of words, then puts the half back. */
+/* ---- damaged halves ---- */
+
 static int n_damaged;
+
+/* Opens the changed half and wants a line of words, then puts the half back. */
+static inline void damaged(bytes *b, const char *pair, const char *const *words) {
+    char path[PATH_BYTES];
+    put("half.gguf", b->data, b->n);
+    snprintf(path, sizeof path, "%s/half.gguf", folder);
+    refused(path, words);
+    free(b->data);
+    b->data = get(pair, "mmproj.gguf", &b->n);
+    n_damaged++;
+}
+#define DAMAGED(...) damaged(&b, pair, (const char *const[]){"half.gguf", __VA_ARGS__, NULL})
+
+static inline bytes begin(const char *pair) {
+    bytes b;
+    copy(pair, "model.gguf", "model.gguf");
+    b.data = get(pair, "mmproj.gguf", &b.n);
+    return b;
+}
+
 /* The index of the pairs, whose folder is the argument, or $SACCADE_GGUF_PAIRS; NULL: *code is what main returns. */
 static inline json_t *open_pairs(int argc, char **argv, int *code) {
     pairs = argc > 1 ? argv[1] : getenv("SACCADE_GGUF_PAIRS");

@@ -80,7 +80,8 @@ static void text_alone(void **state) {
     (void)state;
     static const sac_part picture = {.kind = SAC_PART_IMAGE, .path = FOLDER "/wide.png"};
     const sac_message message = {.role = "user", .parts = &picture, .n_parts = 1};
-    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "pixtral", "glm4v", "kimi_vl", "lighton_ocr"};
+    static const char *const halves[] = {"llava", "qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "pixtral", "glm4v", "kimi_vl", "lighton_ocr", "glm_ocr",
+                                         "paddleocr_vl"};
     for (size_t i = 0; i < SAC_COUNT(halves); i++) {
         sac_error err;
         sac_model *alone, *whole;
@@ -102,25 +103,6 @@ static void text_alone(void **state) {
 }
 
 /* ---- damage ---- */
-
-static int n_damaged;
-static void damaged(bytes *b, const char *pair, const char *const *words) {
-    char path[PATH_BYTES];
-    put("half.gguf", b->data, b->n);
-    snprintf(path, sizeof path, "%s/half.gguf", folder);
-    refused(path, words);
-    free(b->data);
-    b->data = get(pair, "mmproj.gguf", &b->n);
-    n_damaged++;
-}
-#define DAMAGED(...) damaged(&b, pair, (const char *const[]){"half.gguf", __VA_ARGS__, NULL})
-
-static bytes begin(const char *pair) {
-    bytes b;
-    copy(pair, "model.gguf", "model.gguf");
-    b.data = get(pair, "mmproj.gguf", &b.n);
-    return b;
-}
 
 static void damaged_keys(void **state) {
     (void)state;
@@ -277,27 +259,6 @@ static void damaged_joins(void **state) {
     free(b.data);
 }
 
-/* LightOnOCR, which is Mistral 3's over another language model. */
-static void damaged_lighton(void **state) {
-    (void)state;
-    static const char pair[] = "lighton_ocr";
-    bytes b = begin(pair);
-    set_u32(&b, "clip.vision.spatial_merge_size", 3);
-    DAMAGED("mm.patch_merger.weight has shape");
-    set_u32(&b, "clip.vision.spatial_merge_size", 0);
-    DAMAGED("spatial_merge_size");
-    rename_it(&b, "clip.vision.image_size");
-    DAMAGED("clip.vision.image_size is missing");
-    rename_it(&b, "mm.input_norm.weight");
-    DAMAGED("mm.input_norm.weight is missing");
-    set_dim(&b, "mm.2.weight", 0, 15);
-    DAMAGED("mm.2.weight has shape");
-    free(b.data);
-    char path[PATH_BYTES];
-    copy("llava", "model.gguf", "model.gguf");
-    REFUSED(path_of(path, "lighton_ocr", "mmproj.gguf"), "stands on qwen3");
-}
-
 /* Pixtral, whose projector joins nothing. */
 static void damaged_pixtral(void **state) {
     (void)state;
@@ -435,7 +396,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_squares, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_joins, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_pixtral, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(damaged_lighton, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_glm, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_kimi, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_depths, make_folder, remove_folder),

@@ -319,7 +319,8 @@ static void every_yaml_fits_the_structs(void **state) {
         assert_string_equal(spec.family, sac_families[i]->name);
         assert_non_null(sac_chat_find(spec.chat));
         const bool is_of_folders = spec.architectures.n > 0 && spec.model_types.n > 0;
-        assert_true(is_of_folders || (spec.mmproj.projectors.n > 0 && !spec.architectures.n && !spec.model_types.n));
+        const bool is_of_gguf = spec.mmproj.projectors.n > 0 || spec.gguf.n > 0;
+        assert_true(is_of_folders || (is_of_gguf && !spec.architectures.n && !spec.model_types.n));
         sac_family_spec_free(&spec);
     }
     assert_null(sac_family_find(sac_families, "nothing"));

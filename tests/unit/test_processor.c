@@ -160,13 +160,14 @@ static void test_qwen2vl(void **state) {
 /* Frames of LLaVA-NeXT-Video are clip's, resized as torchvision does, whatever the pictures are resized with. */
 static void frames_of_next_video(void **state) {
     (void)state;
-    static const char file[] = "{\"size\": {\"shortest_edge\": 28}, \"crop_size\": {\"height\": 28, \"width\": 28}}";
+    static const char file[] = "{\"size\": {\"shortest_edge\": 28}, \"crop_size\": {\"height\": 28, \"width\": 28}}",
+                      tiled[] = "{\"size\": {\"shortest_edge\": 28}, \"crop_size\": {\"height\": 28, \"width\": 28}, \"image_grid_pinpoints\": [[56, 28]]}";
     const int w = 61, h = 43;
     sac_error err = {0};
     sac_processor_config video = {0}, clip = {0};
     sac_visual_plan plan, tile;
     char mine[16], torchvision[16], pillow[16];
-    assert_ok(read_text(&video, &sac_dialect_next_video, 28, file, "{\"image_grid_pinpoints\": [[56, 28]]}", &err), err);
+    assert_ok(read_text(&video, &sac_dialect_next_video, 28, tiled, "{\"image_grid_pinpoints\": [[56, 28]]}", &err), err);
     assert_ok(read_text(&clip, &sac_dialect_clip, 28, file, NULL, &err), err);
     assert_ok(sac_processor_plan_frame(&video, w, h, 0, &plan, &err), err);
     assert_ok(sac_processor_plan(&clip, w, h, false, &tile, &err), err);
@@ -332,13 +333,40 @@ static void test_pinpoints(void **state) {
     assert_int_equal(pinpoints_of(&c)->size[0].width, 672); /* transformers: height first */
     char *many = malloc(1 << 16);
     /* transformers reads them of both files */
-#define FILE_OF(sizes) "{\"size\": {\"shortest_edge\": 336}, \"crop_size\": 336, \"image_grid_pinpoints\": " sizes "}"
+#define SIDE_OF(side, sizes) "{\"size\": {\"shortest_edge\": " side "}, \"crop_size\": " side ", \"image_grid_pinpoints\": " sizes "}"
+#define FILE_OF(sizes)       SIDE_OF("336", sizes)
+#define SIDE(side)           "{\"size\": {\"shortest_edge\": " side "}, \"crop_size\": " side "}"
+#define ONE_OF(more)         "{\"size\": {\"height\": 384, \"width\": 384}" more "}"
+#define ONE_SIZES            ", \"image_grid_pinpoints\": [[384, 768]]"
+#define FLAT                 "{\"mm_patch_merge_type\": \"spatial_unpad\", "
     const char *same = FILE_OF("[[672, 336], [336, 672]]"), *both = FILE_OF("[[336, 672], [672, 336]]"), *fewer = FILE_OF("[[336, 672]]"),
-               *none = FILE_OF("null"), *zero = FILE_OF("[[0, 0]]");
+               *none = SIDE("336"), *zero = FILE_OF("[[0, 0]]");
     assert_ok(read_text(&c, &sac_dialect_anyres, 336, same, both, &err), err);
     assert_int_equal(pinpoints_of(&c)->size[0].width, 672); /* in the order of config.json */
-    assert_ok(read_text(&c, &sac_dialect_anyres, 336, none, both, &err), err);
-    assert_ok(read_text(&c, &sac_dialect_anyres, 336, fewer, none, &err), err);
+    /* of one that lists none the class's own are meant, as in transformers */
+    const char *usual = FILE_OF("[[1008, 336], [336, 672], [672, 336], [672, 672], [336, 1008]]");
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, none, usual, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, usual, none, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, none, none, &err), err);
+    assert_int_equal(pinpoints_of(&c)->n, 5);
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, none, both, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" is missing: the 5 sizes of its class are not the 2 of config.json"));
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, fewer, none, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "has 1 sizes that are not the 5 of config.json, which lists none, so that its class's count"));
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 48, SIDE("48"), SIDE_OF("48", "[[48, 96]]"), &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "the 5 sizes of its class are not the 1"));
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 64, SIDE("64"), SIDE_OF("64", "[[64, 128]]"), &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "preprocessor_config.json lists no sizes of pictures, so that its class's count"));
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 64, SIDE_OF("64", "[[64, 128]]"), NULL, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "config.json lists no sizes of pictures, so that its class's count"));
+    assert_ok(read_text(&c, &sac_dialect_anyres, 336, usual, FILE_OF("null"), &err), err);
+    assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, FILE_OF("null"), usual, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" is null"));
+    assert_int_equal(read_text(&c, &sac_dialect_onevision, 384, ONE_OF(ONE_SIZES), NULL, &err), SAC_BAD_FILE);
+    assert_non_null(strstr(err.text, "has 1 sizes that are not the 36 of config.json"));
+    assert_int_equal(read_text(&c, &sac_dialect_onevision, 384, ONE_OF(""), ONE_OF(ONE_SIZES), &err), SAC_BAD_FILE);
+    assert_ok(read_text(&c, &sac_dialect_onevision, 384, ONE_OF(""), NULL, &err), err);
+    assert_ok(read_text(&c, &sac_dialect_onevision, 384, ONE_OF(""), FLAT "\"image_grid_pinpoints\": [[384, 768]]}", &err), err); /* the original's */
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, fewer, both, &err), SAC_BAD_FILE);
     assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" has 1 sizes that are not the 2 of config.json"));
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, both, fewer, &err), SAC_BAD_FILE);
@@ -376,7 +404,8 @@ static void nothing_beside_the_whole(void **state) {
     static sac_processor_config c;
     sac_visual_plan plan;
     sac_error err;
-    assert_ok(read_text(&c, &sac_dialect_onevision, 28, "{\"size\": {\"height\": 28, \"width\": 28}}", "{\"image_grid_pinpoints\": [[28, 84], [84, 28]]}", &err), err);
+    static const char file[] = "{\"size\": {\"height\": 28, \"width\": 28}, \"image_grid_pinpoints\": [[28, 84], [84, 28]]}";
+    assert_ok(read_text(&c, &sac_dialect_onevision, 28, file, file, &err), err);
     assert_ok(sac_processor_plan(&c, 600, 4, false, &plan, &err), err);
     assert_int_equal(plan.n_tokens, 4);
     assert_int_equal(plan.n_tiles, 4);

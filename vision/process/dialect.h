@@ -128,8 +128,10 @@ typedef struct sac_pinpoints {
     } size[SAC_PINPOINTS_MAX];
 } sac_pinpoints;
 
-sac_status sac_pinpoints_read(sac_pinpoints *s, const sac_processor_config *c, const json_t *preprocessor,
-                              const json_t *config, bool height_first, sac_error *err);
+/* Of config.json, else of the preprocessor, which may be NULL. `usual`: what transformers' class has in the place of either, [height, width]
+ * in pixels; the two must then be the same sizes. NULL: the file is of the original code, which reads one of them. */
+sac_status sac_pinpoints_read(sac_pinpoints *s, const sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+                              const json_t *usual, bool height_first, sac_error *err);
 /* The best pinpoint for the plan's picture: its tiles of tile_size, and where the picture lies on them. */
 void sac_pinpoints_plan(const sac_pinpoints *s, int tile_size, sac_visual_plan *p);
 /* The patch rows of those tiles. */

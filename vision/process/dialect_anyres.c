@@ -3,8 +3,11 @@
 
 static sac_status read(sac_processor_config *c, const sac_processor_model *model, const json_t *preprocessor,
                        sac_error *err) {
-    const json_t *config = model->config;
-    return sac_pinpoints_read(c->own, c, preprocessor, config, true, err);
+    json_t *usual = json_pack("[[i, i], [i, i], [i, i], [i, i], [i, i]]", 336, 672, 672, 336, 672, 672, 1008, 336, 336, 1008);
+    if (!usual) return sac_fail(err, SAC_NO_MEMORY, "no memory for \"image_grid_pinpoints\"");
+    sac_status st = sac_pinpoints_read(c->own, c, preprocessor, model->config, usual, true, err);
+    json_decref(usual);
+    return st;
 }
 
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {

@@ -19,11 +19,15 @@ typedef struct settings {
 
 /* The class's own sizes: all grids of up to 6 x 6 tiles of 384, by their height. */
 static sac_status default_pinpoints(json_t **out, sac_error *err) {
-    json_t *list = json_array();
+    json_t *list = *out = json_array();
     for (int h = 1; h <= 6; h++)
         for (int w = 1; w <= 6; w++) json_array_append_new(list, json_pack("[ii]", 384 * h, 384 * w));
-    *out = json_pack("{so}", "image_grid_pinpoints", list);
-    return *out ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for \"image_grid_pinpoints\"");
+    return json_array_size(list) == 36 ? SAC_OK : sac_fail(err, SAC_NO_MEMORY, "no memory for \"image_grid_pinpoints\"");
+}
+
+/* The original's config.json, which has other names for some keys, and keys of its own. */
+static bool is_flat(const json_t *config) {
+    return json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
 }
 
 static bool has_pinpoints(const json_t *object) {
@@ -35,15 +39,11 @@ static sac_status read_pinpoints(sac_processor_config *c, const json_t *config, 
                                  sac_error *err) {
     settings *own = c->own;
     json_t *usual = NULL;
-    if (!has_pinpoints(config) && !has_pinpoints(preprocessor)) SAC_TRY(default_pinpoints(&usual, err));
-    sac_status st = sac_pinpoints_read(&own->pinpoints, c, preprocessor, usual ? usual : config, true, err);
+    const bool is_one = is_flat(config) && (has_pinpoints(config) || has_pinpoints(preprocessor)); /* read by the original's code */
+    sac_status st = default_pinpoints(&usual, err);
+    if (st == SAC_OK) st = sac_pinpoints_read(&own->pinpoints, c, preprocessor, config, is_one ? NULL : usual, true, err);
     json_decref(usual);
     return st;
-}
-
-/* The original's config.json, which has other names for some keys, and keys of its own. */
-static bool is_flat(const json_t *config) {
-    return json_object_get(config, "mm_patch_merge_type") && !json_object_get(config, "text_config");
 }
 
 static sac_status read_ratio(settings *own, const json_t *config, sac_error *err) {

@@ -14,7 +14,7 @@ static sac_status read(sac_processor_config *c, const sac_processor_model *model
     const char *mode = "average";
     int64_t stride = 2;
     settings *own = c->own;
-    SAC_TRY(sac_pinpoints_read(&own->pinpoints, c, preprocessor, config, false, err));
+    SAC_TRY(sac_pinpoints_read(&own->pinpoints, c, preprocessor, config, NULL, false, err));
     SAC_TRY(
         sac_json_get_int(config, "mm_spatial_pool_stride", 1, c->tile_size / c->patch_size, &stride, err));
     SAC_TRY(sac_json_get_string(config, "mm_spatial_pool_mode", &mode, err));

@@ -101,31 +101,50 @@ static bool has_all(const sac_pinpoints *p, const sac_pinpoints *of) {
     return n == of->n;
 }
 
-/* transformers cuts tiles by the preprocessor's sizes and joins their tokens by the model's: the two must be the same ones. */
-static sac_status check_same(const sac_pinpoints *p, const sac_processor_config *c, const json_t *json, sac_error *err) {
-    sac_pinpoints other = {0};
-    SAC_TRY(read_pinpoints(&other, c->tile_size, json, true, err));
-    if (has_all(p, &other) && has_all(&other, p)) return SAC_OK;
-    return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" has %d sizes that are not the %d of config.json", other.n, p->n);
+/* A list in the place of one that is not there, whose sizes need not be of these tiles. */
+static sac_status read_usual(sac_pinpoints *p, const sac_processor_config *c, const json_t *usual, const char *file, sac_error *err) {
+    sac_status st = read_pinpoints(p, c->tile_size, usual, true, err);
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s lists no sizes of pictures, so that its class's count", file);
 }
 
-sac_status sac_pinpoints_read(sac_pinpoints *p, const sac_processor_config *c, const json_t *preprocessor,
-                              const json_t *config, bool height_first, sac_error *err) {
-    static const int grids[][2] = {
-        {2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* LlavaNextImageProcessor's, width x height */
+/* transformers cuts tiles by the preprocessor's sizes and joins their tokens by the model's: the two must be the same ones. */
+static sac_status check_same(const sac_pinpoints *p, const sac_processor_config *c, const json_t *json, const json_t *usual, bool is_told,
+                             sac_error *err) {
+    sac_pinpoints other = {0};
+    const char *told = is_told ? "" : ", which lists none, so that its class's count";
+    if (!json) {
+        SAC_TRY(read_usual(&other, c, usual, "preprocessor_config.json", err));
+        if (has_all(p, &other) && has_all(&other, p)) return SAC_OK;
+        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is missing: the %d sizes of its class are not the %d of config.json", other.n, p->n);
+    }
+    SAC_TRY(read_pinpoints(&other, c->tile_size, json, true, err));
+    if (has_all(p, &other) && has_all(&other, p)) return SAC_OK;
+    return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" has %d sizes that are not the %d of config.json%s", other.n, p->n, told);
+}
+
+static const json_t *list_of(const json_t *object) {
+    const json_t *list = json_object_get(object, "image_grid_pinpoints");
+    return json_is_null(list) ? NULL : list;
+}
+
+sac_status sac_pinpoints_read(sac_pinpoints *p, const sac_processor_config *c, const json_t *preprocessor, const json_t *config,
+                              const json_t *usual, bool height_first, sac_error *err) {
+    static const int grids[][2] = {{2, 1}, {1, 2}, {2, 2}, {1, 3}, {3, 1}}; /* width x height */
     SAC_TRY(check_tiles(c, err));
-    const json_t *pinpoints = json_object_get(config, "image_grid_pinpoints");
-    const json_t *others = json_object_get(preprocessor, "image_grid_pinpoints");
-    if (!pinpoints || json_is_null(pinpoints)) pinpoints = others;
-    if (pinpoints && !json_is_null(pinpoints))
+    if (usual && json_is_null(json_object_get(preprocessor, "image_grid_pinpoints")))
+        return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is null, with which transformers takes no picture; without the key its class's sizes count");
+    const json_t *own = list_of(config), *others = list_of(preprocessor), *pinpoints = own || usual ? own : others;
+    if (pinpoints)
         SAC_TRY(read_pinpoints(p, c->tile_size, pinpoints, height_first, err));
+    else if (usual)
+        SAC_TRY(read_usual(p, c, usual, "config.json", err));
     else
         for (size_t i = 0; i < SAC_COUNT(grids); i++)
             SAC_TRY(add_pinpoint(p, c->tile_size, grids[i][0] * (int64_t)c->tile_size,
                                  grids[i][1] * (int64_t)c->tile_size, err));
     if (p->n == 0) return sac_fail(err, SAC_BAD_FILE, "\"image_grid_pinpoints\" is empty");
-    if (others && !json_is_null(others) && others != pinpoints && height_first) return check_same(p, c, others, err);
-    return SAC_OK;
+    const bool is_told = others && others != pinpoints, is_left_out = usual && preprocessor && own && !others;
+    return height_first && (is_told || is_left_out) ? check_same(p, c, others, usual, own != NULL, err) : SAC_OK;
 }
 
 /* ---------------------------------------------------------------- choosing */
