@@ -93,7 +93,7 @@ void sac_base_reads_add(sac_base_reads *r, const sac_checkpoint *checkpoint, con
 
 /* A tensor of the tower that the files have, under whichever prefix, and the model does not read. */
 static bool is_unread(const sac_tensor_table *t, const sac_base_reads *reads, const char *name) {
-    const sac_spec_list *prefixes = sac_family_spec_prefix(&t->specs[0], "tower");
+    const sac_spec_list *prefixes = sac_family_spec_prefix(t->specs[0], "tower");
     char other[SAC_TENSOR_NAME_BYTES];
     for (int i = 0; prefixes && i < prefixes->n * prefixes->n; i++) {
         const char *own = prefixes->item[i / prefixes->n], *file = prefixes->item[i % prefixes->n];

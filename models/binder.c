@@ -138,7 +138,7 @@ static sac_status open_binder(binder *b, const sac_model_config *c, const sac_bi
     b->err = err;
     b->values = (sac_value_binder){.source = s, .table = &b->table, .err = err};
     list_parts(b);
-    SAC_TRY(sac_tensor_table_open(&b->table, c, err));
+    SAC_TRY(sac_tensor_table_init(&b->table, c, err));
     b->table.gguf = s->gguf;
     return SAC_OK;
 }
@@ -361,7 +361,6 @@ sac_status sac_bind_model(sac_loaded_model *m, const sac_model_config *c, const 
     b.m = m;
     if (st == SAC_OK) st = bind_with(&b);
     sac_base_reads_close(&b.reads);
-    sac_tensor_table_close(&b.table);
     return st;
 }
 
@@ -380,7 +379,6 @@ sac_status sac_bind_has(bool *out, const sac_model_config *c, const sac_bind_sou
     char name[SAC_TENSOR_NAME_BYTES];
     for (const part *p = b.parts; row && p < b.parts + N_PARTS; p++)
         if (has_slot(p->slots, p->n_slots, slot_name)) *out = find_tensor(&b, p, row, 0, name) != NULL;
-    sac_tensor_table_close(&b.table);
     return st;
 }
 
@@ -399,12 +397,10 @@ static bool is_known(const char *slot) {
 }
 
 sac_status sac_bind_check_spec(const char *family, sac_error *err) {
-    sac_family_spec spec;
-    SAC_TRY(sac_family_spec_open(&spec, family, err));
-    sac_status st = SAC_OK;
-    for (int k = 0; k < spec.n_tensors && st == SAC_OK; k++)
-        if (!is_known(spec.tensors[k].slot))
-            st = sac_fail(err, SAC_BAD_CONFIG, "%s.yaml: no such slot: %s", family, spec.tensors[k].slot);
-    sac_family_spec_free(&spec);
-    return st;
+    const sac_family_spec *spec;
+    SAC_TRY(sac_family_spec_find(&spec, family, err));
+    for (int k = 0; k < spec->n_tensors; k++)
+        if (!is_known(spec->tensors[k].slot))
+            return sac_fail(err, SAC_BAD_CONFIG, "%s.yaml: no such slot: %s", family, spec->tensors[k].slot);
+    return SAC_OK;
 }

@@ -228,9 +228,7 @@ sac_status sac_load_bind_kept_adapters(sac_load_context *l, bool gguf) {
     if (l->config.decoder.latent.kv_rank)
         return sac_fail(l->err, SAC_UNSUPPORTED, "adapters are not kept apart where keys and values are made of latents (%s)",
                         l->config.family->name);
-    sac_status st = sac_tensor_table_open(&r.table, &l->config, l->err);
+    SAC_TRY(sac_tensor_table_init(&r.table, &l->config, l->err));
     r.table.gguf = gguf;
-    if (st == SAC_OK) st = bind(&r);
-    sac_tensor_table_close(&r.table);
-    return st;
+    return bind(&r);
 }

@@ -242,7 +242,7 @@ static sac_status read_halves(half *h, const sac_family_spec *spec) {
 
 static sac_status read_file(half *h) {
     sac_load_context *l = h->l;
-    sac_family_spec spec;
+    const sac_family_spec *spec;
     SAC_TRY(open_file(h));
     h->p = (sac_mmproj){.keys = h->keys, .rows = rows_of, .tensors = &l->files->tower};
     SAC_TRY(sac_family_of_mmproj(&h->family, &h->p, h->language->architecture, l->err));
@@ -257,11 +257,8 @@ static sac_status read_file(half *h) {
     sac_status st = h->p.config && h->p.vision && h->p.preprocessor && h->p.video
                         ? SAC_OK
                         : sac_fail(l->err, SAC_NO_MEMORY, "no memory for it");
-    if (st == SAC_OK) st = sac_family_spec_open(&spec, h->family->name, l->err);
-    if (st == SAC_OK) {
-        st = read_halves(h, &spec);
-        sac_family_spec_free(&spec);
-    }
+    if (st == SAC_OK) st = sac_family_spec_find(&spec, h->family->name, l->err);
+    if (st == SAC_OK) st = read_halves(h, spec);
     json_decref(h->p.config);
     json_decref(h->p.vision);
     json_decref(h->p.preprocessor);

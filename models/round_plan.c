@@ -74,8 +74,8 @@ static sac_status find(sac_round_plan *p, const sac_tensor_table *table, const s
 static sac_status find_all(sac_round_plan *p, const sac_model_config *c, const sac_tensor_table *table,
                            const sac_checkpoint *checkpoint, bool gguf, sac_error *err) {
     for (int i = 0; i < table->n_specs; i++)
-        for (int k = 0; k < table->specs[i].n_tensors; k++) {
-            const sac_spec_tensor *row = &table->specs[i].tensors[k];
+        for (int k = 0; k < table->specs[i]->n_tensors; k++) {
+            const sac_spec_tensor *row = &table->specs[i]->tensors[k];
             if (!is_text(row) || sac_tensor_table_row(table, row->slot) != row || !is_meant(c, row)) continue;
             const int n_layers = is_of_layer(row) ? c->decoder.n_layers : 1;
             const int n = is_of_expert(row) ? c->decoder.n_layers * c->decoder.experts.n : n_layers;

@@ -73,7 +73,7 @@ sac_status sac_round_weights(sac_checkpoint *c, const sac_scheme *s, const sac_m
     sac_tensor_table table;
     sac_round_plan plan = {0};
     *quantization = NULL;
-    sac_status st = sac_tensor_table_open(&table, config, err);
+    sac_status st = sac_tensor_table_init(&table, config, err);
     table.gguf = gguf;
     if (st == SAC_OK) st = sac_round_plan_open(&plan, s, config, &table, c, gguf, err);
     *unrounded = (sac_unrounded){.n = plan.n_kept};
@@ -85,7 +85,6 @@ sac_status sac_round_weights(sac_checkpoint *c, const sac_scheme *s, const sac_m
         if (!*quantization) st = sac_fail_no_memory(err);
     }
     sac_round_plan_close(&plan);
-    sac_tensor_table_close(&table);
     return st;
 }
 

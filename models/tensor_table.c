@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 /* The file, the one that it is like, and so on; `tower`: instead of the second. */
-static sac_status open_spec(sac_tensor_table *t, const char *name, const char *tower, sac_error *err) {
+static sac_status find_specs(sac_tensor_table *t, const char *name, const char *tower, sac_error *err) {
     for (const char *like = name; like; tower = NULL) {
         if (t->n_specs == (int)SAC_COUNT(t->specs))
             return sac_fail(err, SAC_BAD_CONFIG, "models/%s.yaml: is like too many others", name);
-        SAC_TRY(sac_family_spec_open(&t->specs[t->n_specs], like, err));
-        like = t->specs[t->n_specs++].like;
+        SAC_TRY(sac_family_spec_find(&t->specs[t->n_specs], like, err));
+        like = t->specs[t->n_specs++]->like;
         if (like && tower) like = tower;
     }
     return SAC_OK;
@@ -56,24 +56,19 @@ static void add_symbols(sac_tensor_table *t, const sac_model_config *c) {
     for (int i = 0; i < n; i++) t->symbols[t->n_symbols++] = merger[i];
 }
 
-sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err) {
+sac_status sac_tensor_table_init(sac_tensor_table *t, const sac_model_config *c, sac_error *err) {
     memset(t, 0, sizeof *t);
-    SAC_TRY(open_spec(t, c->family->name, c->has_vision ? c->tower.kind->name : NULL, err));
-    if (c->text_family != c->family) SAC_TRY(open_spec(t, c->text_family->name, NULL, err));
+    SAC_TRY(find_specs(t, c->family->name, c->has_vision ? c->tower.kind->name : NULL, err));
+    if (c->text_family != c->family) SAC_TRY(find_specs(t, c->text_family->name, NULL, err));
     add_symbols(t, c);
     return SAC_OK;
-}
-
-void sac_tensor_table_close(sac_tensor_table *t) {
-    for (int i = 0; i < t->n_specs; i++) sac_family_spec_free(&t->specs[i]);
-    t->n_specs = 0;
 }
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot) {
     const sac_spec_tensor *first = NULL;
     for (int i = 0; i < t->n_specs; i++)
-        for (int k = 0; k < t->specs[i].n_tensors; k++) {
-            const sac_spec_tensor *row = &t->specs[i].tensors[k];
+        for (int k = 0; k < t->specs[i]->n_tensors; k++) {
+            const sac_spec_tensor *row = &t->specs[i]->tensors[k];
             if (strcmp(row->slot, slot) != 0) continue;
             if (!t->gguf || row->gguf) return row;
             if (!first) first = row;
@@ -106,7 +101,7 @@ static bool expand(const sac_tensor_table *t, const char *pattern, int layer, in
         } else {
             char name[32];
             snprintf(name, sizeof name, "%.*s", (int)(close - p - 1), p + 1);
-            const sac_spec_list *prefixes = sac_family_spec_prefix(&t->specs[0], name);
+            const sac_spec_list *prefixes = sac_family_spec_prefix(t->specs[0], name);
             if (!prefixes || k >= prefixes->n) return false;
             n = snprintf(at, room, "%s", prefixes->item[k]);
             has_prefix = true;

@@ -10,7 +10,7 @@
 #define SAC_TENSOR_NAME_BYTES 512
 
 typedef struct sac_tensor_table {
-    sac_family_spec specs[6]; /* the first that has a slot counts */
+    const sac_family_spec *specs[6]; /* the first that has a slot counts */
     int n_specs;
     int n_experts; /* of a layer */
     sac_latent_shape latent; /* of the decoder, which has so many heads */
@@ -21,8 +21,7 @@ typedef struct sac_tensor_table {
     bool gguf; /* set after opening: a row without a name in GGUF gives way to one that has it */
 } sac_tensor_table;
 
-sac_status sac_tensor_table_open(sac_tensor_table *t, const sac_model_config *c, sac_error *err);
-void sac_tensor_table_close(sac_tensor_table *t); /* also after a failed open */
+sac_status sac_tensor_table_init(sac_tensor_table *t, const sac_model_config *c, sac_error *err);
 
 const sac_spec_tensor *sac_tensor_table_row(const sac_tensor_table *t, const char *slot); /* or NULL */
 

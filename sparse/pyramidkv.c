@@ -38,14 +38,6 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return sac_window_choice_check("pyramidkv", p, err);
 }
 
-static int64_t observes(const double *p) {
-    return (int64_t)p[SAC_WINDOW_QUERIES];
-}
-
-static bool is_off(const double *p, const sac_attention_shape *shape) {
-    return p[SAC_WINDOW_CAP] >= (double)shape->n_ctx;
-}
-
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -92,10 +84,10 @@ const sac_decode_policy sac_decode_pyramidkv = {
     .params = params,
     .state_bytes = sizeof(pyramidkv),
     .check = check,
-    .is_off = is_off,
+    .is_off = sac_window_choice_is_off,
     .take = take,
     .prompt = observe,
-    .observes = observes,
+    .observes = sac_window_choice_observes,
     .select = select_rows,
     .settle = settle,
 };

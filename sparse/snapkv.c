@@ -28,14 +28,6 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     return sac_window_choice_check("snapkv", p, err);
 }
 
-static int64_t observes(const double *p) {
-    return (int64_t)p[SAC_WINDOW_QUERIES];
-}
-
-static bool is_off(const double *p, const sac_attention_shape *shape) {
-    return p[SAC_WINDOW_CAP] >= (double)shape->n_ctx;
-}
-
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     sac_window_choice_take(state, p, (int64_t)p[SAC_WINDOW_CAP], shape, memory);
 }
@@ -59,10 +51,10 @@ const sac_decode_policy sac_decode_snapkv = {
     .params = params,
     .state_bytes = sizeof(sac_window_choice),
     .check = check,
-    .is_off = is_off,
+    .is_off = sac_window_choice_is_off,
     .take = take,
     .prompt = observe,
-    .observes = observes,
+    .observes = sac_window_choice_observes,
     .select = select_rows,
     .settle = settle,
 };

@@ -52,6 +52,18 @@ def fixed_cases():
                              ("gemma3", "GemmaTokenizer"), ("gemma2", "GemmaTokenizerFast")):
         yield ("sentencepiece" if model_type.startswith("gemma") else "gpt2"), {
             "config.json": {"model_type": model_type}, "tokenizer_config.json": {"tokenizer_class": name} if name else {}}
+    neox = {"tokenizer_class": "GPTNeoXTokenizer"}
+    for model_type in ("olmoe", "llama", "olmo2", "qwen2", "phi3", "somebodys"):
+        for base in ("gpt2", "llama3", "qwen2", "sentencepiece"):
+            yield base, {"config.json": {"model_type": model_type}, "tokenizer_config.json": neox}
+    for name in ("GPTNeoXTokenizerFast", "GPT2Tokenizer", "PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", None):
+        for base in ("gpt2", "llama3"):
+            yield base, {"config.json": {"model_type": "olmoe"}, "tokenizer_config.json": {"tokenizer_class": name} if name else {}}
+    for base in ("gpt2", "llama3"):
+        for more in ({"add_prefix_space": True}, {"add_prefix_space": False}, {"add_bos_token": True}, {"add_eos_token": True}, {"bos_token": None},
+                     {"split_special_tokens": True}, {"eos_token": "<|im_end|>", "additional_special_tokens": ["<a1>"]},
+                     {"added_tokens_decoder": {"600": token("<|endoftext|>"), "601": token("<|padding|>"), "602": token("  ", normalized=True, special=False)}}):
+            yield base, {"config.json": {"model_type": "olmoe"}, "tokenizer_config.json": {**neox, **more}}
     llama = {"config.json": {"model_type": "llama"}}
     for base in ("sentencepiece", "metaspace"):
         for legacy in (True, False, None):

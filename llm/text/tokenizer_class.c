@@ -1,9 +1,9 @@
 /* tokenizer_class.c - what the tokenizer classes of transformers 5 change of a tokenizer.json.
  *
- * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer, Qwen3_5Tokenizer, GemmaTokenizer and GPT2Tokenizer take vocabulary,
- * merges and the template of added tokens from it and make the rest themselves (models/NAME/tokenization_NAME.py), so that
- * "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the file's own normaliser, splits and decoder
- * have none. Which class it is goes by "tokenizer_class" and the "model_type" of config.json
+ * Most classes take the file as it is. LlamaTokenizer, Qwen2Tokenizer, Qwen3_5Tokenizer, GemmaTokenizer, GPT2Tokenizer and
+ * GPTNeoXTokenizer take vocabulary, merges and the template of added tokens from it and make the rest themselves
+ * (models/NAME/tokenization_NAME.py), so that "legacy" and "add_prefix_space" of tokenizer_config.json have an effect and the file's own
+ * normaliser, splits and decoder have none. GPTNeoXTokenizer leaves out the template too: it adds no token. Which class it is goes by "tokenizer_class" and the "model_type" of config.json
  * (models/auto/tokenization_auto.py). */
 #include "tokenizer_impl.h"
 
@@ -33,6 +33,8 @@ static const char *const of_qwen2[] = {"qwen2_vl", "qwen2_5_vl",   "qwen3",     
                                        "internvl", "qwen3_vl_moe", "qwen3_next", "lighton_ocr"};
 
 static const char *const of_gemma[] = {"gemma", "gemma2", "gemma3", "gemma3_text"};
+
+static const char *const of_gpt_neox[] = {"olmoe"};
 
 /* Model types whose class it is whatever the files name. */
 static const char *const always_qwen3_5[] = {"qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text"};
@@ -66,6 +68,9 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
     bool is_gemma = is_class(name, "GemmaTokenizer");
     for (size_t i = 0; type && !name && i < SAC_COUNT(of_gemma); i++)
         is_gemma |= strcmp(type, of_gemma[i]) == 0;
+    bool is_gpt_neox = is_class(name, "GPTNeoXTokenizer");
+    for (size_t i = 0; type && !name && i < SAC_COUNT(of_gpt_neox); i++)
+        is_gpt_neox |= strcmp(type, of_gpt_neox[i]) == 0;
     if (is_3_5 || is_class(name, "Qwen3_5Tokenizer"))
         *out = SAC_CLASS_QWEN3_5;
     else if (is_qwen2 || is_class(name, "Qwen2Tokenizer"))
@@ -74,6 +79,8 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
         *out = SAC_CLASS_GEMMA;
     else if (is_class(name, "GPT2Tokenizer"))
         *out = SAC_CLASS_GPT2;
+    else if (is_gpt_neox)
+        *out = SAC_CLASS_GPT_NEOX;
     else if (is_class(name, "LlamaTokenizer") && !has_byte_level)
         *out = SAC_CLASS_LLAMA;
     for (size_t i = 0; *out == SAC_CLASS_FILE && name && i < SAC_COUNT(of_the_file); i++)
@@ -83,12 +90,13 @@ sac_status sac_tokenizer_class_find(sac_tokenizer_class *out, char unknown[SAC_M
 }
 
 static const char *name_of(sac_tokenizer_class kind) {
-    return kind == SAC_CLASS_LLAMA     ? "LlamaTokenizer"
-           : kind == SAC_CLASS_QWEN2   ? "Qwen2Tokenizer"
-           : kind == SAC_CLASS_QWEN3_5 ? "Qwen3_5Tokenizer"
-           : kind == SAC_CLASS_GEMMA   ? "GemmaTokenizer"
-           : kind == SAC_CLASS_GPT2    ? "GPT2Tokenizer"
-                                       : "tokenizer.json";
+    return kind == SAC_CLASS_LLAMA      ? "LlamaTokenizer"
+           : kind == SAC_CLASS_QWEN2    ? "Qwen2Tokenizer"
+           : kind == SAC_CLASS_QWEN3_5  ? "Qwen3_5Tokenizer"
+           : kind == SAC_CLASS_GEMMA    ? "GemmaTokenizer"
+           : kind == SAC_CLASS_GPT2     ? "GPT2Tokenizer"
+           : kind == SAC_CLASS_GPT_NEOX ? "GPTNeoXTokenizer"
+                                        : "tokenizer.json";
 }
 
 /* models/llama: a space in front of the first text, or of each between control tokens where "legacy" is true. */
@@ -109,11 +117,16 @@ static sac_status apply_llama(sac_tokenizer *t, bool prefix, bool legacy, sac_er
     return SAC_OK;
 }
 
-static sac_status apply_qwen(sac_tokenizer *t, const char *pattern, bool prefix, sac_error *err) {
+static sac_status add_nfc(sac_tokenizer *t, sac_error *err) {
     sac_step *step;
     SAC_TRY(sac_steps_new(&t->normalize, &step, err));
     step->kind = SAC_STEP_UNICODE;
     step->form = SAC_NFC;
+    return SAC_OK;
+}
+
+static sac_status apply_qwen(sac_tokenizer *t, const char *pattern, bool prefix, sac_error *err) {
+    SAC_TRY(add_nfc(t, err));
     SAC_TRY(sac_steps_add_split(&t->split, pattern, strlen(pattern), false, SAC_SPLIT_ISOLATED, false, err));
     SAC_TRY(sac_steps_add_byte_level(&t->split, prefix, false, err));
     t->bpe.byte_fallback = t->bpe.fuse_unk = false;
@@ -126,6 +139,11 @@ static sac_status apply_gpt2(sac_tokenizer *t, bool prefix, sac_error *err) {
     t->bpe.byte_fallback = t->bpe.fuse_unk = false;
     t->decoder = (sac_decoder){.byte_level = true};
     return SAC_OK;
+}
+
+static sac_status apply_gpt_neox(sac_tokenizer *t, bool prefix, sac_error *err) {
+    SAC_TRY(add_nfc(t, err));
+    return apply_gpt2(t, prefix, err);
 }
 
 /* models/gemma: as LlamaTokenizer without a space in front; the token for what is unknown is the file's. */
@@ -172,5 +190,6 @@ sac_status sac_tokenizer_class_apply(sac_tokenizer *t, const sac_tokenizer_json 
     t->bpe.unk_id = -1;
     if (files->kind == SAC_CLASS_LLAMA) return apply_llama(t, prefix, legacy, err);
     if (files->kind == SAC_CLASS_GPT2) return apply_gpt2(t, prefix, err);
+    if (files->kind == SAC_CLASS_GPT_NEOX) return apply_gpt_neox(t, prefix, err);
     return apply_qwen(t, files->kind == SAC_CLASS_QWEN2 ? QWEN2_PATTERN : QWEN3_5_PATTERN, prefix, err);
 }

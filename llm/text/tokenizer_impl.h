@@ -242,7 +242,8 @@ typedef enum sac_tokenizer_class {
     SAC_CLASS_QWEN2,
     SAC_CLASS_QWEN3_5,
     SAC_CLASS_GEMMA,
-    SAC_CLASS_GPT2
+    SAC_CLASS_GPT2,
+    SAC_CLASS_GPT_NEOX
 } sac_tokenizer_class;
 
 typedef struct sac_tokenizer_json {

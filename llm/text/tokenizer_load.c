@@ -188,11 +188,13 @@ static sac_status finish_unigram(sac_tokenizer *t, const file_parts *parts, sac_
     return SAC_OK;
 }
 
-static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, bool by_class, sac_error *err) {
+/* Of those that a class makes anew only the post-processor is the file's, and of GPTNeoXTokenizer not even that. */
+static sac_status read_steps(sac_tokenizer *t, const file_parts *parts, sac_tokenizer_class kind, sac_error *err) {
     static const char *const name[] = {"post_processor", "normalizer", "pre_tokenizer", "decoder"};
     const sac_text_span part[] = {parts->post_processor, parts->normalizer, parts->pre_tokenizer,
                                   parts->decoder};
-    for (size_t i = 0; i < (by_class ? 1 : SAC_COUNT(part)); i++) {
+    const size_t n = kind == SAC_CLASS_FILE ? SAC_COUNT(part) : kind == SAC_CLASS_GPT_NEOX ? 0 : 1;
+    for (size_t i = 0; i < n; i++) {
         json_t *json;
         SAC_TRY(parse_part(&json, part[i], name[i], err));
         sac_status st = SAC_OK;
@@ -246,7 +248,7 @@ static sac_status load_parts(sac_tokenizer *t, sac_tokenizer_json *j, const file
         SAC_TRY(sac_tokenizer_class_find(&j->kind, t->unknown_class, j, has_byte_level, err));
     SAC_TRY(sac_tokenizer_class_apply(t, j, err));
     SAC_TRY(sac_load_added(t, j, err));
-    SAC_TRY(read_steps(t, parts, j->kind != SAC_CLASS_FILE, err));
+    SAC_TRY(read_steps(t, parts, j->kind, err));
     return sac_tokenizer_finish(t, err);
 }
 

@@ -145,7 +145,8 @@ static sac_status name_defaults(finder *l, sac_error *err) {
                              {"unk_token", "<unk>"},
                              {"pad_token", "<pad>"},
                              {"mask_token", "<mask>"}},
-        [SAC_CLASS_GPT2] = {{"bos_token", end}, {"eos_token", end}, {"unk_token", end}}};
+        [SAC_CLASS_GPT2] = {{"bos_token", end}, {"eos_token", end}, {"unk_token", end}},
+        [SAC_CLASS_GPT_NEOX] = {{"bos_token", end}, {"eos_token", end}, {"unk_token", end}, {"pad_token", "<|padding|>"}}};
     if (l->files->kind == SAC_CLASS_FILE) return SAC_OK;
     for (const char *const(*row)[2] = of_class[l->files->kind]; (*row)[0]; row++) {
         if (json_object_get(l->files->config, (*row)[0]) || json_object_get(map_of(l), (*row)[0])) continue;

@@ -14,16 +14,15 @@ sac_status sac_model_config_default(sac_model_config *c, const sac_family *famil
     c->families = sac_families;
     c->image_token = c->video_token = -1;
     c->default_stop_id = -1;
-    sac_family_spec spec;
-    SAC_TRY(sac_family_spec_open(&spec, family->name, err));
-    const char *frames = spec.frames ? spec.frames : "separate";
+    const sac_family_spec *spec;
+    SAC_TRY(sac_family_spec_find(&spec, family->name, err));
+    const char *frames = spec->frames ? spec->frames : "separate";
     c->frame_layout = strcmp(frames, "joined") == 0    ? SAC_FRAMES_JOINED
                       : strcmp(frames, "timed") == 0   ? SAC_FRAMES_TIMED
                       : strcmp(frames, "seconds") == 0 ? SAC_FRAMES_SECONDS
                       : strcmp(frames, "counted") == 0 ? SAC_FRAMES_COUNTED
                                                        : SAC_FRAMES_SEPARATE;
-    snprintf(c->default_chat, sizeof c->default_chat, "%s", spec.chat ? spec.chat : "");
-    sac_family_spec_free(&spec);
+    snprintf(c->default_chat, sizeof c->default_chat, "%s", spec->chat ? spec->chat : "");
     family->defaults(c);
     return SAC_OK;
 }

@@ -10,7 +10,7 @@
 
 /* The YAML files that are asked about a place, in their order. */
 typedef struct tables {
-    sac_family_spec spec[MAX_SPECS];
+    const sac_family_spec *spec[MAX_SPECS];
     int n;
 } tables;
 
@@ -30,8 +30,8 @@ void sac_config_keys_free(sac_config_keys *keys) {
 /* The family's file and the one that it is like: `tower` instead of that, where it is not NULL. */
 static sac_status add_family(tables *t, const char *name, const char *tower, sac_error *err) {
     while (name && t->n < MAX_SPECS) {
-        SAC_TRY(sac_family_spec_open(&t->spec[t->n], name, err));
-        name = t->spec[t->n++].like;
+        SAC_TRY(sac_family_spec_find(&t->spec[t->n], name, err));
+        name = t->spec[t->n++]->like;
         if (name && tower) name = tower;
         tower = NULL;
     }
@@ -47,24 +47,20 @@ static const char *tower_of(const json_t *config) {
 }
 
 /* Where the keys stand flat in one object, those of the family's one text model are beside its own. */
-static sac_status open_tables(tables *t, const sac_family *family, bool flat, const char *tower,
+static sac_status find_tables(tables *t, const sac_family *family, bool flat, const char *tower,
                               sac_error *err) {
+    t->n = 0;
     SAC_TRY(add_family(t, family->name, tower, err));
-    const sac_family_spec *own = &t->spec[0];
+    const sac_family_spec *own = t->spec[0];
     if (own->text.n == 1 && flat) SAC_TRY(add_family(t, own->text.item[0], NULL, err));
     return add_family(t, "common", NULL, err);
 }
 
-static void close_tables(tables *t) {
-    for (int i = 0; i < t->n; i++) sac_family_spec_free(&t->spec[i]);
-    free(t);
-}
-
 static const sac_spec_key *find(const tables *t, const char *place, const char *name) {
     const sac_spec_key *k = NULL;
-    for (int i = 0; i < t->n && !k; i++) k = sac_family_spec_key(&t->spec[i], place, name);
+    for (int i = 0; i < t->n && !k; i++) k = sac_family_spec_key(t->spec[i], place, name);
     if (k || strcmp(place, "vision_config") != 0) return k;
-    return sac_family_spec_key(&t->spec[t->n - 1], "config", name); /* common.yaml's hold there too */
+    return sac_family_spec_key(t->spec[t->n - 1], "config", name); /* common.yaml's hold there too */
 }
 
 static sac_status add(walk *w, const char *name, sac_key_use use) {
@@ -159,18 +155,15 @@ static sac_status walk_language(walk *w, const json_t *object) {
  * What a family cannot stand on is refused by its reader. */
 static sac_status walk_text(const walk *outer, const json_t *text, const char *prefix) {
     const char *type = json_string_value(json_object_get(text, "model_type"));
-    bool one = outer->tables->spec[0].text.n == 1;
+    bool one = outer->tables->spec[0]->text.n == 1;
     const sac_family *family = one ? outer->family : sac_family_find(sac_families, type ? type : "llama");
     if (!family || !json_is_object(text)) return SAC_OK;
-    tables *t = calloc(1, sizeof *t);
-    if (!t) return sac_fail(outer->err, SAC_NO_MEMORY, "no memory for tables of keys");
+    tables t;
     walk w = *outer;
-    w.tables = t;
+    w.tables = &t;
     w.prefix = prefix;
-    sac_status st = open_tables(t, family, true, NULL, w.err);
-    if (st == SAC_OK) st = walk_language(&w, text);
-    close_tables(t);
-    return st;
+    SAC_TRY(find_tables(&t, family, true, NULL, w.err));
+    return walk_language(&w, text);
 }
 
 static sac_status walk_config(walk *w, const json_t *config) {
@@ -186,14 +179,11 @@ static sac_status walk_config(walk *w, const json_t *config) {
 /* Calls fn with the family's tables. */
 static sac_status with_tables(walk *w, sac_status (*fn)(walk *w, const json_t *object),
                               const json_t *object) {
-    tables *t = calloc(1, sizeof *t);
-    if (!t) return sac_fail(w->err, SAC_NO_MEMORY, "no memory for tables of keys");
-    w->tables = t;
+    tables t;
+    w->tables = &t;
     bool flat = !json_is_object(json_object_get(object, "text_config"));
-    sac_status st = open_tables(t, w->family, flat, tower_of(object), w->err);
-    if (st == SAC_OK) st = fn(w, object);
-    close_tables(t);
-    return st;
+    SAC_TRY(find_tables(&t, w->family, flat, tower_of(object), w->err));
+    return fn(w, object);
 }
 
 sac_status sac_config_keys_of_config(sac_config_keys *keys, const sac_family *family, const json_t *config,

@@ -10,15 +10,15 @@ typedef enum list_kind { BY_ARCHITECTURE, BY_MODEL_TYPE, BY_GGUF } list_kind;
 
 /* The family whose YAML has `item` in that list; *out stays NULL when none has. */
 static sac_status family_listing(const sac_family **out, list_kind kind, const char *item, sac_error *err) {
+    const sac_family_spec *spec;
     *out = NULL;
     for (int i = 0; sac_families[i] && !*out; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        const sac_spec_list *list = kind == BY_ARCHITECTURE ? &spec.architectures
-                                    : kind == BY_MODEL_TYPE ? &spec.model_types
-                                                            : &spec.gguf;
+        if (!sac_family_spec_mentions(sac_families[i]->name, item)) continue;
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        const sac_spec_list *list = kind == BY_ARCHITECTURE ? &spec->architectures
+                                    : kind == BY_MODEL_TYPE ? &spec->model_types
+                                                            : &spec->gguf;
         if (sac_spec_list_has(list, item)) *out = sac_families[i];
-        sac_family_spec_free(&spec);
     }
     return SAC_OK;
 }
@@ -96,11 +96,10 @@ sac_status sac_family_of_config(const sac_family **out, const json_t *config, sa
 }
 
 static sac_status list_gguf(name_list *l, sac_error *err) {
+    const sac_family_spec *spec;
     for (int i = 0; sac_families[i]; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        for (int k = 0; k < spec.gguf.n; k++) add_name(l, spec.gguf.item[k]);
-        sac_family_spec_free(&spec);
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        for (int k = 0; k < spec->gguf.n; k++) add_name(l, spec->gguf.item[k]);
     }
     return SAC_OK;
 }

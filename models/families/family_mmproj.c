@@ -19,38 +19,41 @@ static const char *projector_of(const json_t *keys) {
     return type;
 }
 
-/* "llava (mlp), ..." into text, for the message of a refusal. */
-static void add_name(char *text, size_t room, const sac_family_spec *s) {
-    size_t used = strlen(text);
-    if (s->mmproj.projectors.n && !s->mmproj.needs && !s->mmproj.needs_tensor && used < room)
-        snprintf(text + used, room - used, "%s%s", used ? ", " : "", s->mmproj.projectors.item[0]);
-}
-
 /* Whether the file has what the family asks for, where it does. */
 static bool has_needed(const sac_mmproj *p, const sac_spec_mmproj *m) {
     return (!m->needs || json_object_get(p->keys, m->needs)) && (!m->needs_tensor || p->rows(p->tensors, m->needs_tensor));
 }
 
+static sac_status refuse(const char *type, sac_error *err) {
+    char names[200] = ""; /* "mlp, ..." */
+    size_t used = 0;
+    const sac_family_spec *spec;
+    for (int i = 0; sac_families[i] && used < sizeof names; i++) {
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        const sac_spec_mmproj *m = &spec->mmproj;
+        if (m->projectors.n && !m->needs && !m->needs_tensor)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", m->projectors.item[0]);
+    }
+    return sac_fail(err, SAC_UNSUPPORTED, "projector \"%.40s\" is not supported; these are: %s", type, names);
+}
+
 sac_status sac_family_of_mmproj(const sac_family **out, const sac_mmproj *p, const char *architecture, sac_error *err) {
     const char *type = projector_of(p->keys);
-    char names[200] = "";
     bool is_sure = false;
     *out = NULL;
     if (!type) return sac_fail(err, SAC_BAD_FILE, "metadata key clip.projector_type is missing");
+    const sac_family_spec *spec;
     for (int i = 0; sac_families[i] && !is_sure; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        const bool is_own = spec.mmproj.needs || spec.mmproj.needs_tensor;
-        add_name(names, sizeof names, &spec);
-        if (sac_spec_list_has(&spec.mmproj.projectors, type) && has_needed(p, &spec.mmproj)) {
-            const bool fits = sac_spec_list_has(&spec.mmproj.text, architecture);
+        if (!sac_family_spec_mentions(sac_families[i]->name, type)) continue;
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        const bool is_own = spec->mmproj.needs || spec->mmproj.needs_tensor;
+        if (sac_spec_list_has(&spec->mmproj.projectors, type) && has_needed(p, &spec->mmproj)) {
+            const bool fits = sac_spec_list_has(&spec->mmproj.text, architecture);
             if (!*out || is_own || fits) *out = sac_families[i];
             is_sure = is_own;
         }
-        sac_family_spec_free(&spec);
     }
-    if (*out) return SAC_OK;
-    return sac_fail(err, SAC_UNSUPPORTED, "projector \"%.40s\" is not supported; these are: %s", type, names);
+    return *out ? SAC_OK : refuse(type, err);
 }
 
 sac_status sac_mmproj_table_side(int *side, const sac_mmproj *p, sac_error *err) {
@@ -75,9 +78,9 @@ static sac_status read_activation(sac_mmproj *p, const char *gelu, sac_error *er
 }
 
 sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_error *err) {
-    sac_family_spec spec;
-    SAC_TRY(sac_family_spec_open(&spec, family->name, err));
-    const sac_spec_mmproj *m = &spec.mmproj;
+    const sac_family_spec *spec;
+    SAC_TRY(sac_family_spec_find(&spec, family->name, err));
+    const sac_spec_mmproj *m = &spec->mmproj;
     for (int i = 0; i < m->n_values; i++) {
         const sac_spec_value *v = &m->values[i];
         json_t *value = json_object_get(p->keys, v->from);
@@ -87,7 +90,6 @@ sac_status sac_family_read_mmproj(const sac_family *family, sac_mmproj *p, sac_e
                                                               : NULL;
         if (value && to) json_object_set(to, v->name, value);
     }
-    sac_status st = read_activation(p, m->gelu, err);
-    sac_family_spec_free(&spec);
-    return st == SAC_OK && family->mmproj ? family->mmproj(p, err) : st;
+    SAC_TRY(read_activation(p, m->gelu, err));
+    return family->mmproj ? family->mmproj(p, err) : SAC_OK;
 }

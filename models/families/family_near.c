@@ -130,15 +130,14 @@ static size_t nearness(const char *type, bool sees, const char *item, bool item_
 
 static sac_status by_name(char nearest[40], const char *type, bool sees, bool in_gguf, sac_error *err) {
     size_t most = 0;
+    const sac_family_spec *spec;
     for (int i = 0; sac_families[i]; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        const sac_spec_list *list = in_gguf ? &spec.gguf : &spec.model_types;
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        const sac_spec_list *list = in_gguf ? &spec->gguf : &spec->model_types;
         for (int k = 0; k < list->n; k++) {
-            const size_t near = nearness(type, sees, list->item[k], spec.text.n > 0);
+            const size_t near = nearness(type, sees, list->item[k], spec->text.n > 0);
             if (near > most) most = near, snprintf(nearest, 40, "%.39s", list->item[k]);
         }
-        sac_family_spec_free(&spec);
     }
     return SAC_OK;
 }
@@ -146,13 +145,12 @@ static sac_status by_name(char nearest[40], const char *type, bool sees, bool in
 /* The one that stands on that language model; of several the one whose name has most of its words. */
 static sac_status by_text(char nearest[40], const char *text, sac_error *err) {
     size_t most = 0;
+    const sac_family_spec *spec;
     for (int i = 0; sac_families[i]; i++) {
-        sac_family_spec spec;
-        SAC_TRY(sac_family_spec_open(&spec, sac_families[i]->name, err));
-        const char *type = spec.model_types.n ? spec.model_types.item[0] : "";
-        const size_t near = sac_spec_list_has(&spec.text, text) && *type ? 1 + n_shared(text, type) : 0;
+        SAC_TRY(sac_family_spec_find(&spec, sac_families[i]->name, err));
+        const char *type = spec->model_types.n ? spec->model_types.item[0] : "";
+        const size_t near = sac_spec_list_has(&spec->text, text) && *type ? 1 + n_shared(text, type) : 0;
         if (near > most) most = near, snprintf(nearest, 40, "%.39s", type);
-        sac_family_spec_free(&spec);
     }
     return SAC_OK;
 }

@@ -1,7 +1,5 @@
 #include "family_spec.h"
 
-#include "family.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -242,16 +240,6 @@ void sac_family_spec_free(sac_family_spec *s) {
     if (s->document) yaml_document_delete(s->document);
     free(s->document);
     memset(s, 0, sizeof *s);
-}
-
-sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error *err) {
-    memset(s, 0, sizeof *s);
-    for (int i = 0; i < sac_n_family_yaml; i++) {
-        if (strcmp(sac_family_yaml[i].name, name) != 0) continue;
-        sac_status st = sac_family_spec_parse(s, sac_family_yaml[i].text, sac_family_yaml[i].n_bytes, err);
-        return st == SAC_OK ? st : sac_fail_prefix(err, st, "models/%s.yaml", name);
-    }
-    return sac_fail(err, SAC_INTERNAL, "models/%s.yaml is not inside this library", name);
 }
 
 const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name) {

@@ -119,8 +119,10 @@ typedef struct sac_family_spec {
 sac_status sac_family_spec_parse(sac_family_spec *s, const char *text, size_t n_bytes, sac_error *err);
 void sac_family_spec_free(sac_family_spec *s); /* a zeroed one is fine */
 
-/* The embedded models/<name>.yaml. */
-sac_status sac_family_spec_open(sac_family_spec *s, const char *name, sac_error *err);
+/* The models/<name>.yaml inside the library, parsed when it is first asked for; it stays as long as the process. */
+sac_status sac_family_spec_find(const sac_family_spec **out, const char *name, sac_error *err);
+/* False: none of its lists has the item, for its text has no such word. Parses nothing. */
+bool sac_family_spec_mentions(const char *name, const char *item);
 
 const sac_spec_list *sac_family_spec_prefix(const sac_family_spec *s, const char *name); /* or NULL */
 const sac_spec_key *sac_family_spec_key(const sac_family_spec *s, const char *place,

@@ -59,13 +59,11 @@ static sac_status read_text(sac_model_config *c, const json_t *config, const cha
     const json_t *text = NULL;
     SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
     if (text) SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    sac_family_spec spec;
-    SAC_TRY(sac_family_spec_open(&spec, c->family->name, err));
+    const sac_family_spec *spec;
+    SAC_TRY(sac_family_spec_find(&spec, c->family->name, err));
     const sac_family *family = sac_family_find(c->families, type);
     const bool is_granite = family == &sac_family_granite;
-    bool allowed = sac_spec_list_has(&spec.text, type);
-    sac_family_spec_free(&spec);
-    if (!family || !allowed)
+    if (!family || !sac_spec_list_has(&spec->text, type))
         return sac_fail(err, SAC_UNSUPPORTED, "text_config: model_type \"%.40s\" is not supported under %s",
                         type, c->family->name);
     family->defaults(c);

@@ -29,11 +29,9 @@ static json_t *small_vision(void) {
 static sac_status read_text(sac_model_config *c, const json_t *text, const char *usual, sac_error *err) {
     const char *type = usual;
     SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    sac_family_spec spec;
-    SAC_TRY(sac_family_spec_open(&spec, c->family->name, err));
-    const bool allowed = sac_spec_list_has(&spec.text, type);
-    sac_family_spec_free(&spec);
-    const sac_family *family = allowed ? sac_family_find(c->families, type) : NULL;
+    const sac_family_spec *spec;
+    SAC_TRY(sac_family_spec_find(&spec, c->family->name, err));
+    const sac_family *family = sac_spec_list_has(&spec->text, type) ? sac_family_find(c->families, type) : NULL;
     if (!family)
         return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s", type,
                         c->family->name);

@@ -157,7 +157,6 @@ static sac_status with_job(run_fn fn, const char *in, const char *out, const sac
         j->progress = (sac_out_progress){.fn = options->progress, .ctx = options->ctx};
         st = fn(j, found);
         sac_round_plan_close(&j->rounds);
-        sac_tensor_table_close(&j->table);
         sac_checkpoint_free(&j->weights);
         json_decref(j->config_json);
         sac_pool_free(j->pool);

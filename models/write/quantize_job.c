@@ -78,7 +78,7 @@ sac_status sac_quantize_open_folder(sac_quantize_job *j) {
     SAC_TRY(check_config(j));
     SAC_TRY(read_config(j));
     SAC_TRY(sac_safetensors_open_folder(&j->weights, j->in, j->err));
-    SAC_TRY(sac_tensor_table_open(&j->table, &j->config, j->err));
+    SAC_TRY(sac_tensor_table_init(&j->table, &j->config, j->err));
     sac_status st = sac_round_plan_open(&j->rounds, &j->scheme, &j->config, &j->table, &j->weights, false, j->err);
     if (st != SAC_OK) return sac_fail_prefix(j->err, st, "%s", j->in);
     j->plan.n_rounded = j->rounds.n_rounded;

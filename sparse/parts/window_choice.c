@@ -18,6 +18,14 @@ sac_status sac_window_choice_check(const char *method, const double *p, sac_erro
     return SAC_OK;
 }
 
+bool sac_window_choice_is_off(const double *p, const sac_attention_shape *shape) {
+    return p[SAC_WINDOW_CAP] >= (double)shape->n_ctx;
+}
+
+int64_t sac_window_choice_observes(const double *p) {
+    return (int64_t)p[SAC_WINDOW_QUERIES];
+}
+
 void sac_window_choice_take(sac_window_choice *s, const double *p, int64_t max_kept,
                             const sac_attention_shape *shape, const sac_memory *memory) {
     *s = (sac_window_choice){.window = (int64_t)p[SAC_WINDOW_QUERIES],

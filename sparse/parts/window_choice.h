@@ -47,6 +47,10 @@ typedef struct sac_window_choice {
 /* Refuses a window that leaves no row to choose and an even kernel, in the name of the method. */
 sac_status sac_window_choice_check(const char *method, const double *p, sac_error *err);
 
+/* The policy's `is_off` (a layer keeps as many rows as a context has) and `observes`. */
+bool sac_window_choice_is_off(const double *p, const sac_attention_shape *shape);
+int64_t sac_window_choice_observes(const double *p);
+
 /* The settings p, and blocks for layers that keep up to max_kept rows. */
 void sac_window_choice_take(sac_window_choice *s, const double *p, int64_t max_kept,
                             const sac_attention_shape *shape, const sac_memory *memory);

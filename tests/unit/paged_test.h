@@ -4,29 +4,14 @@
 
 #include "shared_rows_test.h"
 
+#include "card_test.h"
+
 #include "pages.h"
 
 enum { CTX = 500 };
 
-static bool on_card;
-static sac_model_info info;
-
 static inline sac_model *open_there(void) {
-    sac_model_options o;
-    sac_model *m;
-    sac_error err;
-    sac_model_options_default(&o);
-    o.n_threads = 2;
-    o.device = "cuda";
-    sac_status st = sac_model_open(&m, FOLDER "qwen3", &o, &err);
-    on_card = st == SAC_OK;
-    if (st != SAC_OK) {
-        assert_int_equal(st, SAC_UNSUPPORTED);
-        o.device = NULL;
-        assert_ok(sac_model_open(&m, FOLDER "qwen3", &o, &err), err);
-    }
-    sac_model_get_info(m, &info);
-    return m;
+    return open_on_card(FOLDER "qwen3");
 }
 
 typedef struct choice {

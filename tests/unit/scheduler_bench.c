@@ -238,6 +238,18 @@ int open_model(void **state) {
     return sac_model_open(&model, "models/demo", &o, &err);
 }
 
+int open_model_of_pages(void **state, int64_t n_ctx, size_t parts, size_t *row_bytes) {
+    sac_session_config c;
+    sac_memory_report r;
+    sac_error err;
+    if (open_model(state)) return -1;
+    sac_session_config_default(&c);
+    c.n_ctx = n_ctx;
+    if (sac_session_plan(model, &c, &r, &err) != SAC_OK) return -1;
+    if (row_bytes) *row_bytes = r.kv_bytes_per_token;
+    return sac_model_page_kv(model, r.kv_bytes_per_token * (size_t)n_ctx * parts / 16, &err);
+}
+
 sac_model *bench_model(void) {
     return model;
 }

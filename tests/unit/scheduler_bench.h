@@ -21,6 +21,8 @@ typedef struct bench {
 
 /* models/demo, for all benches of a program, on one thread: a group's set-up and teardown. */
 int open_model(void **state);
+/* The same with pages for parts / 16 contexts of n_ctx tokens; *row_bytes (or NULL): of a token. */
+int open_model_of_pages(void **state, int64_t n_ctx, size_t parts, size_t *row_bytes);
 sac_model *bench_model(void); /* that it has opened */
 int close_model(void **state);
 

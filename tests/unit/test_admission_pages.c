@@ -3,16 +3,8 @@
 
 enum { CTX = 1024 };
 
-/* 1.2 contexts. */
 static int open_paged_model(void **state) {
-    sac_session_config c;
-    sac_memory_report r;
-    sac_error err;
-    if (open_model(state)) return -1;
-    sac_session_config_default(&c);
-    c.n_ctx = CTX;
-    if (sac_session_plan(bench_model(), &c, &r, &err) != SAC_OK) return -1;
-    return sac_model_page_kv(bench_model(), r.kv_bytes_per_token * CTX * 6 / 5, &err);
+    return open_model_of_pages(state, CTX, 19, NULL);
 }
 
 /* The second prompt waits for the first one's pages. When it may have them a short one comes, which would be run first and could take

@@ -2,6 +2,8 @@
  * the same but where two lie that close. Without a card the same on the CPU, where they are the same bits. */
 #include "shared_rows_test.h"
 
+#include "card_test.h"
+
 #include <math.h>
 
 enum { ROOM = 256, ANSWERING = 3, ANSWER = 24 };
@@ -15,24 +17,8 @@ typedef struct answer {
     int n;
 } answer;
 
-static bool on_card;
-static sac_model_info info;
-
 static sac_model *open_there(const char *path) {
-    sac_model_options o;
-    sac_model *m;
-    sac_error err;
-    sac_model_options_default(&o);
-    o.n_threads = 2;
-    o.device = "cuda";
-    sac_status st = sac_model_open(&m, path, &o, &err);
-    on_card = st == SAC_OK;
-    if (st != SAC_OK) {
-        assert_int_equal(st, SAC_UNSUPPORTED);
-        o.device = NULL;
-        assert_ok(sac_model_open(&m, path, &o, &err), err);
-    }
-    sac_model_get_info(m, &info);
+    sac_model *m = open_on_card(path);
     assert_true(info.vocab <= MOST_VOCAB);
     return m;
 }

@@ -7,26 +7,14 @@ enum { CTX = 1280, QUESTIONS = 8, WORDS = 800, ANSWER = 16 };
 
 static size_t row_bytes;
 
-static int open_with(void **state, int sixteenths) {
-    sac_session_config c;
-    sac_memory_report r;
-    sac_error err;
-    if (open_model(state)) return -1;
-    sac_session_config_default(&c);
-    c.n_ctx = CTX;
-    if (sac_session_plan(bench_model(), &c, &r, &err) != SAC_OK) return -1;
-    row_bytes = r.kv_bytes_per_token;
-    return sac_model_page_kv(bench_model(), row_bytes * CTX * (size_t)sixteenths / 16, &err);
-}
-
 /* Of two contexts and a bit: without pages in common three of the questions would have room at a time. */
 static int open_paged_model(void **state) {
-    return open_with(state, 36);
+    return open_model_of_pages(state, CTX, 36, &row_bytes);
 }
 
 /* A bit more than one. */
 static int open_tight_model(void **state) {
-    return open_with(state, 17);
+    return open_model_of_pages(state, CTX, 17, &row_bytes);
 }
 
 /* Whose beginning is everybody's. */

@@ -1,7 +1,7 @@
 /* dialect_kimi_vl.c - Kimi-VL (arXiv:2504.07491, sec. 2.1): a picture keeps its size; one of more patches than a bound is made smaller,
  * and black at the right and below fills the last squares of patches. See dialect.h. Rules: KimiVLImageProcessor of the published
  * folders. */
-#include "dialect.h"
+#include "squares.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,19 +34,6 @@ static size drawn_size(const sac_processor_config *c, int width, int height) {
     return (size){(int)(width * scale), (int)(height * scale)};
 }
 
-static void describe(const sac_processor_config *c, int columns, int rows, sac_visual_plan *p) {
-    const settings *own = c->own;
-    p->n_tiles = p->tiles_w = p->tiles_h = 1;
-    p->tile_w = columns * own->square;
-    p->tile_h = rows * own->square;
-    p->patch = c->patch_size;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, rows * own->merge, columns * own->merge};
-    p->pool = p->frames = 1;
-    p->tokens = (sac_grid){1, rows, columns};
-    p->n_tokens = p->tokens_per_tile = rows * columns;
-}
-
 static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err) {
     const settings *own = c->own;
     const size s = drawn_size(c, p->width, p->height);
@@ -57,7 +44,7 @@ static sac_status plan(const sac_processor_config *c, sac_visual_plan *p, sac_er
     if (columns > MOST_SIDE / own->merge || rows > MOST_SIDE / own->merge)
         return sac_fail(err, SAC_BAD_ARGUMENT, "a picture of %d x %d pixels is %d x %d patches; this model takes at most %d a side",
                         p->width, p->height, columns * own->merge, rows * own->merge, MOST_SIDE);
-    describe(c, columns, rows, p);
+    sac_squares_describe(c, own->merge, columns, rows, p);
     return SAC_OK;
 }
 
@@ -75,7 +62,7 @@ static void largest(const sac_processor_config *c, bool is_video_frame, sac_visu
         if (w * h > columns * rows) columns = w, rows = h;
     }
     if (is_video_frame && columns * rows > USUAL_FRAME_SQUARES) columns = USUAL_FRAME_SQUARES / 24, rows = 24;
-    describe(c, columns, rows, p);
+    sac_squares_describe(c, own->merge, columns, rows, p);
 }
 
 static int most_tiles(const sac_processor_config *c) {

@@ -2,6 +2,7 @@
  * smaller where it does not fit into a square, its sides rounded up to whole squares of patches. A token ends each row of its
  * tokens, another the last. See dialect.h. Rules: transformers' PixtralImageProcessor and PixtralProcessor. */
 #include "dialect_pixtral.h"
+#include "squares.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,15 +20,7 @@ static int squares_of(int side, int square) {
 
 static void describe(const sac_processor_config *c, int columns, int rows, sac_visual_plan *p) {
     const settings *own = c->own;
-    p->n_tiles = p->tiles_w = p->tiles_h = 1;
-    p->tile_w = columns * own->square;
-    p->tile_h = rows * own->square;
-    p->patch = c->patch_size;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, rows * own->merge, columns * own->merge};
-    p->pool = p->frames = 1;
-    p->tokens = (sac_grid){1, rows, columns};
-    p->n_tokens = p->tokens_per_tile = rows * columns;
+    sac_squares_describe(c, own->merge, columns, rows, p);
     p->n_lines = rows;
 }
 

@@ -48,19 +48,24 @@ static int64_t most_squares(const sac_squares *own, sac_square_bounds b) {
     return (int64_t)fmax(most, low + sqrt(low) * (sqrt(MAX_RATIO) + 1 / sqrt(MAX_RATIO)) + 1);
 }
 
+void sac_squares_describe(const sac_processor_config *c, int merge, int columns, int rows, sac_visual_plan *p) {
+    const int square = merge * c->patch_size;
+    p->n_tiles = p->tiles_w = p->tiles_h = 1;
+    p->tile_w = columns * square;
+    p->tile_h = rows * square;
+    p->patch = c->patch_size;
+    p->merge = merge;
+    p->patches = (sac_grid){1, rows * merge, columns * merge};
+    p->pool = p->frames = 1;
+    p->tokens = (sac_grid){1, rows, columns};
+    p->n_tokens = p->tokens_per_tile = rows * columns;
+}
+
+/* Of w x h pixels, in whole squares. */
 static void describe(const sac_processor_config *c, int w, int h, sac_visual_plan *p) {
     const sac_squares *own = c->own;
-    p->n_tiles = p->tiles_w = p->tiles_h = 1;
-    p->tile_w = w;
-    p->tile_h = h;
-    p->patch = c->patch_size;
+    sac_squares_describe(c, own->merge, w / own->square, h / own->square, p);
     p->frames = own->frames;
-    p->merge = own->merge;
-    p->patches = (sac_grid){1, h / c->patch_size, w / c->patch_size};
-    p->pool = 1;
-    p->tokens = (sac_grid){1, h / own->square, w / own->square};
-    p->tokens_per_tile = (int)sac_grid_cells(p->tokens);
-    p->n_tokens = p->tokens_per_tile;
 }
 
 static sac_status check_frames(const sac_squares *own, const sac_visual_plan *p, sac_error *err) {

@@ -17,6 +17,9 @@ typedef struct sac_squares {
     bool old_bounds;     /* "min_pixels" and "max_pixels" are keys too, and stand before "size" */
 } sac_squares;
 
+/* Tile, grids and tokens of columns x rows squares of merge x merge patches, a token each, of one frame. */
+void sac_squares_describe(const sac_processor_config *c, int merge, int columns, int rows, sac_visual_plan *p);
+
 /* A picture or frame by its own bounds. */
 sac_status sac_squares_plan(const sac_processor_config *c, sac_visual_plan *p, sac_error *err);
 /* One of n_frames (0: not known), which are bounded together: made as large as a square at least, then fitted by their volume,

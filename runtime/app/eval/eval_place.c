@@ -80,3 +80,15 @@ size_t eval_place_line(const char *text, const char *at) {
     for (const char *p = text; p < at; p++) line += *p == '\n';
     return line;
 }
+
+const char *eval_place_kind(const json_t *v) {
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "a list";
+    case JSON_STRING: return "a text";
+    case JSON_INTEGER:
+    case JSON_REAL: return "a number";
+    case JSON_NULL: return "null";
+    default: return "true or false";
+    }
+}

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "eval_row.h"
+#include "eval_place.h"
 #include "status.h"
 
 #include <errno.h>
@@ -17,18 +18,6 @@ sac_status eval_row_refuse(eval_reader *r, const char *field, const char *format
     va_end(args);
     if (r->key) return sac_fail(r->err, SAC_BAD_FILE, "%s: '%.40s': %s: %s", r->file, r->key, field, text);
     return sac_fail(r->err, SAC_BAD_FILE, "%s: row %zu: %s: %s", r->file, r->number, field, text);
-}
-
-static const char *kind_of(const json_t *v) {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "a text";
-    case JSON_INTEGER:
-    case JSON_REAL: return "a number";
-    case JSON_NULL: return "null";
-    default: return "true or false";
-    }
 }
 
 /* ---------------------------------------------------------------- fields */
@@ -63,7 +52,7 @@ sac_status eval_row_optional(eval_reader *r, const json_t *row, const char *fiel
     else if (json_is_real(v))
         *out = eval_row_format(r, "%.17g", json_real_value(v));
     else
-        return eval_row_refuse(r, field, "expected a text, found %s", kind_of(v));
+        return eval_row_refuse(r, field, "expected a text, found %s", eval_place_kind(v));
     return *out ? SAC_OK : sac_fail_no_memory(r->err);
 }
 
@@ -95,7 +84,7 @@ sac_status eval_row_int(eval_reader *r, const json_t *row, const char *field, in
                            max, json_is_string(v) ? "'" : "",
                            json_is_string(v) ? json_string_value(v)
                            : ok              ? "another"
-                                             : kind_of(v),
+                                             : eval_place_kind(v),
                            json_is_string(v) ? "'" : "");
 }
 
@@ -104,7 +93,7 @@ sac_status eval_row_seconds(eval_reader *r, const json_t *row, const char *field
     if (!v || json_is_null(v)) return SAC_OK;
     if (!json_is_number(v) || !(json_number_value(v) >= 0) || json_number_value(v) > 1e6)
         return eval_row_refuse(r, field, "expected seconds, found %s",
-                               json_is_number(v) ? "another number" : kind_of(v));
+                               json_is_number(v) ? "another number" : eval_place_kind(v));
     *out = json_number_value(v);
     return SAC_OK;
 }
@@ -114,11 +103,11 @@ sac_status eval_row_texts(eval_reader *r, const json_t *row, const char *field, 
     const json_t *v = json_object_get(row, field);
     *out = NULL;
     if (!v || json_is_null(v)) return optional ? SAC_OK : eval_row_refuse(r, field, "is missing");
-    if (!json_is_array(v)) return eval_row_refuse(r, field, "expected a list, found %s", kind_of(v));
+    if (!json_is_array(v)) return eval_row_refuse(r, field, "expected a list, found %s", eval_place_kind(v));
     if (!json_array_size(v)) return optional ? SAC_OK : eval_row_refuse(r, field, "is empty");
     for (size_t i = 0; i < json_array_size(v); i++)
         if (!json_is_string(json_array_get(v, i)))
-            return eval_row_refuse(r, field, "expected texts, found %s", kind_of(json_array_get(v, i)));
+            return eval_row_refuse(r, field, "expected texts, found %s", eval_place_kind(json_array_get(v, i)));
     *out = v;
     return SAC_OK;
 }
@@ -273,4 +262,11 @@ sac_status eval_row_add(eval_reader *r, const char *id, const eval_item *item) {
     if (json_object_set_new(set->question_index, id, json_integer((json_int_t)set->n_questions++)))
         return sac_fail_no_memory(r->err);
     return SAC_OK;
+}
+
+sac_status eval_row_add_numbered(eval_reader *r, const json_t *row, const eval_item *item) {
+    const char *id;
+    SAC_TRY(eval_row_optional(r, row, "id", &id));
+    if (r->key) id = r->key;
+    return eval_row_add(r, id ? id : eval_row_format(r, "%s-%zu", r->stem, r->number), item);
 }

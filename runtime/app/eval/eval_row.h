@@ -60,5 +60,7 @@ sac_status eval_row_right_letter(eval_reader *r, const char *field, const char *
 
 /* Adds the item; its prompt must be there (NULL = out of memory). id: unique in the set. */
 sac_status eval_row_add(eval_reader *r, const char *id, const eval_item *item);
+/* The same; its id is the row's key, else its "id", else the file's stem and the row's number. */
+sac_status eval_row_add_numbered(eval_reader *r, const json_t *row, const eval_item *item);
 
 #endif

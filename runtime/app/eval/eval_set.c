@@ -32,25 +32,13 @@ __attribute__((format(printf, 3, 4))) static sac_status refuse(reader *r, const 
     return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: %s: %s", r->name, line, path, text);
 }
 
-static const char *kind_of(const json_t *v) {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "a text";
-    case JSON_INTEGER:
-    case JSON_REAL: return "a number";
-    case JSON_NULL: return "null";
-    default: return "true or false";
-    }
-}
-
 /* ---------------------------------------------------------------- fields */
 
 static sac_status get_optional(reader *r, const json_t *object, const char *field, const char **out) {
     const json_t *v = json_object_get(object, field);
     *out = NULL;
     if (!v || json_is_null(v)) return SAC_OK;
-    if (!json_is_string(v)) return refuse(r, field, "expected a text, found %s", kind_of(v));
+    if (!json_is_string(v)) return refuse(r, field, "expected a text, found %s", eval_place_kind(v));
     *out = json_string_value(v);
     return SAC_OK;
 }
@@ -64,14 +52,14 @@ static sac_status get_text(reader *r, const json_t *object, const char *field, c
 static sac_status get_options(reader *r, const json_t *object, eval_question *q) {
     const json_t *list = json_object_get(object, "options");
     if (!list) return refuse(r, "options", "is missing");
-    if (!json_is_array(list)) return refuse(r, "options", "expected a list, found %s", kind_of(list));
+    if (!json_is_array(list)) return refuse(r, "options", "expected a list, found %s", eval_place_kind(list));
     if (json_array_size(list) != EVAL_OPTIONS)
         return refuse(r, "options", "expected %d options, found %zu", EVAL_OPTIONS, json_array_size(list));
     for (size_t i = 0; i < EVAL_OPTIONS; i++) {
         char field[24];
         snprintf(field, sizeof field, "options[%zu]", i);
         const json_t *v = json_array_get(list, i);
-        if (!json_is_string(v)) return refuse(r, field, "expected a text, found %s", kind_of(v));
+        if (!json_is_string(v)) return refuse(r, field, "expected a text, found %s", eval_place_kind(v));
         const char *text = q->options[i] = json_string_value(v);
         if (text[0] != (char)('A' + i) || !text[1] || !strchr(".):, ", text[1]))
             return refuse(r, field, "expected a text that starts with '%c.', found '%.40s'", (char)('A' + i),
@@ -168,14 +156,14 @@ static sac_status read_video(reader *r, const json_t *object) {
         return refuse(r, "video_id", "'%.60s' is there twice", fields.id);
     const json_t *list = json_object_get(object, "questions");
     if (!list) return refuse(r, "questions", "is missing");
-    if (!json_is_array(list)) return refuse(r, "questions", "expected a list, found %s", kind_of(list));
+    if (!json_is_array(list)) return refuse(r, "questions", "expected a list, found %s", eval_place_kind(list));
     eval_video *v = add_video(r, &fields);
     if (!v) return sac_fail_no_memory(r->err);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         eval_question q = {0};
         snprintf(r->prefix, sizeof r->prefix, "questions[%zu].", i);
-        if (!json_is_object(item)) return refuse(r, "", "expected an object, found %s", kind_of(item));
+        if (!json_is_object(item)) return refuse(r, "", "expected an object, found %s", eval_place_kind(item));
         SAC_TRY(read_question(r, item, &q));
         SAC_TRY(add_question(r, v, &q));
     }
@@ -220,7 +208,7 @@ static sac_status parse_object(reader *r, const char **at, const char *end, size
     if (json_array_append_new(r->set->json, v)) return sac_fail_no_memory(r->err);
     if (!json_is_object(v))
         return sac_fail(r->err, SAC_BAD_FILE, "%s:%zu: expected an object, found %s", r->name,
-                        eval_place_line(r->text, *at), kind_of(v));
+                        eval_place_line(r->text, *at), eval_place_kind(v));
     if (flags & JSON_DISABLE_EOF_CHECK) *at += e.position;
     *out = v;
     return SAC_OK;

@@ -20,12 +20,7 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     for (size_t i = 0; i < SAC_COUNT(kinds); i++)
         eval_row_dimension(&item, kinds[i], json_string_value(json_object_get(types, kinds[i])));
     item.prompt = eval_row_format(r, "%s\nAnswer the question using a single word or phrase.", item.question);
-    SAC_TRY(eval_row_optional(r, row, "id", &id));
-    return eval_row_add(r,
-                        r->key ? r->key
-                        : id   ? id
-                               : eval_row_format(r, "%s-%zu", r->stem, r->number),
-                        &item);
+    return eval_row_add_numbered(r, row, &item);
 }
 
 const eval_bench eval_bench_gqa = {.name = "gqa",

@@ -31,7 +31,7 @@ static sac_status read_picture(eval_reader *r, const json_t *row, eval_item *ite
 
 static sac_status read_row(eval_reader *r, const json_t *row) {
     eval_item item = {0};
-    const char *split, *hint, *subject, *grade, *id;
+    const char *split, *hint, *subject, *grade;
     int64_t right;
     SAC_TRY(eval_row_optional(r, row, "split", &split));
     if (r->key && split && strcmp(split, "test")) return SAC_OK;
@@ -54,12 +54,7 @@ static sac_status read_row(eval_reader *r, const json_t *row) {
     item.prompt =
         eval_row_format(r, "%s%s%s%s\n%s\nAnswer with the option's letter from the given choices directly.",
                         hint ? "Context: " : "", hint ? hint : "", hint ? "\n" : "", item.question, options);
-    SAC_TRY(eval_row_optional(r, row, "id", &id));
-    return eval_row_add(r,
-                        r->key ? r->key
-                        : id   ? id
-                               : eval_row_format(r, "%s-%zu", r->stem, r->number),
-                        &item);
+    return eval_row_add_numbered(r, row, &item);
 }
 
 const eval_bench eval_bench_scienceqa = {.name = "scienceqa",
