@@ -1,10 +1,15 @@
+#define _GNU_SOURCE
 #include "tokenize.h"
 #include "fields.h"
 #include "other_api.h"
 #include "prompts.h"
+#include "text_length.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What is told in one reply: a million tokens and more, in seconds. */
+enum { MOST_BYTES = 4 << 20 };
 
 typedef struct ids {
     int32_t *of; /* [n] */
@@ -69,6 +74,22 @@ static bool read_rendered(ids *out, const sac_model *m, const char *text, serve_
     return read_text(out, m, text, n, true, true, p);
 }
 
+bool serve_count_chat(const sac_model *m, const serve_request *r, size_t *n, serve_problem *p) {
+    ids all = {0};
+    char *rendered = render(m, r, p);
+    const bool ok = rendered && read_rendered(&all, m, rendered, p);
+    *n = all.n;
+    free(rendered);
+    free(all.of);
+    return ok;
+}
+
+static bool check_bytes(size_t n, const char *param, serve_problem *p) {
+    return n <= MOST_BYTES ||
+           serve_refuse(p, 413, param, "request_too_large",
+                        "'%s' has %zu bytes of text: tokens of at most %d are told at a time, give it in parts", param, n, MOST_BYTES);
+}
+
 static bool read_messages(ids *out, const sac_model *m, const serve_config *c, const json_t *body,
                           serve_problem *p) {
     serve_request r = {0};
@@ -79,6 +100,7 @@ static bool read_messages(ids *out, const sac_model *m, const serve_config *c, c
     if (ok && r.n_media)
         ok = serve_refuse(p, 400, "messages", "unsupported",
                           "how many tokens pictures and videos take is told by 'usage' of an answer");
+    ok = ok && check_bytes(serve_text_bytes(&r), "messages", p);
     for (size_t i = 0; ok && !r.chat.parse_special && i < r.n_parts; i++)
         if (r.parts[i].text) ok = check_text(m, r.parts[i].text, p);
     rendered = ok ? render(m, &r, p) : NULL;
@@ -91,21 +113,36 @@ static bool read_messages(ids *out, const sac_model *m, const serve_config *c, c
 
 /* ---------------------------------------------------------------- replies */
 
-static json_t *names_of(const sac_model *m, const ids *all) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < all->n; i++) {
-        char name[256];
-        size_t n = 0;
-        bool known =
-            sac_token_bytes(m, all->of[i], name, sizeof name, &n, NULL) == SAC_OK && n <= sizeof name;
-        json_t *text = known ? json_stringn(name, n) : NULL;
-        json_array_append_new(list, text ? text : json_string("\xef\xbf\xbd")); /* a part of a character */
+static void write_name(serve_buffer *b, const sac_model *m, int32_t id) {
+    char name[256];
+    size_t n = 0;
+    const bool known = sac_token_bytes(m, id, name, sizeof name, &n, NULL) == SAC_OK && n <= sizeof name;
+    json_t *text = known ? json_stringn(name, n) : NULL;
+    if (!text) text = json_string("\xef\xbf\xbd"); /* a part of a character */
+    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    serve_buffer_text(b, quoted ? quoted : "null");
+    free(quoted);
+    json_decref(text);
+}
+
+/* Without a tree, of which there would be a node for each token. NULL: no memory. */
+static char *write_reply(const sac_model *m, const ids *all, bool names, int64_t n_ctx) {
+    serve_buffer b = {0};
+    serve_buffer_format(&b, "{\"count\":%zu,\"max_model_len\":%lld,\"tokens\":[", all->n, (long long)n_ctx);
+    for (size_t i = 0; i < all->n; i++) serve_buffer_format(&b, "%s%d", i ? "," : "", (int)all->of[i]);
+    serve_buffer_text(&b, names ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    for (size_t i = 0; names && i < all->n; i++) {
+        if (i) serve_buffer_text(&b, ",");
+        write_name(&b, m, all->of[i]);
     }
-    return list;
+    if (names) serve_buffer_text(&b, "]}");
+    char *text = b.failed ? NULL : strndup(b.data, b.n);
+    serve_buffer_free(&b);
+    return text;
 }
 
 /* *body loses what only this route takes. */
-static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
+static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
                         serve_problem *p) {
     bool names = false, chat = json_object_get(body, "messages") != NULL, special = !chat;
     const char *prompt = NULL;
@@ -118,16 +155,10 @@ static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx
     if (!prompt && !chat)
         return serve_refuse(p, 400, "prompt", NULL, "'prompt', a text, or 'messages' are wanted"), NULL;
     json_object_del(body, "return_token_strs");
-    bool ok = prompt ? read_text(&all, m, prompt, strlen(prompt), special, false, p)
-                     : read_messages(&all, m, c, body, p);
-    json_t *list = json_array();
-    for (size_t i = 0; ok && i < all.n; i++) json_array_append_new(list, json_integer(all.of[i]));
-    json_t *reply = NULL;
-    if (ok)
-        reply =
-            json_pack("{s:I, s:I, s:O, s:o}", "count", (json_int_t)all.n, "max_model_len", (json_int_t)n_ctx,
-                      "tokens", list, "token_strs", names ? names_of(m, &all) : json_null());
-    json_decref(list);
+    const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
+                                 read_text(&all, m, prompt, strlen(prompt), special, false, p)
+                           : read_messages(&all, m, c, body, p);
+    char *reply = ok ? write_reply(m, &all, names, n_ctx) : NULL;
     free(all.of);
     return reply;
 }
@@ -164,13 +195,14 @@ char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, s
                      const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
     json_t *read = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e), *reply = NULL;
+    char *text = NULL;
     if (!json_is_object(read))
         serve_refuse(p, 400, NULL, "invalid_json", "the body is no JSON object");
+    else if (task == SERVE_TOKENIZE)
+        text = tokenize(m, c, n_ctx, read, p);
     else
-        reply = task == SERVE_TOKENIZE       ? tokenize(m, c, n_ctx, read, p)
-                : task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p)
-                                             : detokenize(m, read, p);
-    char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p) : detokenize(m, read, p);
+    if (reply) text = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     json_decref(read);
     if (!text && !p->status) no_memory(p);
