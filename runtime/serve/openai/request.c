@@ -222,8 +222,13 @@ static bool parse_stream(serve_request *r, serve_problem *p) {
     const json_t *options = NULL;
     if (!serve_field_bool(r->json, "stream", &r->stream, p)) return false;
     if (!serve_field_object(r->json, "stream_options", &options, p)) return false;
-    if (options && !serve_field_bool(options, "include_usage", &r->include_usage, p)) return false;
-    return true;
+    bool padded = false;
+    if (!options) return true;
+    if (!serve_field_bool(options, "include_usage", &r->include_usage, p)) return false;
+    if (!serve_field_bool(options, "continuous_usage_stats", &r->continuous_usage, p)) return false;
+    if (!serve_field_bool(options, "include_obfuscation", &padded, p)) return false;
+    return !padded || serve_refuse(p, 400, "stream_options", "unsupported",
+                                   "'stream_options.include_obfuscation' is not taken with this value: events are as long as their texts");
 }
 
 /* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}, "mm_processor_kwargs": {"fps", "max_pixels"}}.

@@ -68,6 +68,7 @@ struct serve_request {
     size_t n_tree;       /* bytes of `json` beside its strings */
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
+    bool continuous_usage; /* vLLM's: each chunk of a stream has the counts so far */
     const char *adapter;   /* that is asked for, of the server's; NULL = the model itself */
     serve_prompt *prompts; /* [n_prompts] of a text completion; owned */
     size_t n_prompts;      /* 1 of a chat, unless each message is alone */
