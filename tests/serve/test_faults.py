@@ -292,6 +292,12 @@ class Faults(Case):
         text = self.path("text.mp4", "#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
         self.assertEqual(self.server.chat(ask({**PICTURE, "file": text})).status, 400)
 
+    def test_a_limit_holds_for_pictures_that_are_decoded(self):
+        self.assertEqual(self.server.chat(ask(PICTURE), max_tokens=1).status, 200)
+        for status, most in (400, 1000), (200, 1 << 30), (400, 1001):
+            reply = self.server.chat(ask(PICTURE), max_tokens=1, media_io_kwargs={"image": {"max_pixels": most}})
+            self.assertEqual(reply.status, status, reply.text)
+
     def test_the_decoding_process_is_killed(self):
         helper, = children(self.server.process.pid)
         os.kill(helper, signal.SIGKILL)
