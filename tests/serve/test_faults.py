@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
-                    write_png)
+from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, data_uri, is_video, main, media_part, questions, read_events, saccade,
+                    sample, write_png)
 
 PICTURE = sample(video=False)
 ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
@@ -550,6 +550,16 @@ class Ends(Case):
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "POST, OPTIONS"))
             reply = server.request("PUT", "/v1/files/x")
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, DELETE, OPTIONS"))
+
+    def test_times_that_are_none(self):
+        """Positions of Qwen2.5-VL's frames are counted by them."""
+        with Server("-m", "tests/golden/models/qwen2_5_vl", "--slots", "1", "--ctx", "512") as server:
+            part = {"urls": [data_uri(f"tests/golden/models/frame{i}.png") for i in range(4)]}
+            for times, words in (([0, 1, 2, 1e13], "frame 3 is at 1e+13 s"), ([-1e308, 0, 1, 2], "frame 0 is at -1e+308 s"),
+                                 ([0, 1e9, 2e9, 3e9], "are 2e+09 s apart"), ([1.7e9, 1.7e9 + 1, 1.7e9 + 2, 1.7e9 + 3], None)):
+                reply = server.chat([{"type": "video_frames", "video_frames": {**part, "timestamps": times}}], model=None, max_tokens=1)
+                self.assertEqual(reply.status, 400 if words else 200, reply.text)
+                self.assertIn(words or "choices", reply.text)
 
     def test_clients_that_leave_in_the_middle_of_a_request(self):
         """Their connections are given back long before the server's patience ends, also where the end comes in one

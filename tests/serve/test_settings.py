@@ -120,7 +120,7 @@ class Settings(Case):
                                       ("media_io_kwargs", "media_io_kwargs.vide", {"vide": {}}),
                                       ("media_io_kwargs", "media_io_kwargs.video.num_frame", {"video": {"num_frame": 3}}),
                                       ("mm_processor_kwargs", "mm_processor_kwargs.min_pixels", {"min_pixels": 3}),
-                                      ("response_format", "response_format.json_schema.schemas", {"type": "text", "json_schema": {"schemas": {}}}),
+                                      ("response_format", "response_format.json_schema.schemas", {"json_schema": {"schemas": {}}}),
                                       ("saccade", "saccade.progres", {"progres": True})):
                 reply = self.server.post(path, {**body, field: value})
                 self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]), (400, key, "unknown_field"))
@@ -131,7 +131,8 @@ class Settings(Case):
             reply = self.server.post(path, {**body, **nothing})
             self.assertEqual(reply.status, 200, reply.text)
             self.assertNotIn("warnings", reply.json)
-        for part, key in ({"type": "text", "text": "x", "txt": "y"}, "txt"), ({"type": "image_url", "image_url": {"url": "data:", "max_pixels": 9}}, "max_pixels"):
+        picture = {"type": "image_url", "image_url": {"url": "data:", "max_pixels": 9}}
+        for part, key in ({"type": "text", "text": "x", "txt": "y"}, "txt"), (picture, "max_pixels"):
             reply = self.server.chat([{"type": "text", "text": "x"}, part])
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "messages[0].content[1]." + key))
         with Server("--slots", "1", "--lenient-fields") as lenient:

@@ -148,8 +148,8 @@ static bool check_whole(serve_upload *u, serve_problem *p) {
     u->post = NULL;
     if (u->problem.status) return *p = u->problem, false;
     if (!ended)
-        return serve_refuse(p, 400, "file", NULL, "the multipart body does not end with its boundary and '--': it was cut off, or has other line ends "
-                            "than CRLF");
+        return serve_refuse(p, 400, "file", NULL,
+                            "the multipart body does not end with its boundary and '--': it was cut off, or has other line ends than CRLF");
     if (!u->has_file) return serve_refuse(p, 400, "file", NULL, "the upload has no part 'file'");
     return is_text(u->purpose) || serve_refuse(p, 400, "purpose", NULL, "'purpose' is not UTF-8");
 }
