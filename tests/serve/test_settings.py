@@ -160,6 +160,13 @@ class Settings(Case):
 
     def test_tokens_of_texts_and_conversations(self):
         """As many as an answer's prompt has; texts come back from them."""
+        for path, body, param in (("/tokenize", {"prompt": "x", "with_pieces": True}, "with_pieces"),
+                                  ("/tokenize", {"prompt": "x", "messages": []}, "messages"),
+                                  ("/detokenize", {"tokens": [5], "skip": 1}, "skip")):
+            reply = self.server.post(path, body)
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), reply.text)
+        self.assertEqual(self.server.post("/tokenize", {"prompt": "x", "model": "nope"}).status, 404)
+        self.assertIn("U+0000", self.server.post("/tokenize", {"prompt": "a\0b"}).text)
         for text in "Is the star red?", " two  spaces\n", "é<|end|>":
             reply = self.server.post("/tokenize", {"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json
             self.assertEqual((reply["count"], reply["max_model_len"]), (len(reply["tokens"]), 8192))
@@ -189,6 +196,20 @@ class Settings(Case):
         row = next(r for r in questions() if r["answer"] == "yes")
         reply = self.server.chat(ask(row), min_tokens=6, max_tokens=6).json
         self.assertEqual(reply["usage"]["completion_tokens"], 6)
+        asked = {"prompt": "Is the star red?", "max_tokens": 6, "temperature": 0, "ignore_eos": True}
+        first = self.server.post("/v1/completions", {**asked, "logprobs": 0}).json["choices"][0]["logprobs"]["tokens"][0]
+        stop, = self.server.post("/tokenize", {"prompt": first, "add_special_tokens": False}).json["tokens"]
+        for least in 0, 3:  # tokens that a request stops at are held back as the model's are
+            reply = self.server.post("/v1/completions", {**asked, "stop_token_ids": [stop], "min_tokens": least}).json
+            self.assertGreaterEqual(reply["usage"]["completion_tokens"], least)
+            self.assertEqual(reply["choices"][0]["finish_reason"] == "stop" and not reply["choices"][0]["text"], least == 0)
+
+    def test_no_token_is_left(self):
+        for limits in ({"guided_choice": ["yes"], "allowed_token_ids": [5]}, {"guided_choice": ["yes"], "min_tokens": 20},
+                       {"suppress_tokens": list(range(512))}):
+            reply = self.server.chat("x", max_tokens=8, **limits)
+            self.assertEqual(reply.status, 400)
+            self.assertIn("the settings of sampling exclude all", reply.json["error"]["message"])
 
     def answer_json(self, schema, content="Describe the image.", **more):
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}

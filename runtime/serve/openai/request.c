@@ -20,7 +20,7 @@ static bool refuse_null(serve_problem *p) {
     return serve_refuse(p, 400, NULL, "invalid_json", "the body has U+0000 in a string, which is not taken");
 }
 
-static bool refuse_json(const json_error_t *e, serve_problem *p) {
+bool serve_refuse_json(const json_error_t *e, serve_problem *p) {
     enum json_error_code code = json_error_code(e);
     if (code == json_error_out_of_memory)
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
@@ -59,7 +59,7 @@ static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
     if (counts) r->json = parse_without_ids(r, body, n_bytes);
     if (!r->json) r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | (counts ? JSON_ALLOW_NUL : 0), &e);
-    if (!r->json) return refuse_json(&e, p);
+    if (!r->json) return serve_refuse_json(&e, p);
     if (counts && has_null(r->json, "prompt")) return refuse_null(p);
     return json_is_object(r->json) ||
            serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");

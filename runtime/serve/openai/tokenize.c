@@ -5,6 +5,7 @@
 #include "prompts.h"
 #include "text_length.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,20 @@ static char *write_reply(const sac_model *m, const ids *all, bool names, int64_t
     return text;
 }
 
+/* Of a text; those of a conversation are a chat's. */
+static bool check_fields(const serve_config *c, const json_t *body, const char *const *known, serve_problem *p) {
+    const char *key, *model = NULL, *adapter = NULL;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)body, key, value) {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0) i++;
+        if (!known[i] && !json_is_null(value) && !c->lenient_fields)
+            return serve_refuse(p, 400, key, "unknown_field", "'%.80s' is not taken here", key);
+    }
+    if (!serve_field_string(body, "model", &model, p)) return false;
+    return !model || serve_model_find(&adapter, c, model, p);
+}
+
 /* *body loses what only this route takes. */
 static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
                         serve_problem *p) {
@@ -154,6 +169,8 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
         return NULL;
     if (!prompt && !chat)
         return serve_refuse(p, 400, "prompt", NULL, "'prompt', a text, or 'messages' are wanted"), NULL;
+    static const char *const known[] = {"model", "prompt", "content", "add_special_tokens", "add_special", "return_token_strs", "user", NULL};
+    if (prompt && !check_fields(c, body, known, p)) return NULL;
     json_object_del(body, "return_token_strs");
     const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
                                  read_text(&all, m, prompt, strlen(prompt), special, false, p)
@@ -174,11 +191,13 @@ static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **
     return ok ? json_pack("{s:I}", "input_tokens", (json_int_t)all.n) : NULL;
 }
 
-static json_t *detokenize(const sac_model *m, const json_t *body, serve_problem *p) {
+static json_t *detokenize(const sac_model *m, const serve_config *c, const json_t *body, serve_problem *p) {
+    static const char *const known[] = {"model", "tokens", "user", NULL};
     const json_t *tokens = json_object_get(body, "tokens");
     sac_model_info info;
     size_t n = 0;
     sac_model_get_info(m, &info);
+    if (!check_fields(c, body, known, p)) return NULL;
     if (!json_is_array(tokens))
         return serve_refuse(p, 400, "tokens", NULL, "'tokens' must be a list of token ids"), NULL;
     serve_prompt prompt = {.n = json_array_size(tokens),
@@ -196,12 +215,14 @@ char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, s
     json_error_t e;
     json_t *read = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e), *reply = NULL;
     char *text = NULL;
-    if (!json_is_object(read))
-        serve_refuse(p, 400, NULL, "invalid_json", "the body is no JSON object");
+    if (!read)
+        serve_refuse_json(&e, p);
+    else if (!json_is_object(read))
+        serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
     else if (task == SERVE_TOKENIZE)
         text = tokenize(m, c, n_ctx, read, p);
     else
-        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p) : detokenize(m, read, p);
+        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p) : detokenize(m, c, read, p);
     if (reply) text = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     json_decref(read);
