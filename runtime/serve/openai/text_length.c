@@ -1,6 +1,7 @@
 #include "text_length.h"
-#include "tokenize.h"
+#include "chat_tokens.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Tokens at the seams of a conversation's texts may be counted otherwise than they are run. */
@@ -64,13 +65,21 @@ static bool count_parts(const sac_model *m, const sac_message *of, size_t *n, se
     return true;
 }
 
+static bool count_chat(const sac_model *m, const serve_request *r, size_t *n, serve_problem *p) {
+    serve_token_ids ids = {0};
+    const bool ok = serve_tokens_of_chat(&ids, m, r, p);
+    *n = ids.n;
+    free(ids.of);
+    return ok;
+}
+
 bool serve_text_fits(const serve_request *r, const sac_model *m, int64_t n_ctx, const atomic_bool *cancelled, serve_problem *p) {
     for (size_t i = 0; i < count_texts(r) && !atomic_load(cancelled); i++) {
         size_t n = 0;
         if (bytes_of(r, i) <= (size_t)n_ctx) continue;
         const bool ok = !r->is_chat     ? count_text(m, r->prompts[i].text, r->prompts[i].n, &n, p)
                         : r->each_alone ? count_parts(m, &r->messages[i], &n, p)
-                                        : serve_count_chat(m, r, &n, p);
+                                        : count_chat(m, r, &n, p);
         if (!ok) return false;
         if (n > (size_t)n_ctx + SEAMS)
             return serve_refuse(p, 400, NULL, "context_length_exceeded",

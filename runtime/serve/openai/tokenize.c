@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "tokenize.h"
+#include "chat_tokens.h"
 #include "fields.h"
 #include "other_api.h"
 #include "prompts.h"
@@ -12,25 +13,8 @@
 /* What is told in one reply: a million tokens and more, in seconds. */
 enum { MOST_BYTES = 4 << 20 };
 
-typedef struct ids {
-    int32_t *of; /* [n] */
-    size_t n;
-} ids;
-
 static bool no_memory(serve_problem *p) {
     return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-}
-
-static bool read_text(ids *out, const sac_model *m, const char *text, size_t n, bool add_special,
-                      bool parse_special, serve_problem *p) {
-    sac_error err;
-    *out = (ids){0};
-    sac_status st = sac_tokenize_text(m, text, n, add_special, parse_special, NULL, 0, &out->n, &err);
-    if (st != SAC_OK && st != SAC_TOO_LONG) return serve_refuse_status(p, st, &err);
-    out->of = calloc(out->n + 1, sizeof *out->of);
-    if (!out->of) return no_memory(p);
-    st = sac_tokenize_text(m, text, n, add_special, parse_special, out->of, out->n, &out->n, &err);
-    return st == SAC_OK || serve_refuse_status(p, st, &err);
 }
 
 /* ---------------------------------------------------------------- a conversation */
@@ -38,50 +22,15 @@ static bool read_text(ids *out, const sac_model *m, const char *text, size_t n, 
 /* A text in which control tokens are written out: as a part of a prompt it stays text, and within the rendered conversation it could not be told
  * from the template's own. */
 static bool check_text(const sac_model *m, const char *text, serve_problem *p) {
-    ids plain = {0}, special = {0};
+    serve_token_ids plain = {0}, special = {0};
     size_t n = strlen(text);
     bool ok =
-        read_text(&plain, m, text, n, false, false, p) && read_text(&special, m, text, n, false, true, p);
+        serve_tokens_of_text(&plain, m, text, n, false, false, p) && serve_tokens_of_text(&special, m, text, n, false, true, p);
     if (ok && (plain.n != special.n || memcmp(plain.of, special.of, plain.n * sizeof *plain.of) != 0))
         ok = serve_refuse(p, 400, "messages", "unsupported",
                           "a message has the name of a control token in it: its tokens are not told here");
     free(plain.of);
     free(special.of);
-    return ok;
-}
-
-static char *render(const sac_model *m, const serve_request *r, serve_problem *p) {
-    sac_error err;
-    size_t n = 0;
-    sac_status st = sac_chat_preview(m, r->messages, r->n_messages, &r->chat, NULL, 0, &n, &err);
-    char *text = st == SAC_OK ? malloc(n + 1) : NULL;
-    if (st != SAC_OK) return serve_refuse_status(p, st, &err), NULL;
-    if (!text) return no_memory(p), NULL;
-    st = sac_chat_preview(m, r->messages, r->n_messages, &r->chat, text, n + 1, &n, &err);
-    if (st == SAC_OK) return text;
-    free(text);
-    return serve_refuse_status(p, st, &err), NULL;
-}
-
-/* With the begin token in front, unless the template wrote it. */
-static bool read_rendered(ids *out, const sac_model *m, const char *text, serve_problem *p) {
-    ids begin = {0};
-    size_t n = strlen(text);
-    bool ok = read_text(&begin, m, "", 0, true, false, p) && read_text(out, m, text, n, false, true, p);
-    bool wanted = ok && begin.n > 0 && (out->n == 0 || out->of[0] != begin.of[0]);
-    free(begin.of);
-    if (!wanted) return ok;
-    free(out->of);
-    return read_text(out, m, text, n, true, true, p);
-}
-
-bool serve_count_chat(const sac_model *m, const serve_request *r, size_t *n, serve_problem *p) {
-    ids all = {0};
-    char *rendered = render(m, r, p);
-    const bool ok = rendered && read_rendered(&all, m, rendered, p);
-    *n = all.n;
-    free(rendered);
-    free(all.of);
     return ok;
 }
 
@@ -91,12 +40,12 @@ static bool check_bytes(size_t n, const char *param, serve_problem *p) {
                         "'%s' has %zu bytes of text: tokens of at most %d are told at a time, give it in parts", param, n, MOST_BYTES);
 }
 
-static bool read_messages(ids *out, const sac_model *m, const serve_config *c, const json_t *body,
+static bool read_messages(serve_token_ids *out, const sac_model *m, const serve_config *c, const json_t *body,
                           serve_problem *p) {
     serve_request r = {0};
     sac_model_info info;
     sac_model_get_info(m, &info);
-    char *text = json_dumps(body, JSON_COMPACT), *rendered = NULL;
+    char *text = json_dumps(body, JSON_COMPACT);
     bool ok = text ? serve_request_parse(&r, c, info.vocab, SERVE_API_CHAT, text, strlen(text), p) : no_memory(p);
     if (ok && r.n_media)
         ok = serve_refuse(p, 400, "messages", "unsupported",
@@ -104,9 +53,7 @@ static bool read_messages(ids *out, const sac_model *m, const serve_config *c, c
     ok = ok && check_bytes(serve_text_bytes(&r), "messages", p);
     for (size_t i = 0; ok && !r.chat.parse_special && i < r.n_parts; i++)
         if (r.parts[i].text) ok = check_text(m, r.parts[i].text, p);
-    rendered = ok ? render(m, &r, p) : NULL;
-    ok = rendered && read_rendered(out, m, rendered, p);
-    free(rendered);
+    ok = ok && serve_tokens_of_chat(out, m, &r, p);
     free(text);
     serve_request_free(&r);
     return ok;
@@ -127,7 +74,7 @@ static void write_name(serve_buffer *b, const sac_model *m, int32_t id) {
 }
 
 /* Without a tree, of which there would be a node for each token. NULL: no memory. */
-static char *write_reply(const sac_model *m, const ids *all, bool names, int64_t n_ctx) {
+static char *write_reply(const sac_model *m, const serve_token_ids *all, bool names, int64_t n_ctx) {
     serve_buffer b = {0};
     serve_buffer_format(&b, "{\"count\":%zu,\"max_model_len\":%lld,\"tokens\":[", all->n, (long long)n_ctx);
     for (size_t i = 0; i < all->n; i++) serve_buffer_format(&b, "%s%d", i ? "," : "", (int)all->of[i]);
@@ -161,7 +108,7 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
                         serve_problem *p) {
     bool names = false, chat = json_object_get(body, "messages") != NULL, special = !chat;
     const char *prompt = NULL;
-    ids all = {0};
+    serve_token_ids all = {0};
     if (!serve_field_bool(body, "return_token_strs", &names, p) ||
         !serve_field_bool(body, "add_special_tokens", &special, p) ||
         !serve_field_bool(body, "add_special", &special, p) ||
@@ -173,7 +120,7 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
     if (prompt && !check_fields(c, body, known, p)) return NULL;
     json_object_del(body, "return_token_strs");
     const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
-                                 read_text(&all, m, prompt, strlen(prompt), special, false, p)
+                                 serve_tokens_of_text(&all, m, prompt, strlen(prompt), special, false, p)
                            : read_messages(&all, m, c, body, p);
     char *reply = ok ? write_reply(m, &all, names, n_ctx) : NULL;
     free(all.of);
@@ -183,7 +130,7 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
 /* Anthropic's: of a conversation in its words, which says nothing of the answer. */
 static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **body, serve_problem *p) {
     json_t *said = NULL;
-    ids all = {0};
+    serve_token_ids all = {0};
     if (!json_object_get(*body, "max_tokens")) json_object_set_new(*body, "max_tokens", json_integer(1));
     bool ok = serve_read_messages(body, &said, p) && read_messages(&all, m, c, *body, p);
     json_decref(said);

@@ -10,8 +10,4 @@
 char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, serve_task task,
                      const char *body, size_t n_bytes, serve_problem *p);
 
-/* How many tokens a chat's conversation has, in which a picture or video counts as one mark, and the name of a control token as one of
- * these; false: *p says why not. */
-bool serve_count_chat(const sac_model *m, const serve_request *r, size_t *n, serve_problem *p);
-
 #endif
