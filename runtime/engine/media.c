@@ -61,6 +61,21 @@ static double time_step(const sac_session *s, const sac_media *m, int n_frames) 
     return rate > 0 && n_frames > 1 ? rate * seconds_a_step(m, n_frames) : 1;
 }
 
+/* Positions on the axis of time are whole numbers, which must hold all that the media of a prompt take. */
+static sac_status check_times(const sac_session *s, sac_error *err) {
+    const double most = 1 << 30;
+    double n = 0;
+    for (int i = 0; i < s->n_spans; i++) {
+        const sac_prompt_span *span = &s->spans[i];
+        n += span->grid.t * span->time_step;
+        if (!(n <= most))
+            return sac_fail(err, SAC_BAD_ARGUMENT,
+                            "the frames of medium %d are %g s apart: this model's positions do not reach over so long a time", span->media,
+                            span->step_s);
+    }
+    return SAC_OK;
+}
+
 /* What every placeholder of the prompt will show. */
 static sac_status make_spans(sac_session *s, sac_error *err) {
     int64_t n = 0;
@@ -83,7 +98,7 @@ static sac_status make_spans(sac_session *s, sac_error *err) {
                                                        .grid = grid_of(s, m, is_picture(m) ? 1 : tiles, b)};
         sac_media_lay_out_spans(s, m);
     }
-    return SAC_OK;
+    return check_times(s, err);
 }
 
 /* Pictures first: what they leave of the context is shared by the videos. */

@@ -9,6 +9,7 @@
 #include "room.h"
 #include "source.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 sac_reduce_picture sac_media_tiling(const sac_visual_plan *p) {
@@ -276,6 +277,9 @@ static sac_status plan_list(sac_media *m, const sac_frame_request *request, int 
     return SAC_OK;
 }
 
+/* Seconds: more than any clock's, and few enough for texts and whole numbers of them. */
+#define MOST_SECONDS 1e12
+
 /* A list has a frame at least, each comes after the one before, and what is prepared is a frame. */
 static sac_status check_list(const sac_session *s, const sac_part *p, sac_error *err) {
     size_t n = sac_part_n_pictures(p);
@@ -284,6 +288,8 @@ static sac_status check_list(const sac_session *s, const sac_part *p, sac_error 
     for (size_t i = 0; i < n; i++) {
         sac_picture f = sac_part_picture(p, i);
         if (f.prepared) SAC_TRY(sac_prepared_check(f.prepared, s->model, true, err));
+        if (!(fabs(f.time_s) <= MOST_SECONDS))
+            return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu is at %g s: give times of at most %g s", i, f.time_s, MOST_SECONDS);
         if (i && !(f.time_s > before))
             return sac_fail(err, SAC_BAD_ARGUMENT, "frame %zu at %g s does not come after frame %zu at %g s",
                             i, f.time_s, i - 1, before);

@@ -292,8 +292,8 @@ static sac_status choose(sac_session *s, const sac_events *e, int32_t *id, sac_e
     if (*id >= 0) return SAC_OK;
     return sac_fail(err, SAC_BAD_ARGUMENT,
                     e && e->logits ? "the logits callback leaves no token that may come"
-                    : e && e->mask ? "the mask callback leaves no token that may come"
-                                   : "the model's logits are not numbers");
+                    : e && e->mask ? "no token is left that may come: the mask and the settings of sampling exclude all"
+                                   : "the model's logits are not numbers, or the settings of sampling exclude all tokens");
 }
 
 static void tell_token(const sac_session *s, const sac_events *e, int32_t id) {

@@ -235,9 +235,17 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
     return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
 }
 
-/* Rows that are appended are no prompt's: nobody takes them over. */
+/* Many that are appended have the bits of a prompt's rows; few have not, nor has a step's. */
+static void count_prompted(sac_session *s, int64_t past, int64_t n) {
+    const bool few = sac_decoder_is_few(&s->decoder, n);
+    if (past == 0) s->begins_few = few;
+    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
+}
+
+/* Nobody takes over rows that are appended. */
 static sac_status finish_append(sac_work *w) {
     sac_session *s = w->s;
+    count_prompted(s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused);
     const bool is_token = w->prompt.n_tokens - w->prompt.n_reused == 1; /* others may follow soon */
     s->has_logits = true;
     sac_work_drop(w);

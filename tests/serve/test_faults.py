@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, is_video, main, media_part, questions, read_events, saccade, sample,
-                    write_png)
+from server import (HANG_S, SACCADE, Case, Server, ask, chat_body, data_uri, is_video, main, media_part, questions, read_events, saccade,
+                    sample, write_png)
 
 PICTURE = sample(video=False)
 ENDLESS = 7000  # tokens: seconds on any machine, and nearly all that a slot holds
@@ -292,6 +292,12 @@ class Faults(Case):
         text = self.path("text.mp4", "#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n")
         self.assertEqual(self.server.chat(ask({**PICTURE, "file": text})).status, 400)
 
+    def test_a_limit_holds_for_pictures_that_are_decoded(self):
+        self.assertEqual(self.server.chat(ask(PICTURE), max_tokens=1).status, 200)
+        for status, most in (400, 1000), (200, 1 << 30), (400, 1001):
+            reply = self.server.chat(ask(PICTURE), max_tokens=1, media_io_kwargs={"image": {"max_pixels": most}})
+            self.assertEqual(reply.status, status, reply.text)
+
     def test_the_decoding_process_is_killed(self):
         helper, = children(self.server.process.pid)
         os.kill(helper, signal.SIGKILL)
@@ -531,11 +537,29 @@ class Ends(Case):
                 with server.connect() as c:
                     c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n{}")
                     self.assertIn(b" %d " % status, c.recv(4096), more)
+            behind = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            for path in b"/v1/completions", b"/nowhere":  # where the request ends is not for others to say: what is behind it is not read
+                for more in (b"Content-Length : 2\r\n", b" A: 1\r\n", b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+                             b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"):
+                    with server.connect() as c:
+                        c.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n2\r\n{}\r\n0\r\n\r\n" + behind)
+                        reply = b"".join(iter(lambda: c.recv(4096), b""))
+                    self.assertEqual((b" 400 " in reply, b"close" in reply, b"version" in reply), (True, True, False), reply)
             self.assertEqual(server.get("/health%00x").status, 404)
             reply = server.get("/v1/completions")
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "POST, OPTIONS"))
             reply = server.request("PUT", "/v1/files/x")
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, DELETE, OPTIONS"))
+
+    def test_times_that_are_none(self):
+        """Positions of Qwen2.5-VL's frames are counted by them."""
+        with Server("-m", "tests/golden/models/qwen2_5_vl", "--slots", "1", "--ctx", "512") as server:
+            part = {"urls": [data_uri(f"tests/golden/models/frame{i}.png") for i in range(4)]}
+            for times, words in (([0, 1, 2, 1e13], "frame 3 is at 1e+13 s"), ([-1e308, 0, 1, 2], "frame 0 is at -1e+308 s"),
+                                 ([0, 1e9, 2e9, 3e9], "are 2e+09 s apart"), ([1.7e9, 1.7e9 + 1, 1.7e9 + 2, 1.7e9 + 3], None)):
+                reply = server.chat([{"type": "video_frames", "video_frames": {**part, "timestamps": times}}], model=None, max_tokens=1)
+                self.assertEqual(reply.status, 400 if words else 200, reply.text)
+                self.assertIn(words or "choices", reply.text)
 
     def test_clients_that_leave_in_the_middle_of_a_request(self):
         """Their connections are given back long before the server's patience ends, also where the end comes in one

@@ -82,6 +82,22 @@ class PromptLogprobs(Case):
             self.assertEqual(plain["usage"]["total_tokens"], scored["usage"]["total_tokens"])
             self.assertEqual(scored["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
+    def test_rows_of_a_scored_prompt_are_those_of_any(self):
+        """So what comes behind them has the same bits, be it the answer or another prompt that begins so."""
+        long = " ".join("three red owls and a blue mouse".split() * 8)
+        asked = {"max_tokens": 4, "logprobs": 2, "ignore_eos": True}
+        other = "zzz " * 30
+        for body in {"prompt": long, **asked}, {"prompt": long + " moved", **asked}:
+            self.complete(prompt=other, max_tokens=1)
+            plain = self.complete(**body)["choices"][0]["logprobs"]
+            self.complete(prompt=other, max_tokens=1)
+            scored = self.complete(prompt=long, echo=True, **asked)["choices"][0]["logprobs"]
+            behind = self.complete(**body)
+            self.assertGreater(behind["usage"]["prompt_tokens_details"]["cached_tokens"], 64)
+            self.assertEqual(behind["choices"][0]["logprobs"]["top_logprobs"], plain["top_logprobs"])
+            if body["prompt"] == long:
+                self.assertEqual(scored["top_logprobs"][-4:], plain["top_logprobs"])
+
     def test_stream(self):
         body = {"prompt": PROMPTS, "echo": True, "logprobs": 1, "max_tokens": 3, "temperature": 0}
         whole = self.complete(**body)["choices"]

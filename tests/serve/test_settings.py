@@ -116,20 +116,57 @@ class Settings(Case):
             reply = self.server.post(path, {**body, "max_token": 3})
             self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
                              (400, "max_token", "unknown_field"))
-            nothing = {"user": "a", "metadata": {"a": "b"}, "store": False, "suffix": None,
+            for field, key, value in (("stream_options", "stream_options.include_usag", {"include_usag": True}),
+                                      ("media_io_kwargs", "media_io_kwargs.vide", {"vide": {}}),
+                                      ("media_io_kwargs", "media_io_kwargs.video.num_frame", {"video": {"num_frame": 3}}),
+                                      ("mm_processor_kwargs", "mm_processor_kwargs.min_pixels", {"min_pixels": 3}),
+                                      ("response_format", "response_format.json_schema.schemas", {"json_schema": {"schemas": {}}}),
+                                      ("saccade", "saccade.progres", {"progres": True})):
+                reply = self.server.post(path, {**body, field: value})
+                self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]), (400, key, "unknown_field"))
+            padded = self.server.post(path, {**body, "stream": True, "stream_options": {"include_obfuscation": True}})
+            self.assertEqual((padded.status, padded.json["error"]["code"]), (400, "unsupported"))
+            nothing = {"stream_options": {"include_obfuscation": False, "other": None}, "user": "a", "metadata": {"a": "b"}, "store": False, "suffix": None,
                        "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
             reply = self.server.post(path, {**body, **nothing})
             self.assertEqual(reply.status, 200, reply.text)
             self.assertNotIn("warnings", reply.json)
+        picture = {"type": "image_url", "image_url": {"url": "data:", "max_pixels": 9}}
+        for part, key in ({"type": "text", "text": "x", "txt": "y"}, "txt"), (picture, "max_pixels"):
+            reply = self.server.chat([{"type": "text", "text": "x"}, part])
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "messages[0].content[1]." + key))
         with Server("--slots", "1", "--lenient-fields") as lenient:
+            reply = lenient.chat([{"type": "text", "text": "x", "txt": "y"}], max_tokens=1, saccade={"a": 1})
+            self.assertEqual([w.split("'")[1] for w in reply.json["warnings"]], ["saccade.a", "messages[0].content[0].txt"])
             reply = lenient.chat("x", max_tokens=1, max_token=3)
             self.assertIn("'max_token'", reply.json["warnings"][0])
             events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
             self.assertIn("'max_token'", events[-1]["warnings"][0])
             self.assertEqual(lenient.chat("x", suffix="a").status, 400)
 
+    def test_counts_of_each_chunk(self):
+        """vLLM's continuous_usage_stats."""
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        events, _ = read_events(self.server.chat("What moves?", stream=True, stream_options=options, max_tokens=6, n=2, ignore_eos=True).text)
+        whole = events.pop()["usage"]
+        for i in 0, 1:
+            counts = [e["usage"]["completion_tokens"] for e in events if e["choices"][0]["index"] == i]
+            self.assertEqual((counts, counts[0], counts[-1]), (sorted(counts), 0, 6))
+        for e in events:
+            self.assertEqual(e["usage"]["prompt_tokens"], whole["prompt_tokens"])
+            self.assertEqual(e["usage"]["total_tokens"], whole["prompt_tokens"] + e["usage"]["completion_tokens"])
+        plain, _ = read_events(self.server.chat("What moves?", stream=True, stream_options={"include_usage": True}, max_tokens=6).text)
+        self.assertEqual([e["usage"] for e in plain[:-1]], [None] * (len(plain) - 1))
+
     def test_tokens_of_texts_and_conversations(self):
         """As many as an answer's prompt has; texts come back from them."""
+        for path, body, param in (("/tokenize", {"prompt": "x", "with_pieces": True}, "with_pieces"),
+                                  ("/tokenize", {"prompt": "x", "messages": []}, "messages"),
+                                  ("/detokenize", {"tokens": [5], "skip": 1}, "skip")):
+            reply = self.server.post(path, body)
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), reply.text)
+        self.assertEqual(self.server.post("/tokenize", {"prompt": "x", "model": "nope"}).status, 404)
+        self.assertIn("U+0000", self.server.post("/tokenize", {"prompt": "a\0b"}).text)
         for text in "Is the star red?", " two  spaces\n", "é<|end|>":
             reply = self.server.post("/tokenize", {"prompt": text, "add_special_tokens": False, "return_token_strs": True}).json
             self.assertEqual((reply["count"], reply["max_model_len"]), (len(reply["tokens"]), 8192))
@@ -159,6 +196,20 @@ class Settings(Case):
         row = next(r for r in questions() if r["answer"] == "yes")
         reply = self.server.chat(ask(row), min_tokens=6, max_tokens=6).json
         self.assertEqual(reply["usage"]["completion_tokens"], 6)
+        asked = {"prompt": "Is the star red?", "max_tokens": 6, "temperature": 0, "ignore_eos": True}
+        first = self.server.post("/v1/completions", {**asked, "logprobs": 0}).json["choices"][0]["logprobs"]["tokens"][0]
+        stop, = self.server.post("/tokenize", {"prompt": first, "add_special_tokens": False}).json["tokens"]
+        for least in 0, 3:  # tokens that a request stops at are held back as the model's are
+            reply = self.server.post("/v1/completions", {**asked, "stop_token_ids": [stop], "min_tokens": least}).json
+            self.assertGreaterEqual(reply["usage"]["completion_tokens"], least)
+            self.assertEqual(reply["choices"][0]["finish_reason"] == "stop" and not reply["choices"][0]["text"], least == 0)
+
+    def test_no_token_is_left(self):
+        for limits in ({"guided_choice": ["yes"], "allowed_token_ids": [5]}, {"guided_choice": ["yes"], "min_tokens": 20},
+                       {"suppress_tokens": list(range(512))}):
+            reply = self.server.chat("x", max_tokens=8, **limits)
+            self.assertEqual(reply.status, 400)
+            self.assertIn("the settings of sampling exclude all", reply.json["error"]["message"])
 
     def answer_json(self, schema, content="Describe the image.", **more):
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}

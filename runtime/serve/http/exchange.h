@@ -38,6 +38,7 @@ struct serve_exchange {
     int status; /* of the reply; 0 = none yet */
     char allow[64]; /* the methods that the path takes, where that of the request is none of them */
     serve_problem problem;
+    bool end_unknown;  /* where the request ends cannot be told: nothing is read behind it */
     int retry_after_s; /* of the reply, where its status has such a header; 0 = soon */
     serve_buffer body;
     size_t n_swallowed; /* of a body that is not wanted */

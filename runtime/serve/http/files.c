@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ struct serve_upload {
     int fd; /* of an unnamed file, -1 before the file's part begins */
     size_t n_bytes;
     bool has_file;
-    char name[200], purpose[64];
+    char name[200], purpose[64], unknown[64]; /* "": none */
     serve_problem problem;
 };
 
@@ -43,11 +44,33 @@ static bool write_all(serve_upload *u, const char *data, size_t n) {
 }
 
 static bool take_purpose(serve_upload *u, const char *data, uint64_t at, size_t n) {
+    if (n > 0 && at == 0 && u->purpose[0])
+        return serve_refuse(&u->problem, 400, "purpose", NULL, "the upload has more than one part 'purpose'");
+    if (memchr(data, 0, n))
+        return serve_refuse(&u->problem, 400, "purpose", NULL, "'purpose' has a byte of 0");
     if (at + n >= sizeof u->purpose)
         return serve_refuse(&u->problem, 400, "purpose", NULL, "'purpose' is longer than %zu bytes",
                             sizeof u->purpose - 1);
     memcpy(u->purpose + at, data, n);
     return true;
+}
+
+/* What is not known is refused, or named in the reply. */
+static bool pass_over(serve_upload *u, const char *key) {
+    if (!u->config->lenient_fields)
+        return serve_refuse(&u->problem, 400, key, "unknown_field",
+                            "'%.80s' is not known here: an upload has the parts 'file' and 'purpose'", key);
+    snprintf(u->unknown, sizeof u->unknown, "%s", key);
+    return true;
+}
+
+/* Of a long one the beginning, in whole characters. */
+static void take_name(serve_upload *u, const char *name) {
+    size_t n = strlen(name);
+    if (n >= sizeof u->name)
+        for (n = sizeof u->name - 1; n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80;) n--;
+    memcpy(u->name, name, n);
+    u->name[n] = 0;
 }
 
 static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *filename,
@@ -57,7 +80,7 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *
     (void)kind, (void)content_type, (void)encoding;
     if (u->problem.status) return MHD_NO;
     if (!strcmp(key, "purpose")) return take_purpose(u, data, at, n) ? MHD_YES : MHD_NO;
-    if (strcmp(key, "file")) return MHD_YES;
+    if (strcmp(key, "file")) return pass_over(u, key) ? MHD_YES : MHD_NO;
     if (at == 0 && u->n_bytes > 0)
         return serve_refuse(&u->problem, 400, "file", NULL, "the upload has more than one part 'file'")
                    ? MHD_YES
@@ -66,9 +89,16 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *
         u->fd = serve_uploads_begin(u->uploads);
         if (u->fd < 0) return serve_uploads_refuse(&u->problem, errno) ? MHD_YES : MHD_NO;
         u->has_file = true;
-        if (filename) snprintf(u->name, sizeof u->name, "%s", filename);
+        if (filename) take_name(u, filename);
     }
     return write_all(u, data, n) ? MHD_YES : MHD_NO;
+}
+
+/* libmicrohttpd would take a form's other encoding, too, which has no name for the file. */
+static bool is_multipart(struct MHD_Connection *connection) {
+    static const char kind[] = "multipart/form-data";
+    const char *type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Type");
+    return type && !strncasecmp(type, kind, sizeof kind - 1);
 }
 
 bool serve_files_begin(serve_server *s, struct MHD_Connection *connection, serve_upload **out,
@@ -80,7 +110,7 @@ bool serve_files_begin(serve_server *s, struct MHD_Connection *connection, serve
     u->uploads = s->uploads;
     u->config = s->config;
     u->fd = -1;
-    u->post = MHD_create_post_processor(connection, 65536, on_field, u);
+    if (is_multipart(connection)) u->post = MHD_create_post_processor(connection, 65536, on_field, u);
     if (!u->post) {
         free(u);
         return serve_refuse(p, 400, NULL, NULL, "an upload must be multipart/form-data");
@@ -106,20 +136,43 @@ void serve_files_abandon(serve_upload *u) {
     free(u);
 }
 
+static bool is_text(const char *bytes) {
+    json_t *j = json_string(bytes);
+    json_decref(j);
+    return j != NULL;
+}
+
+/* Whether all of it came, and makes sense. */
+static bool check_whole(serve_upload *u, serve_problem *p) {
+    const bool ended = MHD_destroy_post_processor(u->post) == MHD_YES; /* its last piece comes now */
+    u->post = NULL;
+    if (u->problem.status) return *p = u->problem, false;
+    if (!ended)
+        return serve_refuse(p, 400, "file", NULL,
+                            "the multipart body does not end with its boundary and '--': it was cut off, or has other line ends than CRLF");
+    if (!u->has_file) return serve_refuse(p, 400, "file", NULL, "the upload has no part 'file'");
+    return is_text(u->purpose) || serve_refuse(p, 400, "purpose", NULL, "'purpose' is not UTF-8");
+}
+
 /* ---------------------------------------------------------------- routes */
+
+/* The description is the index's, too. */
+static json_t *with_warning(json_t *described, const char *unknown) {
+    if (!*unknown) return described;
+    json_t *j = json_copy(described);
+    json_decref(described);
+    char text[120];
+    snprintf(text, sizeof text, "'%s' is not known here and has no effect", is_text(unknown) ? unknown : "a part");
+    json_object_set_new(j, "warnings", json_pack("[s]", text));
+    return j;
+}
 
 enum MHD_Result serve_files_finish(serve_exchange *x) {
     serve_upload *u = x->upload;
-    MHD_destroy_post_processor(u->post); /* its last piece comes now */
-    u->post = NULL;
-    if (u->problem.status) return serve_reply_problem(x, &u->problem);
-    if (!u->has_file) {
-        serve_refuse(&x->problem, 400, "file", NULL, "the upload has no part 'file'");
-        return serve_reply_problem(x, &x->problem);
-    }
+    if (!check_whole(u, &x->problem)) return serve_reply_problem(x, &x->problem);
     json_t *j = serve_uploads_keep(u->uploads, u->fd, u->n_bytes, u->name, u->purpose, &x->problem);
     if (j) u->n_bytes = 0; /* the file's from here on */
-    return j ? serve_reply_json(x, 200, j) : serve_reply_problem(x, &x->problem);
+    return j ? serve_reply_json(x, 200, with_warning(j, u->unknown)) : serve_reply_problem(x, &x->problem);
 }
 
 static enum MHD_Result reply_unknown(serve_exchange *x) {

@@ -186,12 +186,12 @@ static bool look_at(serve_exchange *x, const char *method, const char *url) {
     serve_problem *p = &x->problem;
     if (strlen(url) >= sizeof x->path) return serve_refuse(p, 404, NULL, NULL, "no such path");
     strcpy(x->path, url);
+    if (!serve_strict_check(x)) return false;
     x->route = serve_route_find(method, url, p);
     if (!x->route) {
         serve_route_methods(url, x->allow, sizeof x->allow);
         return false;
     }
-    if (!serve_strict_check(x)) return false;
     if (!check_origin(x, method, p) || !check_key(x, p)) return false;
     if (stated_length(x) > body_limit(x)) return refuse_length(x);
     if (!x->route->takes_upload) return true;
@@ -212,7 +212,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
     const bool wanted = look_at(x, method, url);
     serve_request_span_begin(x);
     /* Before the body is sent is the time to say that it is not wanted. */
-    if (!wanted && (stated_length(x) > SWALLOW_BYTES || x->problem.status == 501))
+    if (!wanted && (stated_length(x) > SWALLOW_BYTES || x->end_unknown))
         return serve_reply_problem(x, &x->problem);
     return MHD_YES;
 }

@@ -26,8 +26,7 @@ static void add_headers(serve_exchange *x, struct MHD_Response *r, int status) {
     if (status == 429 || status == 503) add_retry_after(x, r);
     if (status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (status == 405) MHD_add_response_header(r, "Allow", x->allow);
-    if (status == 501)
-        MHD_add_response_header(r, "Connection", "close"); /* where its body ends is not known */
+    if (x->end_unknown) MHD_add_response_header(r, "Connection", "close");
     if (x->job) MHD_add_response_header(r, "X-Request-Id", x->job->id);
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 }

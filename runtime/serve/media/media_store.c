@@ -201,7 +201,7 @@ static void make_key(uint8_t key[32], const serve_source *source, const intake_t
     memset(key, 0, 32);
     if (sac_sha256_open(&h, NULL) != SAC_OK) return;
     int64_t how[] = {t->is_video,         is_frame,           t->video.no_rotate, t->video.key_frames,
-                     t->video.num_frames, t->video.max_pixels};
+                     t->video.num_frames, t->video.max_pixels, t->is_video ? 0 : t->max_pixels}; /* above the last it was refused */
     const double at[] = {t->video.fps, t->video.skip_s, t->video.max_frames, t->video.pace, t->video.most_s};
     sac_sha256_update(h, source->hash, sizeof source->hash);
     sac_sha256_update(h, how, sizeof how);

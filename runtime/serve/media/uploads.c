@@ -35,7 +35,8 @@ bool serve_uploads_is_id(const char *id) {
 
 bool serve_uploads_take_room(serve_uploads *u, size_t n) {
     pthread_mutex_lock(&u->lock);
-    bool fits = n <= u->config->max_uploads_bytes - u->total_bytes;
+    const size_t most = u->config->max_uploads_bytes; /* what an earlier server left may be more */
+    bool fits = u->total_bytes <= most && n <= most - u->total_bytes;
     if (fits) u->total_bytes += n;
     pthread_mutex_unlock(&u->lock);
     return fits;

@@ -101,6 +101,7 @@ static void add_logprob(serve_answer *a, const sac_token_event *token) {
 
 void serve_answer_token(serve_answer *a, const sac_token_event *token) {
     const serve_mark *mark = a->split ? serve_tokens_mark(a->job->server->tokens, token->id) : NULL;
+    a->n_choice_tokens++;
     if (a->job->request->logprobs) add_logprob(a, token);
     if (a->split && splitter_is_reasoning(a->split)) a->n_reasoning++;
     if (mark) splitter_feed(a->split, mark->name, mark->n);
@@ -159,11 +160,11 @@ void serve_answer_choice(serve_answer *a, const sac_result *r, double kept_ratio
     if (a->split) splitter_restart(a->split);
     a->choice++;
     a->started = false;
-    a->n_characters = 0;
+    a->n_characters = a->n_choice_tokens = 0;
     if (a->choice % a->job->request->n_choices)
         put_prompt(a); /* of the next one, which has the same */
     else
-        a->prompt_told = false;
+        a->prompt_told = false, a->n_prompt_tokens = 0;
 }
 
 void serve_answer_finish(serve_answer *a) {

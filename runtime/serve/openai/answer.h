@@ -26,6 +26,7 @@ typedef struct serve_answer {
     json_t *places;          /* NULL = not asked for */
     splitter *split;         /* of the choice's text; NULL = all of it is content */
     int64_t n_reasoning;     /* tokens, of all choices */
+    int64_t n_choice_tokens; /* of the choice that is being made */
     bool failed;             /* there was no memory to begin */
     bool prompt_told;        /* of the prompt that the choice belongs to: a stream has said all that it repeats of it */
     int64_t n_values;        /* about how many pieces of JSON were made that are not sent yet, beside texts */

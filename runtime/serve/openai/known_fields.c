@@ -142,10 +142,86 @@ static bool warn(json_t **warnings, const char *name, serve_problem *p) {
            serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
 }
 
+/* ---------------------------------------------------------------- within fields */
+
+#define VIDEO_KEYS "num_frames", "max_frames", "fps", "max_pixels", "key_frames"
+
+/* What objects within the body may have; of others the reader of the field says so itself. */
+static const struct {
+    const char *name, *within; /* NULL: the field itself */
+    const char *keys[12];
+} nested[] = {
+    {"stream_options", NULL, {"include_usage", "continuous_usage_stats", "include_obfuscation"}},
+    {"media_io_kwargs", NULL, {"image", "video"}},
+    {"media_io_kwargs", "image", {"max_pixels"}},
+    {"media_io_kwargs", "video", {VIDEO_KEYS}},
+    {"mm_processor_kwargs", NULL, {VIDEO_KEYS}},
+    {"response_format", NULL, {"type", "json_schema", "schema"}},
+    {"response_format", "json_schema", {"name", "description", "schema", "strict"}},
+    {"saccade",
+     NULL,
+     {"prefill", "decode", "kv", "rope", "reduce", "places", "place_layers", "progress", "parse_special", "timeout"}},
+};
+
+/* Of a part of a message; "uuid" is vLLM's name for what it caches. */
+static const char *const part_keys[] = {"type", "text", "image_url", "video_url", "video_frames", "cache_control", "uuid", NULL};
+static const char *const medium_keys[] = {"url", "urls", "timestamps", "detail", NULL};
+
+typedef struct checker {
+    bool lenient;
+    json_t **warnings;
+    serve_problem *p;
+} checker;
+
+static bool check_keys(const checker *c, const char *of, const json_t *object, const char *const *keys) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        char path[120];
+        if (is_in(keys, name) || json_is_null(value)) continue;
+        snprintf(path, sizeof path, "%s.%.60s", of, name);
+        if (!c->lenient)
+            return serve_refuse(c->p, 400, path, "unknown_field",
+                                "'%s' is not known here; a server with --lenient-fields names it in the answer's 'warnings' instead", path);
+        if (!warn(c->warnings, path, c->p)) return false;
+    }
+    return true;
+}
+
+static bool check_part(const checker *c, const json_t *part, size_t message, size_t index) {
+    const char *type = json_string_value(json_object_get(part, "type"));
+    char of[64];
+    if (!type || !is_in(part_keys + 1, type)) return true; /* which is refused by its type */
+    snprintf(of, sizeof of, "messages[%zu].content[%zu]", message, index);
+    if (!check_keys(c, of, part, part_keys)) return false;
+    for (const char *const *kind = part_keys + 2; kind < part_keys + 5; kind++)
+        if (!check_keys(c, of, json_object_get(part, *kind), medium_keys)) return false;
+    return true;
+}
+
+static bool check_nested(const checker *c, const json_t *body) {
+    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
+        const char *within = nested[i].within;
+        const json_t *object = json_object_get(body, nested[i].name);
+        char of[64];
+        if (within) object = json_object_get(object, within);
+        snprintf(of, sizeof of, "%s%s%s", nested[i].name, within ? "." : "", within ? within : "");
+        if (!check_keys(c, of, object, nested[i].keys)) return false;
+    }
+    const json_t *messages = json_object_get(body, "messages");
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *content = json_object_get(json_array_get(messages, i), "content");
+        for (size_t k = 0; k < json_array_size(content); k++)
+            if (!check_part(c, json_array_get(content, k), i, k)) return false;
+    }
+    return true;
+}
+
 bool serve_known_fields_check(const json_t *body, bool is_chat, bool lenient, json_t **warnings,
                               serve_problem *p) {
     const char *name;
     json_t *value;
+    if (!check_nested(&(checker){lenient, warnings, p}, body)) return false;
     json_object_foreach((json_t *)(uintptr_t)body, name, value) {
         bool known = false;
         const char *const *own = is_chat ? honoured_in_chat : honoured_in_completions;

@@ -20,7 +20,7 @@ static bool refuse_null(serve_problem *p) {
     return serve_refuse(p, 400, NULL, "invalid_json", "the body has U+0000 in a string, which is not taken");
 }
 
-static bool refuse_json(const json_error_t *e, serve_problem *p) {
+bool serve_refuse_json(const json_error_t *e, serve_problem *p) {
     enum json_error_code code = json_error_code(e);
     if (code == json_error_out_of_memory)
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
@@ -59,7 +59,7 @@ static bool parse_json(serve_request *r, const char *body, size_t n_bytes, serve
     if (n_bytes == 0) return serve_refuse(p, 400, NULL, "invalid_json", "the body is empty");
     if (counts) r->json = parse_without_ids(r, body, n_bytes);
     if (!r->json) r->json = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | (counts ? JSON_ALLOW_NUL : 0), &e);
-    if (!r->json) return refuse_json(&e, p);
+    if (!r->json) return serve_refuse_json(&e, p);
     if (counts && has_null(r->json, "prompt")) return refuse_null(p);
     return json_is_object(r->json) ||
            serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
@@ -222,8 +222,13 @@ static bool parse_stream(serve_request *r, serve_problem *p) {
     const json_t *options = NULL;
     if (!serve_field_bool(r->json, "stream", &r->stream, p)) return false;
     if (!serve_field_object(r->json, "stream_options", &options, p)) return false;
-    if (options && !serve_field_bool(options, "include_usage", &r->include_usage, p)) return false;
-    return true;
+    bool padded = false;
+    if (!options) return true;
+    if (!serve_field_bool(options, "include_usage", &r->include_usage, p)) return false;
+    if (!serve_field_bool(options, "continuous_usage_stats", &r->continuous_usage, p)) return false;
+    if (!serve_field_bool(options, "include_obfuscation", &padded, p)) return false;
+    return !padded || serve_refuse(p, 400, "stream_options", "unsupported",
+                                   "'stream_options.include_obfuscation' is not taken with this value: events are as long as their texts");
 }
 
 /* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}, "mm_processor_kwargs": {"fps", "max_pixels"}}.

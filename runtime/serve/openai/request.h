@@ -68,6 +68,7 @@ struct serve_request {
     size_t n_tree;       /* bytes of `json` beside its strings */
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
+    bool continuous_usage; /* vLLM's: each chunk of a stream has the counts so far */
     const char *adapter;   /* that is asked for, of the server's; NULL = the model itself */
     serve_prompt *prompts; /* [n_prompts] of a text completion; owned */
     size_t n_prompts;      /* 1 of a chat, unless each message is alone */
@@ -93,6 +94,8 @@ struct serve_request {
     sac_logit_bias *logit_bias; /* owned */
     bool *allowed;              /* [n_vocab] tokens that may come; owned; NULL = all */
     int n_vocab;
+    int32_t *late;              /* [n_late] that may not come before min_tokens, as the model's own stops; owned */
+    size_t n_late;
     sac_controls *controls;     /* owned; NULL = those of the server */
     const json_t *tools;        /* as given, checked; NULL = none */
     serve_tool_choice tool_choice;
@@ -112,6 +115,9 @@ struct serve_request {
 /* What the body will take once it is parsed, beside its strings; false: too much. Of other APIs than OpenAI's completions a second tree
  * is made. */
 bool serve_request_size(size_t *n_tree, serve_api api, const char *body, size_t n_bytes, serve_problem *p);
+
+/* Why a body was not parsed: 400, or 503 without memory. False. */
+bool serve_refuse_json(const json_error_t *e, serve_problem *p);
 
 /* False: *p says why. r is to be freed in both cases. */
 bool serve_request_parse(serve_request *r, const serve_config *c, int n_vocab, serve_api api, const char *body,

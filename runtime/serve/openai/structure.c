@@ -2,6 +2,7 @@
 #include "dialect.h"
 #include "fields.h"
 #include "gbnf.h"
+#include "json_size.h"
 #include "regex.h"
 #include "schema.h"
 #include "tools.h"
@@ -103,6 +104,13 @@ static bool read_single(const serve_request *r, structure *s, serve_problem *p) 
 
 static int compile_schema(grammar *g, const structure *s, serve_problem *p) {
     json_t *read = NULL;
+    const size_t n_tree =
+        json_is_string(s->value) ? serve_json_tree_bytes(json_string_value(s->value), json_string_length(s->value)) : 0;
+    if (n_tree > SERVE_MAX_TREE_BYTES)
+        return serve_refuse(p, 413, s->param, "request_too_large",
+                            "'%s' has too many values: in memory they would take %zu MiB, and %zu are allowed", s->param, n_tree >> 20,
+                            SERVE_MAX_TREE_BYTES >> 20),
+               -1;
     if (json_is_string(s->value)) read = json_loads(json_string_value(s->value), JSON_DECODE_ANY, NULL);
     if (json_is_string(s->value) && !read)
         return serve_refuse(p, 400, s->param, NULL, "'%s' is not JSON", s->param), -1;

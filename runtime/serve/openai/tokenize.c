@@ -1,30 +1,20 @@
+#define _GNU_SOURCE
 #include "tokenize.h"
+#include "chat_tokens.h"
 #include "fields.h"
 #include "other_api.h"
 #include "prompts.h"
+#include "text_length.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct ids {
-    int32_t *of; /* [n] */
-    size_t n;
-} ids;
+/* What is told in one reply: a million tokens and more, in seconds. */
+enum { MOST_BYTES = 4 << 20 };
 
 static bool no_memory(serve_problem *p) {
     return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
-}
-
-static bool read_text(ids *out, const sac_model *m, const char *text, size_t n, bool add_special,
-                      bool parse_special, serve_problem *p) {
-    sac_error err;
-    *out = (ids){0};
-    sac_status st = sac_tokenize_text(m, text, n, add_special, parse_special, NULL, 0, &out->n, &err);
-    if (st != SAC_OK && st != SAC_TOO_LONG) return serve_refuse_status(p, st, &err);
-    out->of = calloc(out->n + 1, sizeof *out->of);
-    if (!out->of) return no_memory(p);
-    st = sac_tokenize_text(m, text, n, add_special, parse_special, out->of, out->n, &out->n, &err);
-    return st == SAC_OK || serve_refuse_status(p, st, &err);
 }
 
 /* ---------------------------------------------------------------- a conversation */
@@ -32,10 +22,10 @@ static bool read_text(ids *out, const sac_model *m, const char *text, size_t n, 
 /* A text in which control tokens are written out: as a part of a prompt it stays text, and within the rendered conversation it could not be told
  * from the template's own. */
 static bool check_text(const sac_model *m, const char *text, serve_problem *p) {
-    ids plain = {0}, special = {0};
+    serve_token_ids plain = {0}, special = {0};
     size_t n = strlen(text);
     bool ok =
-        read_text(&plain, m, text, n, false, false, p) && read_text(&special, m, text, n, false, true, p);
+        serve_tokens_of_text(&plain, m, text, n, false, false, p) && serve_tokens_of_text(&special, m, text, n, false, true, p);
     if (ok && (plain.n != special.n || memcmp(plain.of, special.of, plain.n * sizeof *plain.of) != 0))
         ok = serve_refuse(p, 400, "messages", "unsupported",
                           "a message has the name of a control token in it: its tokens are not told here");
@@ -44,46 +34,26 @@ static bool check_text(const sac_model *m, const char *text, serve_problem *p) {
     return ok;
 }
 
-static char *render(const sac_model *m, const serve_request *r, serve_problem *p) {
-    sac_error err;
-    size_t n = 0;
-    sac_status st = sac_chat_preview(m, r->messages, r->n_messages, &r->chat, NULL, 0, &n, &err);
-    char *text = st == SAC_OK ? malloc(n + 1) : NULL;
-    if (st != SAC_OK) return serve_refuse_status(p, st, &err), NULL;
-    if (!text) return no_memory(p), NULL;
-    st = sac_chat_preview(m, r->messages, r->n_messages, &r->chat, text, n + 1, &n, &err);
-    if (st == SAC_OK) return text;
-    free(text);
-    return serve_refuse_status(p, st, &err), NULL;
+static bool check_bytes(size_t n, const char *param, serve_problem *p) {
+    return n <= MOST_BYTES ||
+           serve_refuse(p, 413, param, "request_too_large",
+                        "'%s' has %zu bytes of text: tokens of at most %d are told at a time, give it in parts", param, n, MOST_BYTES);
 }
 
-/* With the begin token in front, unless the template wrote it. */
-static bool read_rendered(ids *out, const sac_model *m, const char *text, serve_problem *p) {
-    ids begin = {0};
-    size_t n = strlen(text);
-    bool ok = read_text(&begin, m, "", 0, true, false, p) && read_text(out, m, text, n, false, true, p);
-    bool wanted = ok && begin.n > 0 && (out->n == 0 || out->of[0] != begin.of[0]);
-    free(begin.of);
-    if (!wanted) return ok;
-    free(out->of);
-    return read_text(out, m, text, n, true, true, p);
-}
-
-static bool read_messages(ids *out, const sac_model *m, const serve_config *c, const json_t *body,
+static bool read_messages(serve_token_ids *out, const sac_model *m, const serve_config *c, const json_t *body,
                           serve_problem *p) {
     serve_request r = {0};
     sac_model_info info;
     sac_model_get_info(m, &info);
-    char *text = json_dumps(body, JSON_COMPACT), *rendered = NULL;
+    char *text = json_dumps(body, JSON_COMPACT);
     bool ok = text ? serve_request_parse(&r, c, info.vocab, SERVE_API_CHAT, text, strlen(text), p) : no_memory(p);
     if (ok && r.n_media)
         ok = serve_refuse(p, 400, "messages", "unsupported",
                           "how many tokens pictures and videos take is told by 'usage' of an answer");
+    ok = ok && check_bytes(serve_text_bytes(&r), "messages", p);
     for (size_t i = 0; ok && !r.chat.parse_special && i < r.n_parts; i++)
         if (r.parts[i].text) ok = check_text(m, r.parts[i].text, p);
-    rendered = ok ? render(m, &r, p) : NULL;
-    ok = rendered && read_rendered(out, m, rendered, p);
-    free(rendered);
+    ok = ok && serve_tokens_of_chat(out, m, &r, p);
     free(text);
     serve_request_free(&r);
     return ok;
@@ -91,25 +61,54 @@ static bool read_messages(ids *out, const sac_model *m, const serve_config *c, c
 
 /* ---------------------------------------------------------------- replies */
 
-static json_t *names_of(const sac_model *m, const ids *all) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < all->n; i++) {
-        char name[256];
-        size_t n = 0;
-        bool known =
-            sac_token_bytes(m, all->of[i], name, sizeof name, &n, NULL) == SAC_OK && n <= sizeof name;
-        json_t *text = known ? json_stringn(name, n) : NULL;
-        json_array_append_new(list, text ? text : json_string("\xef\xbf\xbd")); /* a part of a character */
+static void write_name(serve_buffer *b, const sac_model *m, int32_t id) {
+    char name[256];
+    size_t n = 0;
+    const bool known = sac_token_bytes(m, id, name, sizeof name, &n, NULL) == SAC_OK && n <= sizeof name;
+    json_t *text = known ? json_stringn(name, n) : NULL;
+    if (!text) text = json_string("\xef\xbf\xbd"); /* a part of a character */
+    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    serve_buffer_text(b, quoted ? quoted : "null");
+    free(quoted);
+    json_decref(text);
+}
+
+/* Without a tree, of which there would be a node for each token. NULL: no memory. */
+static char *write_reply(const sac_model *m, const serve_token_ids *all, bool names, int64_t n_ctx) {
+    serve_buffer b = {0};
+    serve_buffer_format(&b, "{\"count\":%zu,\"max_model_len\":%lld,\"tokens\":[", all->n, (long long)n_ctx);
+    for (size_t i = 0; i < all->n; i++) serve_buffer_format(&b, "%s%d", i ? "," : "", (int)all->of[i]);
+    serve_buffer_text(&b, names ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    for (size_t i = 0; names && i < all->n; i++) {
+        if (i) serve_buffer_text(&b, ",");
+        write_name(&b, m, all->of[i]);
     }
-    return list;
+    if (names) serve_buffer_text(&b, "]}");
+    char *text = b.failed ? NULL : strndup(b.data, b.n);
+    serve_buffer_free(&b);
+    return text;
+}
+
+/* Of a text; those of a conversation are a chat's. */
+static bool check_fields(const serve_config *c, const json_t *body, const char *const *known, serve_problem *p) {
+    const char *key, *model = NULL, *adapter = NULL;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)body, key, value) {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0) i++;
+        if (!known[i] && !json_is_null(value) && !c->lenient_fields)
+            return serve_refuse(p, 400, key, "unknown_field", "'%.80s' is not taken here", key);
+    }
+    if (!serve_field_string(body, "model", &model, p)) return false;
+    return !model || serve_model_find(&adapter, c, model, p);
 }
 
 /* *body loses what only this route takes. */
-static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
+static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
                         serve_problem *p) {
     bool names = false, chat = json_object_get(body, "messages") != NULL, special = !chat;
     const char *prompt = NULL;
-    ids all = {0};
+    serve_token_ids all = {0};
     if (!serve_field_bool(body, "return_token_strs", &names, p) ||
         !serve_field_bool(body, "add_special_tokens", &special, p) ||
         !serve_field_bool(body, "add_special", &special, p) ||
@@ -117,17 +116,13 @@ static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx
         return NULL;
     if (!prompt && !chat)
         return serve_refuse(p, 400, "prompt", NULL, "'prompt', a text, or 'messages' are wanted"), NULL;
+    static const char *const known[] = {"model", "prompt", "content", "add_special_tokens", "add_special", "return_token_strs", "user", NULL};
+    if (prompt && !check_fields(c, body, known, p)) return NULL;
     json_object_del(body, "return_token_strs");
-    bool ok = prompt ? read_text(&all, m, prompt, strlen(prompt), special, false, p)
-                     : read_messages(&all, m, c, body, p);
-    json_t *list = json_array();
-    for (size_t i = 0; ok && i < all.n; i++) json_array_append_new(list, json_integer(all.of[i]));
-    json_t *reply = NULL;
-    if (ok)
-        reply =
-            json_pack("{s:I, s:I, s:O, s:o}", "count", (json_int_t)all.n, "max_model_len", (json_int_t)n_ctx,
-                      "tokens", list, "token_strs", names ? names_of(m, &all) : json_null());
-    json_decref(list);
+    const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
+                                 serve_tokens_of_text(&all, m, prompt, strlen(prompt), special, false, p)
+                           : read_messages(&all, m, c, body, p);
+    char *reply = ok ? write_reply(m, &all, names, n_ctx) : NULL;
     free(all.of);
     return reply;
 }
@@ -135,7 +130,7 @@ static json_t *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx
 /* Anthropic's: of a conversation in its words, which says nothing of the answer. */
 static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **body, serve_problem *p) {
     json_t *said = NULL;
-    ids all = {0};
+    serve_token_ids all = {0};
     if (!json_object_get(*body, "max_tokens")) json_object_set_new(*body, "max_tokens", json_integer(1));
     bool ok = serve_read_messages(body, &said, p) && read_messages(&all, m, c, *body, p);
     json_decref(said);
@@ -143,11 +138,13 @@ static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **
     return ok ? json_pack("{s:I}", "input_tokens", (json_int_t)all.n) : NULL;
 }
 
-static json_t *detokenize(const sac_model *m, const json_t *body, serve_problem *p) {
+static json_t *detokenize(const sac_model *m, const serve_config *c, const json_t *body, serve_problem *p) {
+    static const char *const known[] = {"model", "tokens", "user", NULL};
     const json_t *tokens = json_object_get(body, "tokens");
     sac_model_info info;
     size_t n = 0;
     sac_model_get_info(m, &info);
+    if (!check_fields(c, body, known, p)) return NULL;
     if (!json_is_array(tokens))
         return serve_refuse(p, 400, "tokens", NULL, "'tokens' must be a list of token ids"), NULL;
     serve_prompt prompt = {.n = json_array_size(tokens),
@@ -164,13 +161,16 @@ char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, s
                      const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
     json_t *read = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e), *reply = NULL;
-    if (!json_is_object(read))
-        serve_refuse(p, 400, NULL, "invalid_json", "the body is no JSON object");
+    char *text = NULL;
+    if (!read)
+        serve_refuse_json(&e, p);
+    else if (!json_is_object(read))
+        serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
+    else if (task == SERVE_TOKENIZE)
+        text = tokenize(m, c, n_ctx, read, p);
     else
-        reply = task == SERVE_TOKENIZE       ? tokenize(m, c, n_ctx, read, p)
-                : task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p)
-                                             : detokenize(m, read, p);
-    char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p) : detokenize(m, c, read, p);
+    if (reply) text = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     json_decref(read);
     if (!text && !p->status) no_memory(p);

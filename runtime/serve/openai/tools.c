@@ -1,6 +1,7 @@
 #include "tools.h"
 #include "dialect.h"
 #include "fields.h"
+#include "json_size.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -103,11 +104,26 @@ bool serve_tools_parse(serve_request *r, const serve_config *c, serve_problem *p
 
 /* ---------------------------------------------------------------- calls of earlier turns */
 
+/* What the texts will take once they are parsed is bounded as the body is: in it they are strings, whatever they hold. */
+static bool check_arguments(const json_t *calls, size_t message, serve_problem *p) {
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *text = json_object_get(json_object_get(json_array_get(calls, i), "function"), "arguments");
+        if (json_is_string(text)) n += serve_json_tree_bytes(json_string_value(text), json_string_length(text));
+    }
+    return n <= SERVE_MAX_TREE_BYTES ||
+           serve_refuse(p, 413, "messages", "request_too_large",
+                        "'messages[%zu].tool_calls': the arguments have too many values: in memory they would take %zu MiB, and %zu are "
+                        "allowed",
+                        message, n >> 20, SERVE_MAX_TREE_BYTES >> 20);
+}
+
 bool serve_tools_read_calls(json_t *fields, size_t message, serve_problem *p) {
     json_t *had = json_object_get(fields, "tool_calls");
     if (!had) return true;
     if (!json_is_array(had))
         return serve_refuse(p, 400, "messages", NULL, "'messages[%zu].tool_calls' must be a list", message);
+    if (!check_arguments(had, message, p)) return false;
     json_t *calls = json_deep_copy(had);
     if (!calls || json_object_set_new(fields, "tool_calls", calls) != 0)
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");

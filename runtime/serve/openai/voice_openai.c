@@ -36,10 +36,17 @@ static const char *chunk_name(const serve_job *j) {
     return j->request->is_chat ? "chat.completion.chunk" : "text_completion";
 }
 
+/* Of the chunk's choice, as vLLM counts it; a token that ended the answer is in none. */
+static json_t *usage_so_far(const serve_answer *a) {
+    const json_int_t prompt = a->n_prompt_tokens, answer = a->n_choice_tokens;
+    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", prompt, "completion_tokens", answer, "total_tokens", prompt + answer);
+}
+
 static void send_chunk(serve_answer *a, json_t *choice) {
     serve_job *j = a->job;
+    const serve_request *r = j->request;
     json_t *event = envelope(j, chunk_name(j), json_pack("[o]", choice));
-    if (j->request->include_usage) json_object_set_new(event, "usage", json_null());
+    if (r->include_usage) json_object_set_new(event, "usage", r->continuous_usage ? usage_so_far(a) : json_null());
     serve_voice_send(j, NULL, event);
 }
 

@@ -6,6 +6,7 @@
 #include "progress.h"
 #include "request.h"
 #include "slot_methods.h"
+#include "text_length.h"
 #include "tokenize.h"
 #include "trace.h"
 
@@ -69,7 +70,7 @@ static void hand_on(serve_server *s, serve_job *j, serve_queue *to) {
     pthread_mutex_lock(&s->lock);
     size_t n_before = to->n;
     pthread_mutex_unlock(&s->lock);
-    serve_progress_tell(j, "queue", -1, 0, (int64_t)n_before);
+    if (j->request) serve_progress_tell(j, "queue", -1, 0, (int64_t)n_before);
     pthread_mutex_lock(&s->lock);
     serve_queue_add(to, j);
     pthread_cond_broadcast(&s->stirred);
@@ -100,15 +101,24 @@ static void count_tokens(serve_server *s, serve_job *j) {
     serve_job_end(j, p.status ? &p : NULL);
 }
 
+static bool parse_and_check(serve_job *j, serve_problem *p) {
+    const serve_server *s = j->server;
+    return parse(j, p) && serve_methods_check(s, j->request->methods, p) &&
+           (serve_text_bytes(j->request) <= SERVE_LONG_TEXT || serve_text_may_fit(j->request, s->tokens, s->n_ctx, p));
+}
+
+/* Whatever takes long is for the other threads: nobody's text waits for it. */
 void *serve_parse_run(void *server) {
     serve_server *s = server;
     for (serve_job *j; (j = take_job(s, &s->intake));) {
         serve_problem p = {0};
-        if (j->task != SERVE_ANSWER)
+        if (j->task != SERVE_ANSWER && j->body.n > SERVE_LONG_TEXT)
+            hand_on(s, j, &s->media_queue);
+        else if (j->task != SERVE_ANSWER)
             count_tokens(s, j);
-        else if (!parse(j, &p) || !serve_methods_check(s, j->request->methods, &p))
+        else if (!parse_and_check(j, &p))
             refuse(j, &p);
-        else if (j->request->n_media)
+        else if (j->request->n_media || serve_text_bytes(j->request) > SERVE_LONG_TEXT)
             hand_on(s, j, &s->media_queue);
         else
             make_ready(s, j);
@@ -116,18 +126,26 @@ void *serve_parse_run(void *server) {
     return NULL;
 }
 
+static bool decode(serve_job *j, serve_problem *p) {
+    serve_server *s = j->server;
+    if (j->request->n_media && !serve_media_get(j, p)) return false;
+    if (serve_text_bytes(j->request) > SERVE_LONG_TEXT && !serve_text_fits(j->request, s->model, s->n_ctx, &j->cancelled, p)) return false;
+    const size_t n = serve_content_drop_urls(j->request);
+    j->request->n_room_bytes -= n;
+    serve_server_return_room(s, n);
+    return true;
+}
+
 void *serve_decode_run(void *server) {
     serve_server *s = server;
     for (serve_job *j; (j = take_job(s, &s->media_queue));) {
         serve_problem p = {0};
-        if (!serve_media_get(j, &p)) {
+        if (j->task != SERVE_ANSWER)
+            count_tokens(s, j);
+        else if (decode(j, &p))
+            make_ready(s, j);
+        else
             refuse(j, &p);
-            continue;
-        }
-        size_t n = serve_content_drop_urls(j->request);
-        j->request->n_room_bytes -= n;
-        serve_server_return_room(s, n);
-        make_ready(s, j);
     }
     return NULL;
 }

@@ -40,14 +40,19 @@ static void on_token(void *ctx, const sac_token_event *token) {
     serve_answer_token(&slot->answer, token);
 }
 
+static void exclude(const int32_t *ids, size_t n, uint32_t *allowed, int n_vocab) {
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < n_vocab) allowed[ids[i] / 32] &= ~(1u << (ids[i] % 32));
+}
+
 static void on_mask(void *ctx, uint32_t *allowed, int n_vocab) {
     serve_slot *slot = ctx;
     const serve_request *r = slot->job->request;
     if (slot->constraint) serve_constraint_mask(slot->constraint, allowed, n_vocab);
     if (r->allowed) serve_limits_mask(r, allowed, n_vocab);
-    if (slot->n_tokens < r->min_tokens)
-        for (size_t i = 0; i < slot->n_stop_ids; i++)
-            if (slot->stop_ids[i] < n_vocab) allowed[slot->stop_ids[i] / 32] &= ~(1u << (slot->stop_ids[i] % 32));
+    if (slot->n_tokens >= r->min_tokens) return;
+    exclude(slot->stop_ids, slot->n_stop_ids, allowed, n_vocab);
+    exclude(r->late, r->n_late, allowed, n_vocab);
 }
 
 /* Media and the prompt, of the first choice; tokens of the answer tell of themselves. */
