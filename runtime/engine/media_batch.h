@@ -1,5 +1,5 @@
 /* media_batch.h - tiles of a picture or video through the tower, a batch at a time: how many go together, where they wait, and
- * where their rows are made. Of media_encode.c alone. */
+ * where their rows are made. Of media_encode.c and media_join.c. */
 #ifndef SAC_ENGINE_MEDIA_BATCH_H
 #define SAC_ENGINE_MEDIA_BATCH_H
 
@@ -28,6 +28,12 @@ sac_batch_rows sac_media_frame_rows(const sac_media_work *w, int64_t first_tile,
 /* n tiles to the tower: in a slot of the device, to be waited for, or at once on the host; then nothing is in flight. */
 sac_status sac_media_submit(sac_media_work *w, int slot, const uint8_t *patches, int n, sac_batch_rows to, sac_error *err);
 sac_status sac_media_wait(sac_media_work *w, int slot, sac_error *err);
+
+/* Finds the pictures behind a picture that go through the tower with it (media_join.c): w->n_joined, none on the host. Those that
+ * the cache has are among them, and done; the others are open then. */
+sac_status sac_media_join(sac_media_work *w, sac_error *err);
+/* The patch rows of all that are not in the cache, *n tiles behind one another. */
+const uint8_t *sac_media_joined_patches(const sac_media_work *w, int *n);
 
 /* To the events of the call: tiles that are through, and frames or pictures that are done. */
 void sac_media_tell_tiles(const sac_media_work *w, const uint8_t *patches, int64_t first_tile, int n);

@@ -1,0 +1,48 @@
+/* media_join.c - pictures that follow one another and look alike to the tower go through it in one batch, where it runs on a
+ * device: a thousand rows keep a large card busy for a part of the time only. On the host each goes by itself, so that its
+ * rows have the same bits beside whatever other picture. */
+#include "media_batch.h"
+#include "media_open.h"
+
+#include <string.h>
+
+static bool is_same(sac_grid a, sac_grid b) {
+    return a.t == b.t && a.h == b.h && a.w == b.w;
+}
+
+/* Whether m's tiles can be more of the work's, which has n so far. One that was shown before comes out of the cache later. */
+static bool may_join(const sac_media_work *w, const sac_media *m, int n) {
+    const sac_visual_plan *a = &w->m->plan, *b = &m->plan;
+    if (m->content != SAC_PART_IMAGE || n + b->n_tiles > sac_media_full_batch(w)) return false;
+    for (const sac_media *before = w->m; before < m; before++)
+        if (memcmp(&before->key, &m->key, sizeof m->key) == 0) return false;
+    return is_same(a->patches, b->patches) && is_same(a->tokens, b->tokens) && sac_crops_equal(&a->crops, &b->crops) &&
+           a->frames == b->frames && a->pool == b->pool && a->tokens_per_tile == b->tokens_per_tile;
+}
+
+sac_status sac_media_join(sac_media_work *w, sac_error *err) {
+    sac_session *s = w->s;
+    int n = w->m->plan.n_tiles;
+    if (!s->device_vision.is_open) return SAC_OK;
+    for (sac_media *m = w->m + 1; m < s->media + s->n_media && may_join(w, m, n); m++) {
+        SAC_TRY(sac_visual_recall(s, m, &m->report.from_cache, err));
+        s->reports[m - s->media] = sac_media_told(m);
+        w->n_joined++;
+        if (m->report.from_cache) continue;
+        SAC_TRY(sac_media_reopen(s, m, err));
+        n += m->plan.n_tiles;
+    }
+    return SAC_OK;
+}
+
+const uint8_t *sac_media_joined_patches(const sac_media_work *w, int *n) {
+    const sac_visual_plan *p = &w->m->plan;
+    uint8_t *all = sac_media_slot_patches(w, 0); /* a picture's own are not in it */
+    *n = 0;
+    for (const sac_media *m = w->m; m <= w->m + w->n_joined; m++) {
+        if (m->report.from_cache) continue;
+        memcpy(all + sac_visual_bytes(p, *n), m->patches, sac_visual_bytes(p, m->plan.n_tiles));
+        *n += m->plan.n_tiles;
+    }
+    return all;
+}
