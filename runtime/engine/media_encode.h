@@ -16,7 +16,7 @@ typedef struct sac_media_work {
     int n_joined;                         /* pictures behind this one that are part of the work */
     int slot;                             /* that they wait in; 0 on the host */
     int in_flight[SAC_TOWER_SLOTS];       /* tiles of each slot that the device has */
-    double most_patches; /* the caller's: of the next batch, where the tower runs on the host; 0 = any */
+    double most_patches; /* the caller's: of the next batch, or on a device of pictures that go together; 0 = any */
     double media_seconds, vision_seconds; /* so far: all but the tower, and the tower */
     bool only_chooses;                    /* see sac_media_work_begin_choice */
 } sac_media_work;

@@ -10,10 +10,15 @@ static bool is_same(sac_grid a, sac_grid b) {
     return a.t == b.t && a.h == b.h && a.w == b.w;
 }
 
+/* Whether n tiles are not too many for the tower's buffers and the caller's time. */
+static bool fits(const sac_media_work *w, int n) {
+    return n <= sac_media_full_batch(w) && (w->most_patches <= 0 || (double)n * (double)w->m->tower.n_patches <= w->most_patches);
+}
+
 /* Whether m's tiles can be more of the work's, which has n so far. One that was shown before comes out of the cache later. */
 static bool may_join(const sac_media_work *w, const sac_media *m, int n) {
     const sac_visual_plan *a = &w->m->plan, *b = &m->plan;
-    if (m->content != SAC_PART_IMAGE || n + b->n_tiles > sac_media_full_batch(w)) return false;
+    if (m->content != SAC_PART_IMAGE || !fits(w, n + b->n_tiles)) return false;
     for (const sac_media *before = w->m; before < m; before++)
         if (memcmp(&before->key, &m->key, sizeof m->key) == 0) return false;
     return is_same(a->patches, b->patches) && is_same(a->tokens, b->tokens) && sac_crops_equal(&a->crops, &b->crops) &&

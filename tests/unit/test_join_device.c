@@ -48,6 +48,7 @@ typedef struct question {
     int batch; /* tiles */
     int n;
     int picture[PICTURES];
+    double within; /* seconds of a piece; 0: any */
 } question;
 
 static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
@@ -66,7 +67,7 @@ static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
         const int before = t->n_tiles;
         if (at_tower && fail_at) late_fail_at = fail_at, fail_at = 0;
         late_prompt = at_tower ? 0 : LATE_STREAMS;
-        st = sac_session_work_next(s, &done, &err);
+        st = sac_session_work_within(s, q->within, &done, &err);
         t->n_batches += t->n_tiles > before;
     }
     late_prompt = LATE_STREAMS;
@@ -119,7 +120,7 @@ static void pictures_go_together(void **state) {
     } models[] = {{GOLDEN "llava", 1},    {GOLDEN "llava_siglip", 1}, {GOLDEN "qwen2_vl", 3},       {GOLDEN "qwen2_5_vl", 3}, {GOLDEN "qwen3_vl", 3},
                   {GOLDEN "internvl", 2}, {GOLDEN "gemma3", 1},       {GOLDEN "llava_onevision", 1}, {GOLDEN "pixtral", 4},    {GOLDEN "minicpmv4_6", 3}};
     for (size_t k = 0; k < SAC_COUNT(models); k++) {
-        question q = {models[k].path, 1, PICTURES, {0, 1, WIDE, 2}};
+        question q = {models[k].path, 1, PICTURES, {0, 1, WIDE, 2}, 0};
         ask_once(&q, &alone);
         q.batch = 32;
         ask_once(&q, &joined);
@@ -136,7 +137,7 @@ static void pictures_go_together(void **state) {
 static void other_grids_stay_apart(void **state) {
     (void)state;
     static seen alone, joined;
-    question q = {GOLDEN "qwen2_vl", 1, 4, {FLAT, TALL, TALL, FLAT}};
+    question q = {GOLDEN "qwen2_vl", 1, 4, {FLAT, TALL, TALL, FLAT}, 0};
     ask_once(&q, &alone);
     q.batch = 32;
     ask_once(&q, &joined);
@@ -149,13 +150,29 @@ static void other_grids_stay_apart(void **state) {
 static void batches_are_full(void **state) {
     (void)state;
     static seen alone, joined;
-    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}};
+    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0};
     ask_once(&q, &alone);
     q.batch = 3;
     ask_once(&q, &joined);
     assert_int_equal(alone.n_batches, PICTURES);
     assert_int_equal(joined.n_batches, 2);
     expect_near(&joined, &alone);
+}
+
+/* Where answers of others wait, as many as go into the caller's time: one until it is known how long one takes. */
+static void short_pieces_join_less(void **state) {
+    (void)state;
+    static seen alone, longer, shorter;
+    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0};
+    ask_once(&q, &alone);
+    q.batch = 32, q.within = 1000;
+    ask_once(&q, &longer);
+    q.within = 1e-9;
+    ask_once(&q, &shorter);
+    assert_int_equal(longer.n_batches, 2);
+    assert_int_equal(shorter.n_batches, PICTURES);
+    expect_near(&longer, &alone);
+    expect_near(&shorter, &alone);
 }
 
 /* What the cache has is not encoded again, also between others; one that comes twice is encoded once. */
@@ -165,23 +182,23 @@ static void the_cache_has_each(void **state) {
     card c;
     open_card(&c, GOLDEN "llava", (size_t)8 << 20);
     sac_session *s = open_session(&c, 32);
-    ask(s, &(question){NULL, 32, 1, {1}}, &one, 0);
+    ask(s, &(question){NULL, 32, 1, {1}, 0}, &one, 0);
     sac_session_reset(s);
-    ask(s, &(question){NULL, 32, 3, {0, 1, 2}}, &all, 0);
+    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0}, &all, 0);
     assert_true(!all.from_cache[0] && all.from_cache[1] && !all.from_cache[2]);
     assert_int_equal(all.n_batches, 1);
     assert_int_equal(all.n_tiles, 2);
     sac_session_reset(s);
-    ask(s, &(question){NULL, 32, 3, {0, 1, 2}}, &again, 0);
+    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0}, &again, 0);
     assert_true(again.from_cache[0] && again.from_cache[1] && again.from_cache[2]);
     assert_memory_equal(again.logits, all.logits, sizeof all.logits);
     sac_session_free(s);
     close_card(&c);
-    ask_once(&(question){GOLDEN "llava", 1, 3, {0, 1, 2}}, &want);
+    ask_once(&(question){GOLDEN "llava", 1, 3, {0, 1, 2}, 0}, &want);
     for (int i = 0; i < VOCAB; i++) assert_true(fabsf(all.logits[i] - want.logits[i]) <= 1e-4f * (1 + fabsf(want.logits[i])));
     open_card(&c, GOLDEN "llava", (size_t)8 << 20);
     s = open_session(&c, 32);
-    ask(s, &(question){NULL, 32, 4, {0, 1, 0, 2}}, &twice, 0);
+    ask(s, &(question){NULL, 32, 4, {0, 1, 0, 2}, 0}, &twice, 0);
     assert_true(!twice.from_cache[0] && !twice.from_cache[1] && twice.from_cache[2] && !twice.from_cache[3]);
     assert_int_equal(twice.n_tiles, 3);
     sac_session_free(s);
@@ -192,7 +209,7 @@ static void the_cache_has_each(void **state) {
 static void failures_leave_nothing(void **state) {
     (void)state;
     static seen want, t;
-    const question q = {GOLDEN "llava", 32, 3, {0, 1, 2}};
+    const question q = {GOLDEN "llava", 32, 3, {0, 1, 2}, 0};
     ask_once(&q, &want);
     bool reached = true;
     for (int at = 1; reached; at += 1 + at / 4) {
@@ -213,6 +230,7 @@ static void failures_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pictures_go_together), cmocka_unit_test(other_grids_stay_apart), cmocka_unit_test(batches_are_full),
-                                       cmocka_unit_test(the_cache_has_each), cmocka_unit_test(failures_leave_nothing)};
+                                       cmocka_unit_test(short_pieces_join_less), cmocka_unit_test(the_cache_has_each),
+                                       cmocka_unit_test(failures_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
