@@ -1,6 +1,6 @@
-/* Pictures that go through a tower on a device together, without a device (late_device.h): their rows are as near to those that
- * each gets by itself as sums in another order are, in as few pieces as there are batches; events tell them one after the other; the
- * cache has each. */
+/* Pictures that go through a tower together, on a device without one (late_device.h) and on the host: their rows are as near to those
+ * that each gets by itself as sums in another order are, and on the host the same, in as few pieces as there are batches; events tell
+ * them one after the other; the cache has each. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "late_tower.h"
 #include "work.h"
@@ -49,6 +49,7 @@ typedef struct question {
     int n;
     int picture[PICTURES];
     double within; /* seconds of a piece; 0: any */
+    int joined;    /* patches of several pictures; 0: as many as are the rule there */
 } question;
 
 static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
@@ -82,22 +83,37 @@ static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
     for (int i = 0; i < q->n; i++) t->from_cache[i] = media[i].from_cache;
 }
 
-static sac_session *open_session(const card *c, int batch) {
+static sac_session *open_session(const sac_model *m, const question *q) {
     sac_error err;
     sac_session *s;
     const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"};
-    assert_ok(sac_session_create(&s, c->m, &config, &err), err);
-    s->vision.batch_tiles = batch;
+    assert_ok(sac_session_create(&s, m, &config, &err), err);
+    s->vision.batch_tiles = q->batch;
+    if (q->joined) s->vision.joined_patches = q->joined;
     return s;
 }
 
 static void ask_once(const question *q, seen *t) {
     card c;
     open_card(&c, q->path, 0);
-    sac_session *s = open_session(&c, q->batch);
+    sac_session *s = open_session(c.m, q);
     ask(s, q, t, 0);
     sac_session_free(s);
     close_card(&c);
+}
+
+/* The same with the tower on the host. */
+static void ask_host(const question *q, seen *t) {
+    sac_error err;
+    sac_model *m;
+    sac_model_options o;
+    sac_model_options_default(&o);
+    o.n_threads = 2;
+    assert_ok(sac_model_open(&m, q->path, &o, &err), err);
+    sac_session *s = open_session(m, q);
+    ask(s, q, t, 0);
+    sac_session_free(s);
+    sac_model_free(m);
 }
 
 static void expect_near(const seen *a, const seen *b) {
@@ -118,9 +134,10 @@ static void pictures_go_together(void **state) {
         const char *path;
         int n_batches;
     } models[] = {{GOLDEN "llava", 1},    {GOLDEN "llava_siglip", 1}, {GOLDEN "qwen2_vl", 3},       {GOLDEN "qwen2_5_vl", 3}, {GOLDEN "qwen3_vl", 3},
-                  {GOLDEN "internvl", 2}, {GOLDEN "gemma3", 1},       {GOLDEN "llava_onevision", 1}, {GOLDEN "pixtral", 4},    {GOLDEN "minicpmv4_6", 3}};
+                  {GOLDEN "internvl", 2}, {GOLDEN "gemma3", 1},       {GOLDEN "llava_onevision", 1}, {GOLDEN "pixtral", 4},    {GOLDEN "minicpmv4_6", 3},
+                  {GOLDEN "llava_next", 1}, {GOLDEN "smolvlm", 3}};
     for (size_t k = 0; k < SAC_COUNT(models); k++) {
-        question q = {models[k].path, 1, PICTURES, {0, 1, WIDE, 2}, 0};
+        question q = {models[k].path, 1, PICTURES, {0, 1, WIDE, 2}, 0, 0};
         ask_once(&q, &alone);
         q.batch = 32;
         ask_once(&q, &joined);
@@ -137,7 +154,7 @@ static void pictures_go_together(void **state) {
 static void other_grids_stay_apart(void **state) {
     (void)state;
     static seen alone, joined;
-    question q = {GOLDEN "qwen2_vl", 1, 4, {FLAT, TALL, TALL, FLAT}, 0};
+    question q = {GOLDEN "qwen2_vl", 1, 4, {FLAT, TALL, TALL, FLAT}, 0, 0};
     ask_once(&q, &alone);
     q.batch = 32;
     ask_once(&q, &joined);
@@ -150,20 +167,49 @@ static void other_grids_stay_apart(void **state) {
 static void batches_are_full(void **state) {
     (void)state;
     static seen alone, joined;
-    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0};
+    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0, 0};
     ask_once(&q, &alone);
     q.batch = 3;
     ask_once(&q, &joined);
     assert_int_equal(alone.n_batches, PICTURES);
     assert_int_equal(joined.n_batches, 2);
     expect_near(&joined, &alone);
+    q.batch = 32, q.joined = 3 * 16; /* patches of a tile there */
+    ask_once(&q, &joined);
+    assert_int_equal(joined.n_batches, 2);
+    expect_near(&joined, &alone);
+}
+
+/* On the host small ones go together as well, and their rows have the same bits as by themselves: tiles of several pictures
+ * (LLaVA-NeXT's), odd sizes, windows; a batch that ends between pictures, a limit that does, one that a picture alone is
+ * beyond. Tiles of few rows (InternVL's golden has 4) would have others, and go alone. */
+static void the_host_keeps_bits(void **state) {
+    (void)state;
+    static seen alone, joined;
+    enum { NONE = 1 }; /* patches */
+    static const struct {
+        const char *path;
+        int joined, n_batches;
+    } cases[] = {{GOLDEN "llava", 0, 1},        {GOLDEN "llava", 48, 2},     {GOLDEN "llava_next", 0, 2},  {GOLDEN "llava_next", 128, 3},
+                 {GOLDEN "llava_next", 15, 4},  {GOLDEN "gemma3", 0, 1},     {GOLDEN "qwen2_vl", 0, 3},    {GOLDEN "qwen2_5_vl", 0, 3},
+                 {GOLDEN "qwen3_vl", 0, 3},     {GOLDEN "internvl", 0, 4},   {GOLDEN "llava_onevision", 0, 1}};
+    for (size_t k = 0; k < SAC_COUNT(cases); k++) {
+        question q = {cases[k].path, 16, PICTURES, {0, 1, WIDE, 2}, 0, NONE};
+        ask_host(&q, &alone);
+        q.joined = cases[k].joined;
+        ask_host(&q, &joined);
+        assert_int_equal(alone.n_batches, PICTURES);
+        assert_int_equal(joined.n_batches, cases[k].n_batches);
+        expect_near(&joined, &alone);
+        assert_memory_equal(joined.logits, alone.logits, sizeof joined.logits);
+    }
 }
 
 /* Where answers of others wait, as many as go into the caller's time: one until it is known how long one takes. */
 static void short_pieces_join_less(void **state) {
     (void)state;
     static seen alone, longer, shorter;
-    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0};
+    question q = {GOLDEN "llava", 1, PICTURES, {0, 1, 2, 3}, 0, 0};
     ask_once(&q, &alone);
     q.batch = 32, q.within = 1000;
     ask_once(&q, &longer);
@@ -181,24 +227,24 @@ static void the_cache_has_each(void **state) {
     static seen one, all, again, twice, want;
     card c;
     open_card(&c, GOLDEN "llava", (size_t)8 << 20);
-    sac_session *s = open_session(&c, 32);
-    ask(s, &(question){NULL, 32, 1, {1}, 0}, &one, 0);
+    sac_session *s = open_session(c.m, &(question){.batch = 32});
+    ask(s, &(question){NULL, 32, 1, {1}, 0, 0}, &one, 0);
     sac_session_reset(s);
-    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0}, &all, 0);
+    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0, 0}, &all, 0);
     assert_true(!all.from_cache[0] && all.from_cache[1] && !all.from_cache[2]);
     assert_int_equal(all.n_batches, 1);
     assert_int_equal(all.n_tiles, 2);
     sac_session_reset(s);
-    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0}, &again, 0);
+    ask(s, &(question){NULL, 32, 3, {0, 1, 2}, 0, 0}, &again, 0);
     assert_true(again.from_cache[0] && again.from_cache[1] && again.from_cache[2]);
     assert_memory_equal(again.logits, all.logits, sizeof all.logits);
     sac_session_free(s);
     close_card(&c);
-    ask_once(&(question){GOLDEN "llava", 1, 3, {0, 1, 2}, 0}, &want);
+    ask_once(&(question){GOLDEN "llava", 1, 3, {0, 1, 2}, 0, 0}, &want);
     for (int i = 0; i < VOCAB; i++) assert_true(fabsf(all.logits[i] - want.logits[i]) <= 1e-4f * (1 + fabsf(want.logits[i])));
     open_card(&c, GOLDEN "llava", (size_t)8 << 20);
-    s = open_session(&c, 32);
-    ask(s, &(question){NULL, 32, 4, {0, 1, 0, 2}, 0}, &twice, 0);
+    s = open_session(c.m, &(question){.batch = 32});
+    ask(s, &(question){NULL, 32, 4, {0, 1, 0, 2}, 0, 0}, &twice, 0);
     assert_true(!twice.from_cache[0] && !twice.from_cache[1] && twice.from_cache[2] && !twice.from_cache[3]);
     assert_int_equal(twice.n_tiles, 3);
     sac_session_free(s);
@@ -209,13 +255,13 @@ static void the_cache_has_each(void **state) {
 static void failures_leave_nothing(void **state) {
     (void)state;
     static seen want, t;
-    const question q = {GOLDEN "llava", 32, 3, {0, 1, 2}, 0};
+    const question q = {GOLDEN "llava", 32, 3, {0, 1, 2}, 0, 0};
     ask_once(&q, &want);
     bool reached = true;
     for (int at = 1; reached; at += 1 + at / 4) {
         card c;
         open_card(&c, q.path, (size_t)8 << 20);
-        sac_session *s = open_session(&c, q.batch);
+        sac_session *s = open_session(c.m, &q);
         ask(s, &q, &t, at);
         reached = late_failed;
         late_fail_at = 0, late_failed = false;
@@ -230,7 +276,8 @@ static void failures_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pictures_go_together), cmocka_unit_test(other_grids_stay_apart), cmocka_unit_test(batches_are_full),
-                                       cmocka_unit_test(short_pieces_join_less), cmocka_unit_test(the_cache_has_each),
+                                       cmocka_unit_test(the_host_keeps_bits), cmocka_unit_test(short_pieces_join_less),
+                                       cmocka_unit_test(the_cache_has_each),
                                        cmocka_unit_test(failures_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
