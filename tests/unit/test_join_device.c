@@ -10,7 +10,7 @@
 #define GOLDEN "tests/golden/models/"
 
 enum { PICTURES = 4, MOST_EVENTS = 32, VOCAB = 1024, N_CTX = 2000, SIDE = 56 };
-enum { WIDE = PICTURES, FLAT, TALL, N_PICTURES }; /* the last two have as many patches */
+enum { WIDE = PICTURES, FLAT, TALL, SMALL, SMALL_TOO, N_PICTURES }; /* FLAT and TALL have as many patches */
 
 typedef struct seen {
     float logits[VOCAB];
@@ -39,7 +39,8 @@ static sac_part picture(int k) {
     static uint8_t all[N_PICTURES][SIDE * 2 * SIDE * 3];
     uint64_t seed = 77 + (uint64_t)k;
     for (size_t i = 0; i < sizeof all[0]; i++) all[k][i] = (uint8_t)(128 + 127 * test_rand_float(&seed));
-    const int width = k == WIDE ? 2 * SIDE : k == TALL ? SIDE / 2 : SIDE, height = k == FLAT ? SIDE / 2 : SIDE;
+    const bool small = k >= SMALL;
+    const int width = small ? SIDE / 2 : k == WIDE ? 2 * SIDE : k == TALL ? SIDE / 2 : SIDE, height = small || k == FLAT ? SIDE / 2 : SIDE;
     return (sac_part){.kind = SAC_PART_PIXELS, .pixels = {.width = width, .height = height, .rgb = all[k]}};
 }
 
@@ -83,10 +84,12 @@ static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
     for (int i = 0; i < q->n; i++) t->from_cache[i] = media[i].from_cache;
 }
 
+static const char *reducer; /* of all sessions; NULL: none */
+
 static sac_session *open_session(const sac_model *m, const question *q) {
     sac_error err;
     sac_session *s;
-    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32"};
+    const sac_session_config config = {.n_ctx = N_CTX, .kv = "f32", .reduce = reducer};
     assert_ok(sac_session_create(&s, m, &config, &err), err);
     s->vision.batch_tiles = q->batch;
     if (q->joined) s->vision.joined_patches = q->joined;
@@ -182,7 +185,7 @@ static void batches_are_full(void **state) {
 
 /* On the host small ones go together as well, and their rows have the same bits as by themselves: tiles of several pictures
  * (LLaVA-NeXT's), odd sizes, windows; a batch that ends between pictures, a limit that does, one that a picture alone is
- * beyond. Tiles of few rows (InternVL's golden has 4) would have others, and go alone. */
+ * beyond. */
 static void the_host_keeps_bits(void **state) {
     (void)state;
     static seen alone, joined;
@@ -192,7 +195,7 @@ static void the_host_keeps_bits(void **state) {
         int joined, n_batches;
     } cases[] = {{GOLDEN "llava", 0, 1},        {GOLDEN "llava", 48, 2},     {GOLDEN "llava_next", 0, 2},  {GOLDEN "llava_next", 128, 3},
                  {GOLDEN "llava_next", 15, 4},  {GOLDEN "gemma3", 0, 1},     {GOLDEN "qwen2_vl", 0, 3},    {GOLDEN "qwen2_5_vl", 0, 3},
-                 {GOLDEN "qwen3_vl", 0, 3},     {GOLDEN "internvl", 0, 4},   {GOLDEN "llava_onevision", 0, 1}};
+                 {GOLDEN "qwen3_vl", 0, 3},       {GOLDEN "llava_onevision", 0, 1}};
     for (size_t k = 0; k < SAC_COUNT(cases); k++) {
         question q = {cases[k].path, 16, PICTURES, {0, 1, WIDE, 2}, 0, NONE};
         ask_host(&q, &alone);
@@ -203,6 +206,33 @@ static void the_host_keeps_bits(void **state) {
         expect_near(&joined, &alone);
         assert_memory_equal(joined.logits, alone.logits, sizeof joined.logits);
     }
+}
+
+/* Tiles of so few rows (InternVL's golden has 4) would have other bits beside others, and go alone there. */
+static void few_rows_go_alone(void **state) {
+    (void)state;
+    static seen host, there;
+    const question q = {GOLDEN "internvl", 16, 2, {SMALL, SMALL_TOO}, 0, 0};
+    ask_host(&q, &host);
+    ask_once(&q, &there);
+    assert_int_equal(host.n_tiles, 2);
+    assert_int_equal(host.n_batches, 2);
+    assert_int_equal(there.n_batches, 1);
+    expect_near(&there, &host);
+}
+
+/* What a reducer keeps of a picture it chooses by what the tower's class token looks at, of one picture at a time. */
+static void chosen_pictures_go_alone(void **state) {
+    (void)state;
+    static seen alone, joined;
+    question q = {GOLDEN "llava", 16, PICTURES, {0, 1, WIDE, 2}, 0, 1};
+    reducer = "hired:rate=0.5";
+    ask_host(&q, &alone);
+    q.joined = 0;
+    ask_host(&q, &joined);
+    reducer = NULL;
+    assert_int_equal(joined.n_batches, PICTURES);
+    expect_near(&joined, &alone);
 }
 
 /* Where answers of others wait, as many as go into the caller's time: one until it is known how long one takes. */
@@ -276,8 +306,8 @@ static void failures_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pictures_go_together), cmocka_unit_test(other_grids_stay_apart), cmocka_unit_test(batches_are_full),
-                                       cmocka_unit_test(the_host_keeps_bits), cmocka_unit_test(short_pieces_join_less),
-                                       cmocka_unit_test(the_cache_has_each),
-                                       cmocka_unit_test(failures_leave_nothing)};
+                                       cmocka_unit_test(the_host_keeps_bits), cmocka_unit_test(few_rows_go_alone),
+                                       cmocka_unit_test(chosen_pictures_go_alone), cmocka_unit_test(short_pieces_join_less),
+                                       cmocka_unit_test(the_cache_has_each), cmocka_unit_test(failures_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
