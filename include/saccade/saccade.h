@@ -690,8 +690,9 @@ SAC_API sac_status sac_session_work_next(sac_session *s, bool *done, sac_error *
 
 /* The same, cut to take about so many seconds at most, so that answers of other sessions are not held up for longer: as
  * pieces of this session before it tell, on the CPU, and as far as pieces can be cut (64 tokens of a layer, one tile of a
- * tower; not a method's attention). On a device any limit cuts dense attention to about half of a chunk's work. Answers keep their
- * bits on the CPU, and on a Hopper card with heads of 128 channels. 0: no limit. */
+ * tower; not a method's attention). On a device any limit cuts dense attention to about half of a chunk's work, and fewer
+ * pictures go through the tower together. Answers keep their bits on the CPU, and on a Hopper card with heads of 128 channels
+ * where no two pictures of one size follow one another. 0: no limit. */
 SAC_API sac_status sac_session_work_within(sac_session *s, double seconds, bool *done, sac_error *err);
 
 /* About how many multiply-adds of the language model the next piece takes; 0 where it is one of media and

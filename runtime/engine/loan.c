@@ -46,6 +46,7 @@ sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state 
 static void set_vision(sac_session *s, sac_vision_state v) {
     v.batch_tiles = s->vision.batch_tiles;
     v.batch_patches = s->vision.batch_patches;
+    v.joined_patches = s->vision.joined_patches;
     v.max_tiles = s->vision.max_tiles;
     v.max_tokens = s->vision.max_tokens;
     v.layout = s->vision.layout;

@@ -33,9 +33,9 @@ int sac_media_full_batch(const sac_media_work *w) {
     return n < 1 ? 1 : n < v->batch_tiles ? (int)n : v->batch_tiles;
 }
 
-/* Whether a tile's rows have the same bits whatever tiles are beside it: on the host, as long as it has more rows
- * than those that linear layers treat apart, and attention does not share the keys of few heads out among threads. */
-static bool may_cut_batch(const sac_media_work *w) {
+/* On the host, as long as a tile has more rows than those that linear layers treat apart, and attention does not share the
+ * keys of few heads out among threads. */
+bool sac_media_keeps_bits(const sac_media_work *w) {
     enum { SHARED_KEYS = 1024, ENOUGH_HEADS = 12 };
     const sac_loaded_model *m = &w->s->model->loaded;
     const int64_t rows = w->m->tower.n_features / sac_merger_joins(&m->merger);
@@ -47,7 +47,7 @@ static bool may_cut_batch(const sac_media_work *w) {
 int sac_media_batch_tiles(const sac_media_work *w) {
     const int n = sac_media_full_batch(w);
     const double most = w->most_patches / (double)w->m->tower.n_patches;
-    if (w->most_patches <= 0 || most >= n || !may_cut_batch(w)) return n;
+    if (w->most_patches <= 0 || most >= n || !sac_media_keeps_bits(w)) return n;
     return most < 1 ? 1 : (int)most;
 }
 

@@ -213,9 +213,11 @@ static sac_status lay_out_on_host(const sac_media_work *w, sac_mat to, sac_mat f
     return SAC_OK;
 }
 
-static sac_status lay_out(const sac_media_work *w, sac_error *err) {
+/* A picture whose rows begin at row `first` of the buffer. */
+static sac_status lay_out(const sac_media_work *w, int64_t first, sac_error *err) {
     sac_session *s = w->s;
-    const sac_batch_rows from = sac_media_buffer_rows(w, 0, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
+    const sac_batch_rows from =
+        sac_media_buffer_rows(w, first, (int64_t)w->m->plan.n_tiles * w->m->plan.tokens_per_tile);
     if (w->m->n_blocks > 1) return sac_tower_explain(s, spread(w, 0, from), err);
     sac_visual_mat to = sac_visual_run(s, w->m, 0, w->m->plan.n_tokens);
     choose_layout(s, w->m);
@@ -225,8 +227,40 @@ static sac_status lay_out(const sac_media_work *w, sac_error *err) {
     return sac_tower_explain(s, st, err);
 }
 
+/* Into the cache, unless its rows come from there. */
+static sac_status keep(const sac_media_work *w, sac_error *err) {
+    if (w->only_chooses || w->m->report.from_cache || !sac_source_is_unchanged(w->m)) return SAC_OK;
+    return sac_visual_keep(w->s, w->m, err);
+}
+
+/* Pictures that go together: one batch, then each to its places. Afterwards w->m is the last of them. */
+static sac_status joined_tiles(sac_media_work *w, sac_error *err) {
+    const int64_t each = w->m->plan.tokens_per_tile, start_ns = sac_now_ns();
+    int n;
+    SAC_TRY(sac_session_check_cancel(w->s, err));
+    const uint8_t *patches = sac_media_joined_patches(w, &n);
+    w->vision_seconds += sac_seconds_since(start_ns);
+    SAC_TRY(sac_media_submit(w, 0, patches, n, sac_media_buffer_rows(w, 0, n * each), err));
+    SAC_TRY(sac_media_wait(w, 0, err));
+    for (const sac_media *last = w->m + w->n_joined;; w->m++) {
+        if (!w->m->report.from_cache) {
+            if (w->n_done) sac_media_tell_progress(w, 0);
+            sac_media_tell_tiles(w, w->m->patches, 0, w->m->plan.n_tiles);
+            SAC_TRY(lay_out(w, w->n_done * each, err));
+            w->n_done += w->m->plan.n_tiles;
+            sac_media_tell_progress(w, 1);
+        }
+        if (w->m == last) return SAC_OK;
+        SAC_TRY(keep(w, err));
+        sac_media_close_source(w->m);
+    }
+}
+
 static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {
     sac_session *s = w->s;
+    if (w->n_done == 0) SAC_TRY(sac_media_join(w, err));
+    *done = w->n_joined > 0;
+    if (*done) return joined_tiles(w, err);
     const sac_visual_plan *p = &w->m->plan;
     int64_t first = w->n_done, left = p->n_tiles - first, each = p->tokens_per_tile;
     int n = left < sac_media_batch_tiles(w) ? (int)left : sac_media_batch_tiles(w);
@@ -239,7 +273,7 @@ static sac_status next_tiles(sac_media_work *w, bool *done, sac_error *err) {
     w->n_done += n;
     *done = w->n_done == p->n_tiles;
     if (!*done) return SAC_OK;
-    SAC_TRY(lay_out(w, err));
+    SAC_TRY(lay_out(w, 0, err));
     sac_media_tell_progress(w, 1);
     return SAC_OK;
 }
@@ -298,7 +332,7 @@ static sac_status next(sac_media_work *w, sac_error *err) {
     bool done;
     SAC_TRY(w->m->content == SAC_PART_IMAGE ? next_tiles(w, &done, err) : next_frames(w, &done, err));
     if (!done) return SAC_OK;
-    if (!w->only_chooses && sac_source_is_unchanged(w->m)) SAC_TRY(sac_visual_keep(w->s, w->m, err));
+    SAC_TRY(keep(w, err));
     finish(w);
     return SAC_OK;
 }

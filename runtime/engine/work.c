@@ -165,7 +165,7 @@ static sac_status encode_medium(sac_work *w, sac_error *err) {
     SAC_TRY(sac_media_work_is_done(e) ? sac_media_work_begin(e, w->s, w->medium, err) : encode_batch(w, err));
     if (!sac_media_work_is_done(e)) return SAC_OK;
     count_encoding(w);
-    w->medium++;
+    w->medium += 1 + (size_t)e->n_joined;
     return go_on_to_media(w, err);
 }
 

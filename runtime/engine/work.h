@@ -66,7 +66,7 @@ sac_status sac_work_check_outside(const sac_session *s, sac_error *err);
 sac_status sac_work_next(sac_work *w, sac_error *err);
 
 /* The same, on the CPU cut to take about so many seconds at most, as pieces before it tell: fewer rows (prefill.h), fewer
- * tiles for the tower. 0: no limit. */
+ * tiles for the tower. Fewer pictures go through the tower together, on a device too. 0: no limit. */
 sac_status sac_work_next_within(sac_work *w, double seconds, sac_error *err);
 
 static inline bool sac_work_is_done(const sac_work *w) {
