@@ -43,16 +43,17 @@ class Pages(Case):
             self.assertLessEqual(server.metric("vllm:kv_cache_usage_perc"), 1)
 
     def test_packed_rows_give_way_and_come_back(self):
-        options = ("--ctx", "512", "--slots", "4", "--kv", "mixed:gap=32,high=8,low=8")
-        with Server(*options) as server:
-            own = ask_all(server)
-        with Server(*options, "--kv-memory", "2") as server:
-            for _ in range(10):
-                self.assertEqual(ask_all(server), own)
-                if server.metric("vllm:num_preemptions_total"):
-                    break
-            else:
-                self.fail("no answer gave way to another")
+        for kv, mib in ("mixed:gap=32,high=8,low=8", "2"), ("int4:bits=8", "2"):
+            options = ("--ctx", "512", "--slots", "4", "--kv", kv)
+            with Server(*options) as server:
+                own = ask_all(server)
+            with Server(*options, "--kv-memory", mib) as server:
+                for _ in range(10):
+                    self.assertEqual(ask_all(server), own)
+                    if server.metric("vllm:num_preemptions_total"):
+                        break
+                else:
+                    self.fail("no answer gave way to another")
 
     def test_who_leaves_while_waiting_leaves_nothing_behind(self):
         with Server("--ctx", "512", "--slots", "4", "--kv-memory", "3", "--request-seconds", "0.5") as server:
@@ -68,8 +69,8 @@ class Pages(Case):
     def test_a_context_must_fit(self):
         with self.assertRaisesRegex(AssertionError, "a context of 8192 tokens takes .* smaller context"):
             Server("--kv-memory", "3")
-        with self.assertRaisesRegex(AssertionError, "KV format kivi packs rows in memory of its own"):
-            Server("--kv-memory", "100", "--kv", "kivi")
+        with Server("--kv-memory", "3", "--kv", "kivi:group=16,residual=16") as server:  # in fewer bits it does
+            self.assertEqual(server.chat("Hello", max_tokens=1).status, 200)
 
 
 if __name__ == "__main__":
