@@ -35,6 +35,9 @@ void sac_row_parts_take(sac_row_parts *r, const sac_attention_shape *shape, cons
     *r = (sac_row_parts){.planes = r->planes, .like = *like, .capacity = like->capacity, .n_layers = shape->n_layers};
     r->like.capacity = rows_of_part(r, shape);
     r->most_parts = (r->capacity + r->like.capacity - 1) / r->like.capacity;
+    const sac_packed_rows last = part_of(r, r->most_parts - 1);
+    r->part_bytes = bytes_of(&r->like);
+    r->all_bytes = (size_t)(r->most_parts - 1) * r->part_bytes + bytes_of(&last);
     const size_t n_layers = (size_t)r->n_layers;
     r->n = sac_take_host(memory, n_layers * sizeof *r->n);
     r->part = sac_take_host(memory, n_layers * sizeof *r->part);
@@ -61,7 +64,7 @@ static bool has_room(const sac_row_parts *r, int layer, int64_t end) {
 }
 
 static void place(sac_row_parts *r, int layer, int64_t i) {
-    if (r->planes) sac_pack_place(&r->part[layer][i], r->planes->at + (size_t)layer * r->planes->plane_bytes + (size_t)i * bytes_of(&r->like));
+    if (r->planes) sac_pack_place(&r->part[layer][i], r->planes->at + (size_t)layer * r->planes->plane_bytes + (size_t)i * r->part_bytes);
 }
 
 static sac_packed_rows half_of(sac_packed_rows p, sac_row_half half, int64_t n) {
@@ -109,9 +112,7 @@ int sac_row_parts_n_parts(const sac_row_parts *r, int layer) {
 
 size_t sac_row_parts_bytes(const sac_row_parts *r, int64_t n) {
     const int64_t n_parts = (n + r->like.capacity - 1) / r->like.capacity;
-    if (n_parts < r->most_parts) return (size_t)n_parts * bytes_of(&r->like);
-    const sac_packed_rows last = part_of(r, r->most_parts - 1);
-    return (size_t)(r->most_parts - 1) * bytes_of(&r->like) + bytes_of(&last);
+    return n_parts < r->most_parts ? (size_t)n_parts * r->part_bytes : r->all_bytes;
 }
 
 void sac_row_parts_use(void *state, const sac_page_planes *planes) {
@@ -119,6 +120,5 @@ void sac_row_parts_use(void *state, const sac_page_planes *planes) {
 }
 
 size_t sac_row_parts_most(const void *state) {
-    const sac_row_parts *r = state;
-    return sac_row_parts_bytes(r, r->capacity);
+    return ((const sac_row_parts *)state)->all_bytes;
 }

@@ -13,6 +13,7 @@ typedef struct sac_row_parts {
     int64_t capacity;              /* rows of a layer */
     int n_layers;
     int64_t most_parts;
+    size_t part_bytes, all_bytes; /* from a part to the next; of all of a layer */
     sac_packed_rows **part; /* [n_layers][most_parts]; .n as far as rows are counted */
     int64_t *n;             /* [n_layers] rows that are counted: attention reads them */
 } sac_row_parts;
