@@ -317,8 +317,9 @@ static size_t used_bytes(const void *state, int layer) {
 
 /* A prompt is one block, with what the tail had; steps leave a block every step_rows. All of them packed anew as one block take no
  * more than apart. */
-static size_t room_bytes(const void *state, int64_t n) {
+static size_t room_bytes(const void *state, int layer, int64_t n) {
     const sac_kv_blocks *b = state;
+    (void)layer;
     return n < SAC_KV_BLOCK_MIN ? 0 : bytes_of(b, n, 1 + n / b->step_rows);
 }
 

@@ -1,8 +1,8 @@
 /* int4: every key and value row of a head with a range of its own, packed as it comes. The plain baseline;
  * the keys of it are what Twilight estimates with. */
-#include "kvquant.h"
-#include "pack_rows.h"
+#include "packed_rows.h"
 #include "packed_step.h"
+#include "row_parts.h"
 
 enum { BITS };
 
@@ -10,8 +10,7 @@ static const sac_method_param params[] = {
     [BITS] = {"bits", 4, 2, 8, "of keys and values: 2, 4, 8", SAC_WHOLE}, {0}};
 
 typedef struct int4 {
-    int n_layers;
-    sac_packed_rows *layer; /* [n_layers] */
+    sac_row_parts rows; /* all that there are are counted */
     sac_packed_step step;
 } int4;
 
@@ -31,29 +30,19 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .bits = (int)p[BITS],
                             .k_group = 0,
                             .v_group = shape->head_dim};
-    q->n_layers = shape->n_layers;
-    q->layer = sac_take_host(memory, (size_t)q->n_layers * sizeof *q->layer);
-    for (int i = 0; i < q->n_layers; i++) {
-        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
-        if (!codes || !q->layer) continue;
-        q->layer[i] = part;
-        sac_pack_place(&q->layer[i], codes);
-    }
+    sac_row_parts_take(&q->rows, shape, &part, memory);
     sac_packed_step_take(&q->step, shape, 1, false, memory);
 }
 
 static void begin(void *state) {
-    int4 *q = state;
-    for (int i = 0; i < q->n_layers; i++) q->layer[i].n = 0;
+    sac_row_parts_begin(&((int4 *)state)->rows);
 }
 
 /* Rows [first, first + n) of the view, behind those that there are. */
-static sac_status append(sac_packed_rows *p, const sac_layer_attention *a, int64_t first, int64_t n) {
-    sac_packed_rows longer = *p;
-    longer.n += n;
-    SAC_TRY(a->ops->pack_rows(
-        a->stream, &(sac_pack_rows_args){.p = longer, .kv = a->kv, .rows = {NULL, n, first, 1}, .to = p->n}));
-    *p = longer;
+static sac_status append(int4 *q, const sac_layer_attention *a, int64_t first, int64_t n) {
+    const int64_t to = q->rows.n[a->layer];
+    SAC_TRY(sac_row_parts_pack(&q->rows, a, SAC_ROW_BOTH, first, to, n));
+    sac_row_parts_count(&q->rows, a->layer, to + n);
     return SAC_OK;
 }
 
@@ -61,25 +50,23 @@ static sac_status seal(void *state, const sac_layer_attention *a, int64_t first,
                        const sac_important *important, int64_t *n_left) {
     (void)important;
     *n_left = 0;
-    return append(&((int4 *)state)->layer[a->layer], a, first, n_old + n_new);
+    return append(state, a, first, n_old + n_new);
 }
 
 static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
-    const sac_packed_rows *p = &((int4 *)state)->layer[a->layer];
-    *n = p->n;
-    return a->ops->unpack_rows(a->stream,
-                               &(sac_unpack_rows_args){.p = *p, .kv = a->kv, .rows = {NULL, p->n, 0, 1}});
+    const sac_row_parts *r = &((int4 *)state)->rows;
+    *n = r->n[a->layer];
+    return sac_row_parts_unpack(r, a, SAC_ROW_BOTH, 0, 0, *n);
 }
 
 /* The step's own row is packed first: what it attends to is what later steps will. */
 static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
     int4 *q = state;
-    sac_packed_rows *p = &q->layer[a->layer];
     sac_layer_attention packed = *a;
-    SAC_TRY(append(p, a, 0, a->kv.n_rows));
+    SAC_TRY(append(q, a, 0, a->kv.n_rows));
     packed.kv.n_rows = 0;
     *n_tail = 0;
-    return sac_packed_step_attend(&q->step, &packed, p, NULL, 1);
+    return sac_packed_step_attend(&q->step, &packed, q->rows.part[a->layer], NULL, sac_row_parts_n_parts(&q->rows, a->layer));
 }
 
 static int64_t n_tail_max(const double *p) {
@@ -88,11 +75,28 @@ static int64_t n_tail_max(const double *p) {
 }
 
 static size_t bytes(const void *state, int layer) {
-    const sac_packed_rows *p = &((const int4 *)state)->layer[layer];
-    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, p->n) +
-                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->n);
-    return words * sizeof(uint32_t) + 2 * (size_t)(p->n * p->n_heads) * 2 * sizeof(uint16_t);
+    const sac_row_parts *r = &((const int4 *)state)->rows;
+    const sac_packed_rows *p = &r->like;
+    const int64_t n = r->n[layer];
+    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, n) +
+                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, n);
+    return words * sizeof(uint32_t) + 2 * (size_t)(n * p->n_heads) * 2 * sizeof(uint16_t);
 }
+
+/* ---------------------------------------------------------------- in pages */
+
+static size_t used_bytes(const void *state, int layer) {
+    const sac_row_parts *r = &((const int4 *)state)->rows;
+    return layer < 0 ? 0 : sac_row_parts_bytes(r, r->n[layer]);
+}
+
+static size_t room_bytes(const void *state, int layer, int64_t n) {
+    const sac_row_parts *r = &((const int4 *)state)->rows;
+    return sac_row_parts_bytes(r, n + (layer < 0 ? 0 : r->n[layer])) - used_bytes(state, layer);
+}
+
+static const sac_kv_in_planes in_planes = {
+    .use = sac_row_parts_use, .most = sac_row_parts_most, .used = used_bytes, .room = room_bytes, .by_layer = true};
 
 static const sac_kv_packing packing = {.state_bytes = sizeof(int4),
                                        .check = check,
@@ -102,6 +106,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(int4),
                                        .unpack = unpack,
                                        .attend = attend,
                                        .n_tail_max = n_tail_max,
-                                       .bytes = bytes};
+                                       .bytes = bytes,
+                                       .in_planes = &in_planes};
 
 const sac_kv_format sac_kv_int4 = {"int4", "a range a row and head", SAC_DTYPE_F16, params, &packing};

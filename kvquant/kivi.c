@@ -8,9 +8,9 @@
  * rounded to what the packed ones say; the tail sheds tokens when it is twice R long. Models with grouped
  * heads want bits=4 (the authors' advice). */
 #include "attend.h"
-#include "kvquant.h"
-#include "pack_rows.h"
+#include "packed_rows.h"
 #include "packed_step.h"
+#include "row_parts.h"
 
 enum { BITS, GROUP, RESIDUAL };
 
@@ -23,15 +23,14 @@ static const sac_method_param params[] = {
     {0}};
 
 typedef struct kivi_layer {
-    sac_packed_rows part; /* n: tokens whose values are packed too */
-    int64_t n_keys;       /* tokens whose keys are packed, n or more */
-    int64_t n_dead;       /* tokens at the front of the tail that the part holds whole */
+    int64_t n_keys; /* tokens whose keys are packed: as many as are counted, or more */
+    int64_t n_dead; /* tokens at the front of the tail that are packed whole */
 } kivi_layer;
 
 typedef struct kivi {
+    sac_row_parts rows; /* those are counted whose values are packed too */
     int64_t residual;
-    int n_layers;
-    kivi_layer *layer;
+    kivi_layer *layer; /* [n_layers] */
     sac_packed_step step;
     sac_buffer shed; /* int32_t [residual] rows of the tail that stay when it sheds tokens */
 } kivi;
@@ -54,7 +53,6 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
     kivi *k = state;
     k->residual = (int64_t)p[RESIDUAL];
-    k->n_layers = shape->n_layers;
     int group = (int)p[GROUP];
     int64_t n = (shape->n_ctx + k->residual - 1) / k->residual * k->residual;
     sac_packed_rows part = {.capacity = n,
@@ -63,50 +61,24 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                             .bits = (int)p[BITS],
                             .k_group = group,
                             .v_group = group < shape->head_dim ? group : shape->head_dim};
-    k->layer = sac_take_host(memory, (size_t)k->n_layers * sizeof *k->layer);
-    for (int i = 0; i < k->n_layers; i++) {
-        void *codes = sac_take_device(memory, sac_pack_bytes(&part));
-        if (!codes || !k->layer) continue;
-        k->layer[i] = (kivi_layer){.part = part};
-        sac_pack_place(&k->layer[i].part, codes);
-    }
+    k->layer = sac_take_host(memory, (size_t)shape->n_layers * sizeof *k->layer);
+    sac_row_parts_take(&k->rows, shape, &part, memory);
     sac_packed_step_take(&k->step, shape, 1, false, memory);
     k->shed = sac_take_both(memory, (size_t)k->residual * sizeof(int32_t));
 }
 
 static void begin(void *state) {
     kivi *k = state;
-    for (int i = 0; i < k->n_layers; i++) k->layer[i].part.n = k->layer[i].n_keys = k->layer[i].n_dead = 0;
-}
-
-/* One half of the packed rows: keys, or values. */
-static sac_packed_rows half_of(sac_packed_rows p, bool keys, int64_t n) {
-    if (keys)
-        p.v = NULL;
-    else
-        p.k = NULL;
-    p.n = n;
-    return p;
-}
-
-/* Packed rows [row, end) back into the view, whose row 0 is token `first`. */
-static sac_status restore(const sac_packed_rows *half, const sac_layer_attention *a, int64_t first,
-                          int64_t row, int64_t end) {
-    const sac_unpack_rows_args args = {
-        .p = *half, .from = row, .kv = a->kv, .rows = {NULL, end - row, row - first, 1}};
-    return end > row ? a->ops->unpack_rows(a->stream, &args) : SAC_OK;
+    sac_row_parts_begin(&k->rows);
+    for (int i = 0; i < k->rows.n_layers; i++) k->layer[i] = (kivi_layer){0};
 }
 
 /* With token `first` in the view's row 0: packs the keys or the values of tokens [row, end), and leaves them
  * rounded in the view. */
-static sac_status pack_half(const sac_packed_rows *p, bool keys, const sac_layer_attention *a, int64_t first,
-                            int64_t row, int64_t end) {
-    const sac_packed_rows half = half_of(*p, keys, end);
+static sac_status pack_half(sac_row_parts *r, sac_row_half half, const sac_layer_attention *a, int64_t first, int64_t row, int64_t end) {
     if (end <= row) return SAC_OK;
-    SAC_TRY(a->ops->pack_rows(
-        a->stream,
-        &(sac_pack_rows_args){.p = half, .kv = a->kv, .rows = {NULL, end - row, row - first, 1}, .to = row}));
-    return restore(&half, a, first, row, end);
+    SAC_TRY(sac_row_parts_pack(r, a, half, row - first, row, end - row));
+    return sac_row_parts_unpack(r, a, half, row, row - first, end - row);
 }
 
 static int64_t max_i64(int64_t a, int64_t b) {
@@ -114,32 +86,36 @@ static int64_t max_i64(int64_t a, int64_t b) {
 }
 
 /* The keys up to n_keys and the values up to n_values that are not packed yet. */
-static sac_status pack_due(kivi_layer *l, const sac_layer_attention *a, int64_t first, int64_t n_keys,
-                           int64_t n_values) {
-    SAC_TRY(pack_half(&l->part, true, a, first, l->n_keys, n_keys));
+static sac_status pack_due(kivi *k, const sac_layer_attention *a, int64_t first, int64_t n_keys, int64_t n_values) {
+    kivi_layer *l = &k->layer[a->layer];
+    const int64_t had = k->rows.n[a->layer];
+    SAC_TRY(pack_half(&k->rows, SAC_ROW_KEYS, a, first, l->n_keys, n_keys));
     l->n_keys = max_i64(l->n_keys, n_keys);
-    SAC_TRY(pack_half(&l->part, false, a, first, l->part.n, n_values));
-    l->part.n = max_i64(l->part.n, n_values);
+    SAC_TRY(pack_half(&k->rows, SAC_ROW_VALUES, a, first, had, n_values));
+    sac_row_parts_count(&k->rows, a->layer, max_i64(had, n_values));
     return SAC_OK;
 }
 
 static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left) {
     kivi *k = state;
-    kivi_layer *l = &k->layer[a->layer];
     int64_t n = first + n_old + n_new, n_values = max_i64(0, n - k->residual);
     (void)important;
-    SAC_TRY(pack_due(l, a, 0, n / k->residual * k->residual, n_values));
-    l->n_dead = 0;
+    SAC_TRY(pack_due(k, a, 0, n / k->residual * k->residual, n_values));
+    k->layer[a->layer].n_dead = 0;
     *n_left = n - n_values;
     return SAC_OK;
 }
 
-/* The tail follows, with the tokens that the part holds as well. */
+/* Tokens before the tail, in which those that are dead are packed as well. */
+static int64_t n_before(const kivi *k, int layer) {
+    return k->rows.n[layer] - k->layer[layer].n_dead;
+}
+
 static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
-    const kivi_layer *l = &((kivi *)state)->layer[a->layer];
-    *n = l->part.n - l->n_dead;
-    return restore(&l->part, a, 0, 0, *n);
+    const kivi *k = state;
+    *n = n_before(k, a->layer);
+    return sac_row_parts_unpack(&k->rows, a, SAC_ROW_BOTH, 0, 0, *n);
 }
 
 /* The view without its first n rows. */
@@ -164,10 +140,10 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
     kivi_layer *l = &k->layer[a->layer];
     sac_layer_attention live = *a;
     live.kv = skip_rows(a->kv, l->n_dead);
-    SAC_TRY(sac_packed_step_attend(&k->step, &live, &l->part, NULL, l->part.n > 0));
-    int64_t first = l->part.n - l->n_dead, n = first + a->kv.n_rows;
+    SAC_TRY(sac_packed_step_attend(&k->step, &live, k->rows.part[a->layer], NULL, sac_row_parts_n_parts(&k->rows, a->layer)));
+    int64_t first = n_before(k, a->layer), n = first + a->kv.n_rows;
     int64_t n_values = max_i64(0, n - k->residual);
-    SAC_TRY(pack_due(l, a, first, n / k->residual * k->residual, n_values));
+    SAC_TRY(pack_due(k, a, first, n / k->residual * k->residual, n_values));
     l->n_dead = n_values - first;
     *n_tail = a->kv.n_rows;
     if (a->kv.n_rows < 2 * k->residual) return SAC_OK;
@@ -183,14 +159,32 @@ static int64_t n_tail_max(const double *p) {
 
 /* Of what is in use; the tail's tokens that are packed already are counted by the cache as well. */
 static size_t bytes(const void *state, int layer) {
-    const kivi_layer *l = &((const kivi *)state)->layer[layer];
-    const sac_packed_rows *p = &l->part;
-    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, l->n_keys) +
-                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, p->n);
-    int64_t key_ranges = l->n_keys / p->k_group * p->n_heads * p->head_dim;
-    int64_t value_ranges = p->n * sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group);
+    const kivi *k = state;
+    const sac_packed_rows *p = &k->rows.like;
+    const int64_t n_keys = k->layer[layer].n_keys, n_values = k->rows.n[layer];
+    size_t words = sac_packed_key_words(p->n_heads, p->head_dim, p->bits, n_keys) +
+                   sac_packed_value_words(p->n_heads, p->head_dim, p->bits, n_values);
+    int64_t key_ranges = n_keys / p->k_group * p->n_heads * p->head_dim;
+    int64_t value_ranges = n_values * sac_packed_value_groups(p->n_heads, p->head_dim, p->v_group);
     return words * sizeof(uint32_t) + (size_t)(key_ranges + value_ranges) * 2 * sizeof(uint16_t);
 }
+
+/* ---------------------------------------------------------------- in pages */
+
+/* Keys come before values. */
+static size_t used_bytes(const void *state, int layer) {
+    const kivi *k = state;
+    return layer < 0 ? 0 : sac_row_parts_bytes(&k->rows, k->layer[layer].n_keys);
+}
+
+static size_t room_bytes(const void *state, int layer, int64_t n) {
+    const kivi *k = state;
+    const int64_t all = n + (layer < 0 ? 0 : n_before(k, layer)), had = layer < 0 ? 0 : k->layer[layer].n_keys;
+    return sac_row_parts_bytes(&k->rows, max_i64(had, all / k->residual * k->residual)) - used_bytes(state, layer);
+}
+
+static const sac_kv_in_planes in_planes = {
+    .use = sac_row_parts_use, .most = sac_row_parts_most, .used = used_bytes, .room = room_bytes, .by_layer = true};
 
 static const sac_kv_packing packing = {.state_bytes = sizeof(kivi),
                                        .check = check,
@@ -201,6 +195,7 @@ static const sac_kv_packing packing = {.state_bytes = sizeof(kivi),
                                        .unpack = unpack,
                                        .attend = attend,
                                        .n_tail_max = n_tail_max,
-                                       .bytes = bytes};
+                                       .bytes = bytes,
+                                       .in_planes = &in_planes};
 
 const sac_kv_format sac_kv_kivi = {"kivi", "Liu et al., arXiv:2402.02750", SAC_DTYPE_F16, params, &packing};

@@ -354,8 +354,9 @@ static size_t most_bytes(const void *state) {
 }
 
 /* Whatever is left of a tile stays in the tail, and the first tile may be of more bits. */
-static size_t room_bytes(const void *state, int64_t n) {
+static size_t room_bytes(const void *state, int layer, int64_t n) {
     const kvarn *v = state;
+    (void)layer;
     const size_t first = tile_bytes(v, v->first_bits, v->first_bits), other = tile_bytes(v, v->bits[0], v->bits[1]);
     return n < TILE ? 0 : (first > other ? first : other) + (size_t)(n / TILE - 1) * other;
 }

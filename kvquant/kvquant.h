@@ -12,13 +12,16 @@
 #include "page_pool.h"
 #include "policy.h"
 
-/* Of a format whose packed rows can be in pages: those of a layer lie from the beginning of a plane on, one behind another, and what
- * the host keeps of them says where. */
+/* Of packed rows in pages: those of a layer lie from the beginning of a plane on, one behind another, and what the host keeps of them
+ * says where. */
 typedef struct sac_kv_in_planes {
     void (*use)(void *state, const sac_page_planes *planes); /* before `take`, which takes no memory for rows then */
     size_t (*most)(const void *state);                       /* bytes that a layer ever takes; once `take` has measured */
     size_t (*used)(const void *state, int layer);            /* by packed rows, from the plane's beginning on */
-    size_t (*room)(const void *state, int64_t n);            /* that n more rows take at most, be they a prompt's or steps' */
+    /* Bytes that n more rows of a layer take at most, those of the tail among them, be they a prompt's or steps'; layer -1: of one that has
+     * none. */
+    size_t (*room)(const void *state, int layer, int64_t n);
+    bool by_layer; /* whether room depends on the layer */
 } sac_kv_in_planes;
 
 typedef struct sac_kv_packing {
@@ -51,7 +54,7 @@ typedef struct sac_kv_packing {
     int64_t (*n_tail_max)(const double *p); /* rows of a tail */
     /* Bytes of a layer's packed rows, metadata counted. */
     size_t (*bytes)(const void *state, int layer);
-    const sac_kv_in_planes *in_planes; /* NULL: packed rows are in memory that `take` takes */
+    const sac_kv_in_planes *in_planes; /* without pages packed rows are in memory that `take` takes */
 } sac_kv_packing;
 
 typedef struct sac_kv_format {

@@ -230,7 +230,7 @@ sac_status sac_decoder_state_open(sac_decoder_state *s, const sac_decoder *d, co
     s->window_sums.window = sac_shared_window(&s->prefill, &s->decode, &s->shape);
     if (s->decode.policy->max_rebuild) s->n_spare = s->decode.policy->max_rebuild(s->decode.p);
     SAC_TRY_GOTO(st, sac_kv_cache_open(&s->cache, &kv, &s->shape, s->n_spare, err), fail);
-    if (o->pages) SAC_TRY_GOTO(st, sac_kv_cache_use_pages(&s->cache, o->pages, err), fail);
+    if (o->pages) sac_kv_cache_use_pages(&s->cache, o->pages);
     return SAC_OK;
 fail:
     sac_decoder_state_free(s);

@@ -289,8 +289,8 @@ SAC_API sac_status sac_model_reserve_workspaces(const sac_model *m, size_t n_pro
 SAC_API size_t sac_model_workspace_bytes(const sac_model *m, size_t *device_bytes);
 
 /* ---- keys and values in pages: sessions share memory for them, and each has as much of it as it has rows, not as its context could
- * have. So there may be many long contexts of which few are long at a time. Formats f32, f16, bf16, mixed, zipcache and kvarn; the second
- * sequence of guidance and draft models have memory of their own.
+ * have. So there may be many long contexts of which few are long at a time. All formats; the second sequence of guidance and draft
+ * models have memory of their own.
  *
  * A prompt gets pages for all its rows before it is run, a step gets some when it comes near to the end of those it has. When there
  * are none left that is NO_MEMORY, and nothing is lost that was there, except, in a session that shares

@@ -7,8 +7,9 @@
  * A plain format in pages (page_pool.h): a layer is a plane with memory for the rows that are there and some ahead. A row has the
  * keys of all heads, then the values of all, [capacity][keys, values][kv_heads][head_dim], so that few rows need few pages.
  *
- * A packed format in pages, where it can be (kvquant.h): a layer's packed rows are a plane, with memory for those that are there and
- * for the most that rows to come may take; tails and staging area are as without pages. */
+ * A packed format in pages (kvquant.h): a layer's packed rows are a plane, with memory for those that are there and for the most that
+ * rows to come may take; tails and staging area are as without pages. Nobody else has its pages: a prompt attends to its own rows before they
+ * are packed, and to earlier ones as they come back from few bits, so that rows taken over would change its answer. */
 #ifndef SAC_LLM_KV_CACHE_H
 #define SAC_LLM_KV_CACHE_H
 
@@ -38,8 +39,8 @@ typedef struct sac_kv_cache {
 /* shape must live as long as the cache. n_spare rows beyond shape->n_ctx, for tokens computed again. */
 sac_status sac_kv_cache_open(sac_kv_cache *c, const sac_kv_choice *choice, const sac_attention_shape *shape,
                              int64_t n_spare, sac_error *err);
-/* Right after that: its rows are in pages of the pool, which outlives it. UNSUPPORTED: a packed format that cannot be. */
-sac_status sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool, sac_error *err);
+/* Right after that: its rows are in pages of the pool, which outlives it. */
+void sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool);
 /* Takes their addresses; nothing without pages. */
 sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err);
 /* Of so many rows of every layer in pages; of a packed format the most that any take, once it is planned. */

@@ -34,12 +34,12 @@ static size_t most_packed(const sac_kv_cache *c) {
 /* How many bits rows take is known once they are packed: until then as many as they can. */
 static size_t packed_bytes(const sac_kv_cache *c, int64_t n) {
     const sac_kv_in_planes *in = packed_of(c);
-    const size_t all = most_packed(c), anew = c->anew ? in->room(c->packing, n) : 0;
+    const size_t all = most_packed(c), anew = c->anew ? in->room(c->packing, -1, n) : 0;
     size_t most = 0, room = 0;
     int64_t room_of = -1; /* most layers have as many rows */
     for (int layer = 0; layer < c->shape->n_layers; layer++) {
         const int64_t rest = n - (c->n_rows - c->layer_rows[layer]); /* that are not packed yet */
-        if (rest != room_of) room = in->room(c->packing, room_of = rest);
+        if (rest != room_of || in->by_layer) room = in->room(c->packing, layer, room_of = rest);
         const size_t n_bytes = in->used(c->packing, layer) + room;
         if (n_bytes > most) most = n_bytes;
     }
@@ -54,15 +54,9 @@ static size_t bytes_for(const sac_kv_cache *c, int64_t n) {
     return (size_t)n * sac_kv_paged_row_bytes(c);
 }
 
-sac_status sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool, sac_error *err) {
-    const sac_kv_in_planes *in = packed_of(c);
-    if (sac_kv_cache_is_packed(c) && !in)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "KV format %s packs rows in memory of its own: f32, f16, bf16, mixed, zipcache and kvarn can be in pages",
-                        c->choice.format->name);
+void sac_kv_cache_use_pages(sac_kv_cache *c, sac_page_pool *pool) {
     c->pool = pool;
-    if (in) in->use(c->packing, &c->planes);
-    return SAC_OK;
+    if (packed_of(c)) packed_of(c)->use(c->packing, &c->planes);
 }
 
 sac_status sac_kv_cache_reserve(sac_kv_cache *c, sac_error *err) {

@@ -26,16 +26,19 @@ typedef struct format_case {
     void (*let_in)(bool open);
 } format_case;
 
-static inline void format_open(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
-                               const char *kv) {
+/* Its packed rows in pages of the pool, where there is one. */
+static inline void format_open_in(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
+                                  const char *kv, sac_page_pool *pages) {
     sac_error err = {0};
     memset(f, 0, sizeof *f);
     case_open(&f->c, s, seed);
     case_method(&f->c, prefill, "dense");
     assert_ok(sac_kv_choice_parse(&f->choice, kv, &f->c.shape, &err), err);
     assert_ok(sac_kv_cache_open(&f->cache, &f->choice, &f->c.shape, 0, &err), err);
+    if (pages) sac_kv_cache_use_pages(&f->cache, pages);
     sac_arena plan = sac_arena_measure();
     sac_kv_cache_take(&f->cache, &plan, &plan);
+    assert_ok(sac_kv_cache_reserve(&f->cache, &err), err);
     sac_kv_cache_lend(&f->cache, &plan);
     assert_ok(sac_arena_open(&f->arena, plan.used_bytes, &err), err);
     sac_kv_cache_take(&f->cache, &f->arena, &f->arena);
@@ -43,6 +46,11 @@ static inline void format_open(format_case *f, const case_shape *s, uint64_t see
     assert_int_equal(f->arena.used_bytes, plan.used_bytes);
     sac_kv_cache_clear(&f->cache);
     f->important = malloc((size_t)(s->n_ctx * s->n_kv_heads) * sizeof *f->important);
+}
+
+static inline void format_open(format_case *f, const case_shape *s, uint64_t seed, const char *prefill,
+                               const char *kv) {
+    format_open_in(f, s, seed, prefill, kv, NULL);
 }
 
 static inline void format_close(format_case *f) {

@@ -36,6 +36,20 @@ static void answer_both(sac_session *whole, sac_session *paged, const char *text
     assert_true(!parks || n_parked > 0);
 }
 
+/* Pages of a session that is trimmed; of rows whose bits are known in advance no more than they take. */
+static void has_what_it_uses(const sac_session *s) {
+    const sac_kv_cache *c = &s->decoder.cache;
+    const sac_kv_in_planes *in = c->choice.format->packing->in_planes;
+    const size_t page = sac_page_pool_page_bytes(c->pool);
+    size_t most = 0;
+    for (int layer = 0; layer < c->shape->n_layers; layer++) {
+        const size_t used = in->used(c->packing, layer);
+        most = used > most ? used : most;
+    }
+    assert_true(most > 0 && c->planes.n_taken * page >= most);
+    if (in->by_layer && !on_card) assert_int_equal(c->planes.n_taken, (most + page - 1) / page);
+}
+
 static void packed_rows_are_those_of_whole_memory(void **state) {
     (void)state;
     static const choice choices[] = {
@@ -51,6 +65,12 @@ static void packed_rows_are_those_of_whole_memory(void **state) {
         {"zipcache", NULL, "zipcache:gap=32", false},
         {"zipcache", NULL, "zipcache:gap=32,requantise=0,k_group=16", false},
         {NULL, NULL, "zipcache:gap=32,rope=before,high=2,low=8", false},
+        {NULL, NULL, "int4", true},
+        {NULL, NULL, "int4:bits=8", false},
+        {NULL, NULL, "kivi:group=16,residual=16", true},
+        {NULL, NULL, "kivi:bits=4,group=32,residual=64", false},
+        {"fastv:layer=1,ratio=0.5", NULL, "int4:bits=2", false},
+        {"fastv:layer=1,ratio=0.5", NULL, "kivi:group=16,residual=16", false},
     };
     sac_model *whole = open_there(), *paged = open_paged(4.02);
     for (size_t i = 0; i < SAC_COUNT(choices); i++) {
@@ -60,6 +80,8 @@ static void packed_rows_are_those_of_whole_memory(void **state) {
         answer_both(s, t, LONG_TEXT "what is this?", 90, true);
         answer_both(s, t, LONG_TEXT LONG_TEXT LONG_TEXT LONG_TEXT LONG_TEXT "is it?", 3, false); /* anew: of more bits than what goes */
         answer_both(s, t, LONG_TEXT LONG_TEXT "and the dog?", 40, true);
+        sac_session_trim(t);
+        has_what_it_uses(t);
         sac_session_reset(t);
         all_free(paged);
         sac_session_free(s);
@@ -100,7 +122,7 @@ static void tiles_are_those_of_whole_memory(void **state) {
 /* What a prompt has packed is known behind it: what it could have taken goes back. So many bits, so many pages. */
 static void packed_rows_take_fewer_pages(void **state) {
     (void)state;
-    static const char *const formats[] = {"f16", "mixed:high=4,low=2", "mixed:high=2,low=2"};
+    static const char *const formats[] = {"f16", "mixed:high=4,low=2", "mixed:high=2,low=2", "int4:bits=8", "int4", "int4:bits=2", "kivi:group=16,residual=16"};
     size_t took[SAC_COUNT(formats)];
     sac_model *m = open_paged(4.02);
     for (size_t i = 0; i < SAC_COUNT(formats) && !on_card; i++) { /* there a page holds a whole context */
@@ -113,6 +135,9 @@ static void packed_rows_take_fewer_pages(void **state) {
     if (!on_card) {
         assert_true(took[1] < took[0] / 2);
         assert_true(took[2] < took[1]);
+        assert_true(took[3] < took[0]);
+        assert_true(took[4] < took[0] * 2 / 3 && took[4] < took[3]);
+        assert_true(took[5] < took[4] && took[6] < took[4]);
     }
     sac_model_free(m);
 }
