@@ -53,7 +53,7 @@ struct sac_family {
 
 extern const sac_family sac_family_llama, sac_family_mistral, sac_family_qwen2, sac_family_qwen3,
     sac_family_qwen3_moe; /* text */
-extern const sac_family sac_family_llava_pixtral, sac_family_paddleocr_vl_text; /* in GGUF alone */
+extern const sac_family sac_family_llava_pixtral, sac_family_paddleocr; /* in GGUF alone */
 extern const sac_family sac_family_llava, sac_family_llava_next, sac_family_llava_onevision,
     sac_family_longva;
 extern const sac_family sac_family_llava_next_video, sac_family_internvl, sac_family_internvl_chat;

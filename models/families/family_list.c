@@ -50,6 +50,6 @@ const sac_family *const sac_families[] = {
     &sac_family_glm_ocr,
     &sac_family_lighton_ocr,
     &sac_family_paddleocr_vl,
-    &sac_family_paddleocr_vl_text,
+    &sac_family_paddleocr,
     NULL,
 };

@@ -42,11 +42,11 @@ static void defaults(sac_model_config *c) { /* transformers' PaddleOCRTextConfig
                                   .table_by_cells = true};
 }
 
-/* Published files say the whole model's type in either half. */
-static sac_status check_type(const sac_model_config *c, const json_t *half, const char *own, sac_error *err) {
+/* Published files say the whole model's type in either half; in_gguf: what a half of GGUF says. */
+static sac_status check_type(const sac_model_config *c, const json_t *half, const char *own, const char *in_gguf, sac_error *err) {
     const char *type = own;
     SAC_TRY(sac_json_get_string(half, "model_type", &type, err));
-    if (strcmp(type, own) == 0 || strcmp(type, c->family->name) == 0) return SAC_OK;
+    if (strcmp(type, own) == 0 || strcmp(type, in_gguf) == 0 || strcmp(type, c->family->name) == 0) return SAC_OK;
     return sac_fail(err, SAC_UNSUPPORTED, "model_type \"%.40s\" is not supported under %s; %s is", type, c->family->name, own);
 }
 
@@ -82,7 +82,7 @@ static sac_status read_sizes(sac_tower_config *v, const json_t *vision, sac_erro
 /* Learned positions are those of the patches of a square picture of image_size. */
 static sac_status read_tower(sac_model_config *c, const json_t *vision, sac_error *err) {
     sac_tower_config *v = &c->tower;
-    SAC_TRY(check_type(c, vision, v->kind->model_type, err));
+    SAC_TRY(check_type(c, vision, v->kind->model_type, v->kind->model_type, err));
     SAC_TRY(read_sizes(v, vision, err));
     v->table_side = v->image_size / v->patch_size;
     v->image_size = v->patch_size * v->merge_size; /* the smallest picture */
@@ -96,7 +96,7 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     const json_t *text = NULL, *vision = NULL;
     SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
     SAC_TRY(sac_json_get_object(config, "vision_config", &vision, err));
-    sac_status st = check_type(c, text, "paddleocr_vl_text", err);
+    sac_status st = check_type(c, text, "paddleocr_vl_text", sac_family_paddleocr.name, err);
     if (st == SAC_OK) st = sac_family_llama.read(c, text ? text : config, err);
     SAC_TRY(st == SAC_OK || !text ? st : sac_fail_prefix(err, st, "text_config"));
     st = read_tower(c, vision, err);

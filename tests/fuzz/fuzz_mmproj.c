@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
          &sac_family_qwen3_moe},
         {{.architecture = "gemma3", .n_deep = -1}, &sac_family_gemma3_text},
         {{.architecture = "glm4", .n_deep = -1, .sections = {1, 1, 0}, .has_sections = true}, &sac_family_glm4},
-        {{.architecture = "paddleocr", .n_deep = -1, .sections = {1, 1, 0}, .has_sections = true}, &sac_family_paddleocr_vl_text},
+        {{.architecture = "paddleocr", .n_deep = -1, .sections = {1, 1, 0}, .has_sections = true}, &sac_family_paddleocr},
         {{.architecture = "glm4moe", .n_deep = -1, .sections = {1, 1, 0}, .has_sections = true}, &sac_family_glm4_moe},
     };
     for (size_t i = 0; i < SAC_COUNT(sides); i++) run(&sides[i].language, sides[i].family, tokenizer, path);

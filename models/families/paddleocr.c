@@ -1,10 +1,10 @@
-/* paddleocr_vl_text.c - the language model of PaddleOCR-VL in GGUF: ERNIE 4.5's small one, which is llama (llama.c) in transformers' folders.
+/* paddleocr.c - the language model of PaddleOCR-VL in GGUF: ERNIE 4.5's small one, which is llama (llama.c) in transformers' folders.
  * Here it has an architecture of its own, whose rows of queries and keys are not permuted, and rows are numbered on three axes. */
 #include "family.h"
 
 static void defaults(sac_model_config *c) {
     sac_family_llama.defaults(c);
-    c->text_family = &sac_family_paddleocr_vl_text;
+    c->text_family = &sac_family_paddleocr;
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
@@ -17,5 +17,5 @@ static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *
     return sac_fail(err, SAC_BAD_FILE, "metadata key paddleocr.rope.dimension_sections is missing");
 }
 
-const sac_family sac_family_paddleocr_vl_text = {
-    .name = "paddleocr_vl_text", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};
+const sac_family sac_family_paddleocr = {
+    .name = "paddleocr", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};
