@@ -95,7 +95,7 @@ typedef struct drawn_axis {
     int8_t digits[MAX_OUT * MAX_TAPS * SAC_RESIZE_DIGITS];
 } drawn_axis;
 
-/* Any digits, and the weights that they stand for: up to +-2, of torch up to what an int16 holds. */
+/* Digits, and the weights that they stand for: up to +-2, of torch up to what an int16 holds. */
 static void draw_axis(drawn_axis *d, bool torch, uint64_t *seed) {
     memset(d, 0, sizeof *d);
     d->a = (sac_resize_axis){.n_out = test_rand_int(seed, 1, MAX_OUT),
@@ -113,10 +113,11 @@ static void draw_axis(drawn_axis *d, bool torch, uint64_t *seed) {
     for (int i = 0; i < d->a.n_out; i++) {
         d->taps[i] = test_rand_int(seed, 1, d->a.n_taps_max);
         d->first[i] = test_rand_int(seed, 0, MAX_IN - d->a.n_taps_max);
+        const int most = 127 / d->taps[i] - (d->taps[i] > 1); /* sums stay within an int32 */
         for (int t = 0; t < d->taps[i]; t++) {
             const int k = i * d->a.n_taps_max + t;
             int8_t *four = d->digits + k / 4 * 12 + k % 4;
-            four[0] = (int8_t)(torch ? 0 : test_rand_int(seed, -128, 127));
+            four[0] = (int8_t)(torch ? 0 : test_rand_int(seed, -most, most));
             four[4] = (int8_t)test_rand_int(seed, torch ? -127 : -128, torch ? 126 : 127);
             four[8] = (int8_t)test_rand_int(seed, -128, 127);
             int32_t w = four[0] * 65536 + four[4] * 256 + four[8];

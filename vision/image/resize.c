@@ -65,21 +65,49 @@ typedef struct axis_spec {
     int n_in, whole, from, n_out;
 } axis_spec;
 
-/* Weights of output i, normalised; returns how many, from input *first on. */
-static int weights_of(const axis_spec *s, const kernel_shape *shape, int i, double *w, int *first) {
-    double scale = (double)s->n_in / s->whole, widen = scale < 1.0 ? 1.0 : scale;
-    double support = shape->support * widen, inverse = 1.0 / widen;
-    double center = (s->from + i + 0.5) * scale, sum = 0.0;
+static double scale_of(const axis_spec *s) {
+    return (double)s->n_in / s->whole;
+}
+static double center_of(const axis_spec *s, int i) {
+    return (s->from + i + 0.5) * scale_of(s);
+}
+
+/* How many inputs output i is made of, from input *first on. */
+static int taps_of(const axis_spec *s, const kernel_shape *shape, int i, int *first) {
+    double scale = scale_of(s), support = shape->support * (scale < 1.0 ? 1.0 : scale),
+           center = center_of(s, i);
     int begin = (int)(center - support + 0.5), end = (int)(center + support + 0.5);
     if (begin < 0) begin = 0;
     if (end > s->n_in) end = s->n_in;
-    for (int t = 0; t < end - begin; t++) {
-        w[t] = shape->at((t + begin - center + 0.5) * inverse);
-        sum += w[t];
-    }
-    for (int t = 0; t < end - begin && sum != 0.0; t++) w[t] /= sum;
     *first = begin;
     return end - begin;
+}
+
+/* Their weights, normalised. */
+static int weights_of(const axis_spec *s, const kernel_shape *shape, int i, double *w, int *first) {
+    double scale = scale_of(s), inverse = 1.0 / (scale < 1.0 ? 1.0 : scale), center = center_of(s, i),
+           sum = 0.0;
+    int n = taps_of(s, shape, i, first);
+    for (int t = 0; t < n; t++) {
+        w[t] = shape->at((t + *first - center + 0.5) * inverse);
+        sum += w[t];
+    }
+    for (int t = 0; t < n && sum != 0.0; t++) w[t] /= sum;
+    return n;
+}
+
+/* After so many outputs all repeats, *step inputs further on. 0 where positions are rounded, as weights then are not the same
+ * to the last bit. */
+static int period_of(const axis_spec *s, int *step) {
+    int a = s->n_in, b = s->whole;
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    int period = s->whole / a;
+    *step = s->n_in / a;
+    return (period & (period - 1)) == 0 ? period : 0;
 }
 
 static int32_t to_fixed(double w, int bits) {
@@ -130,6 +158,35 @@ static void store_weight(sac_resize_axis *a, size_t k, int32_t w) {
     if (a->digits) store_digits(a, k, w);
 }
 
+static void copy_weights(sac_resize_axis *a, int to, int from) {
+    const size_t n = (size_t)a->n_taps_max, at = (size_t)to * n, of = (size_t)from * n;
+    memcpy(a->high + at, a->high + of, n * sizeof *a->high);
+    if (a->low) memcpy(a->low + at, a->low + of, n * sizeof *a->low);
+    if (a->digits)
+        memcpy(a->digits + at * SAC_RESIZE_DIGITS, a->digits + of * SAC_RESIZE_DIGITS, n * SAC_RESIZE_DIGITS);
+}
+
+static void make_weights(sac_resize_axis *a, const axis_spec *s, const kernel_shape *shape, bool torch,
+                         double *w) {
+    int step, period = period_of(s, &step);
+    for (int i = 0; i < s->n_out; i++) {
+        int before = i - period;
+        a->taps[i] = taps_of(s, shape, i, &a->first[i]);
+        if (period && before >= 0 && a->taps[before] == a->taps[i] &&
+            a->first[before] + step == a->first[i]) {
+            copy_weights(a, i, before);
+            continue;
+        }
+        weights_of(s, shape, i, w, &a->first[i]);
+        for (int t = 0; t < a->taps[i]; t++) {
+            int32_t fixed = to_fixed(w[t], a->fraction_bits);
+            assert(torch ? fixed == (int16_t)fixed : abs(fixed) < 1 << 26);
+            store_weight(a, (size_t)i * (size_t)a->n_taps_max + (size_t)t, fixed);
+        }
+    }
+    (void)torch;
+}
+
 static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel_shape *shape, bool torch,
                             bool digits, sac_error *err) {
     double widen = s->n_in > s->whole ? (double)s->n_in / s->whole : 1.0;
@@ -149,14 +206,7 @@ static sac_status axis_make(sac_resize_axis *a, const axis_spec *s, const kernel
                         s->n_in, s->whole);
     }
     a->fraction_bits = torch ? torch_bits(greatest_weight(s, shape, w)) : PILLOW_BITS;
-    for (int i = 0; i < s->n_out; i++) {
-        a->taps[i] = weights_of(s, shape, i, w, &a->first[i]);
-        for (int t = 0; t < a->taps[i]; t++) {
-            int32_t fixed = to_fixed(w[t], a->fraction_bits);
-            assert(torch ? fixed == (int16_t)fixed : abs(fixed) < 1 << 26);
-            store_weight(a, (size_t)i * n_max + (size_t)t, fixed);
-        }
-    }
+    make_weights(a, s, shape, torch, w);
     free(w);
     return SAC_OK;
 }
