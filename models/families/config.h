@@ -172,6 +172,11 @@ sac_status sac_config_read_window_pattern(sac_model_config *c, const json_t *key
 /* The other way round: flags, where it is not what `period` makes. */
 sac_status sac_config_write_window_pattern(const sac_model_config *c, json_t *keys, int period, sac_error *err);
 sac_status sac_config_read_tower(sac_model_config *c, const json_t *object, sac_error *err);
+typedef sac_status (*sac_config_read_fn)(sac_model_config *c, const json_t *object, sac_error *err);
+/* "text_config" of a family that stands on one text model: its model_type must be that one's, or be missing; read by `read`, an
+ * empty object where it is missing (config_text.c). Messages begin with "text_config". */
+sac_status sac_config_read_only_text(sac_model_config *c, const json_t *config, const sac_family *only, sac_config_read_fn read,
+                                     sac_error *err);
 /* A size that may be written as one number or as [height, width]; only squares are supported. */
 sac_status sac_config_read_side(const json_t *object, const char *key, int *value, sac_error *err);
 /* `fallback`: the layer where the key is missing. */

@@ -3,8 +3,6 @@
 #include "config_values.h"
 #include "family.h"
 
-#include <string.h>
-
 static void defaults(sac_model_config *c) { /* transformers' Gemma3Config and SiglipVisionConfig */
     sac_family_gemma3_text.defaults(c);
     c->has_vision = true;
@@ -25,24 +23,13 @@ static void defaults(sac_model_config *c) { /* transformers' Gemma3Config and Si
                                   .act = SAC_ACT_GELU_TANH};
 }
 
-static sac_status read_text(sac_model_config *c, const json_t *config, sac_error *err) {
-    const json_t *text = NULL;
-    const char *type = sac_family_gemma3_text.name;
-    SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
-    SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    if (strcmp(type, sac_family_gemma3_text.name) != 0)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "text_config: model_type \"%.40s\" is not supported under %s; %s is", type,
-                        c->family->name, sac_family_gemma3_text.name);
-    json_t *empty = json_object();
-    sac_status st = sac_family_gemma3_text.read(c, text ? text : empty, err);
-    json_decref(empty);
-    if (st == SAC_OK && c->decoder.logit_softcap > 0)
-        st = sac_fail(err, SAC_UNSUPPORTED,
-                      "\"final_logit_softcapping\" has no effect in transformers where pictures are read, and is "
-                      "supported as null only");
+static sac_status read_own_text(sac_model_config *c, const json_t *text, sac_error *err) {
+    SAC_TRY(sac_family_gemma3_text.read(c, text, err));
     c->decoder.sees_spans = true;
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "text_config");
+    if (!(c->decoder.logit_softcap > 0)) return SAC_OK;
+    return sac_fail(err, SAC_UNSUPPORTED,
+                    "\"final_logit_softcapping\" has no effect in transformers where pictures are read, and is "
+                    "supported as null only");
 }
 
 static sac_status read_tower(sac_model_config *c, const json_t *config, sac_error *err) {
@@ -70,7 +57,7 @@ static sac_status read_squares(sac_model_config *c, const json_t *config, sac_er
 }
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
-    SAC_TRY(read_text(c, config, err));
+    SAC_TRY(sac_config_read_only_text(c, config, &sac_family_gemma3_text, read_own_text, err));
     sac_status st = read_tower(c, config, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
     SAC_TRY(read_squares(c, config, err));

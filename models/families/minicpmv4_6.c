@@ -36,20 +36,6 @@ static void defaults(sac_model_config *c) { /* transformers' MiniCPMV4_6Config a
                                   .merge_size = 2};
 }
 
-static sac_status read_text(sac_model_config *c, const json_t *config, sac_error *err) {
-    const json_t *text = NULL;
-    const char *type = sac_family_qwen3_5_text.name;
-    SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
-    SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    if (strcmp(type, sac_family_qwen3_5_text.name) != 0)
-        return sac_fail(err, SAC_UNSUPPORTED, "text_config: model_type \"%.40s\" is not supported under %s; %s is", type,
-                        c->family->name, sac_family_qwen3_5_text.name);
-    json_t *empty = json_object();
-    sac_status st = sac_qwen3_5_read_text(c, text ? text : empty, err);
-    json_decref(empty);
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "text_config");
-}
-
 /* Two numbers, both 2: widths of later layers follow from them. */
 static sac_status check_pair(const json_t *object, const char *key, sac_error *err) {
     const json_t *pair = json_object_get(object, key);
@@ -101,7 +87,7 @@ static sac_status read_tokens(sac_model_config *c, const json_t *config, sac_err
 
 static sac_status read(sac_model_config *c, const json_t *config, sac_error *err) {
     bool tied = false; /* tying in either place counts */
-    SAC_TRY(read_text(c, config, err));
+    SAC_TRY(sac_config_read_only_text(c, config, &sac_family_qwen3_5_text, sac_qwen3_5_read_text, err));
     sac_status st = read_tower(c, config, err);
     if (st != SAC_OK) return sac_fail_prefix(err, st, "vision_config");
     SAC_TRY(read_joining(c, config, err));

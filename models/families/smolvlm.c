@@ -4,8 +4,6 @@
 #include "config_values.h"
 #include "family.h"
 
-#include <string.h>
-
 enum { MOST_SCALE = 64 };
 
 /* As transformers' SmolVLMProcessor writes conversations with a video, whatever the folder's template does. */
@@ -39,19 +37,8 @@ static void defaults(sac_model_config *c) { /* transformers' SmolVLMConfig and S
 
 /* transformers' default is Llama with another epsilon; other text models have been put under this tower by nobody. */
 static sac_status read_text(sac_model_config *c, const json_t *config, sac_error *err) {
-    const json_t *text = NULL;
-    const char *type = sac_family_llama.name;
-    SAC_TRY(sac_json_get_object(config, "text_config", &text, err));
-    SAC_TRY(sac_json_get_string(text, "model_type", &type, err));
-    if (strcmp(type, sac_family_llama.name) != 0)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "text_config: model_type \"%.40s\" is not supported under %s; llama is", type,
-                        c->family->name);
-    if (!text) c->decoder.rms_eps = 1e-5f;
-    json_t *empty = json_object();
-    sac_status st = sac_family_llama.read(c, text ? text : empty, err);
-    json_decref(empty);
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "text_config");
+    if (!sac_config_has(config, "text_config")) c->decoder.rms_eps = 1e-5f;
+    return sac_config_read_only_text(c, config, &sac_family_llama, sac_family_llama.read, err);
 }
 
 /* Whatever its model_type is, transformers reads it as this tower's. */
