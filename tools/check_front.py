@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Does what `saccade tune` finds leave every fixed line of the scoreboard behind? Runs tune, asks the fixed lines the questions of its test part, and
-prints for each the line of the front that costs no more and loses no more, or that there is none (exit code 1).
+prints for each the line of the front that costs no more and loses no more. Where there is none, the line that costs no more and loses least, and how likely
+the difference is by chance (McNemar's exact test); below 0.05 the exit code is 1.
 
     SACCADE=build/release/saccade tools/check_front.py --want memory --minutes 20 --out runs/front [--frames 24] [-- options of both commands]
 
@@ -49,7 +50,7 @@ def cost_of(want, given, record):
 
 
 def costs(want, out, rows):
-    """Of each fixed line, as a share of dense's on the same questions."""
+    """Of each line, as a share of dense's on the same questions."""
     dense = records(os.path.join(out, rows[0]["journal"]))
     found = {}
     for row in rows:
@@ -62,6 +63,62 @@ def costs(want, out, rows):
     return found
 
 
+def right_answers(videos, journal):
+    """Questions whose answer is the option's text, as --prompt open counts."""
+    plain = lambda text: text.strip().rstrip(".").strip().lower()
+    said = {q: plain(r["response"]) for q, r in records(journal).items()}
+    asked = [q for v in videos for q in v["questions"]]
+    return {q["question_id"] for q in asked if said.get(q["question_id"]) == plain(q["options"]["ABCD".index(q["answer"])][2:])}
+
+
+def by_chance(lost, gained):
+    """McNemar's exact test."""
+    n = lost + gained
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(min(lost, gained) + 1)) / 2 ** n)
+
+
+def read_fixed(paths, want):
+    """Lines that can make less of what is wanted; what one asks, without its name -> the first that asks it."""
+    fixed = {}
+    for name in paths:
+        with open(name, encoding="utf-8") as lines:
+            for line in lines:
+                if not line.startswith("#") and re.search(LESS[want], line):
+                    fixed.setdefault(re.sub(r'name: ("[^"]*"|[^,}]*),? *', "", line), line)
+    return list(fixed.values())
+
+
+def compare(set_path, videos, methods, out, options):
+    """Rows of a comparison, kept in out."""
+    done = subprocess.run([SACCADE, "compare", set_path, "--videos", videos, *options, "--methods", methods, "--out", out],
+                          stdout=subprocess.DEVNULL).returncode
+    if done not in (0, 75):  # 75: a line was refused
+        sys.exit(done)
+    return load(out, "compare.json")["rows"]
+
+
+def report(fixed, front):
+    """A row for each fixed line, dense too. fixed, front: name -> (cost, right answers). Returns how many are ahead of the front, and how many
+    of these by more than chance."""
+    dense = fixed["dense"][1]
+    print("\n| fixed line | cost | lost | line of the front | cost | lost | by chance |\n|---|---:|---:|---|---:|---:|---:|")
+    ahead = surely = 0
+    for name, (cost, right) in sorted(fixed.items(), key=lambda item: item[1][0]):
+        said = f"| {name} | {100 * cost:.1f} % | {len(dense) - len(right)} |"
+        cheap = sorted((f for f in front.items() if f[1][0] <= cost + 1e-6), key=lambda f: (-len(f[1][1]), f[1][0]))
+        if not cheap:
+            print(f"{said} **none** | | | |")
+            ahead, surely = ahead + 1, surely + 1
+            continue
+        enough = [f for f in cheap if len(f[1][1]) >= len(right)]
+        best, (best_cost, best_right) = min(enough, key=lambda f: f[1][0]) if enough else cheap[0]
+        p = by_chance(len(right - best_right), len(best_right - right))
+        ahead, surely = ahead + (not enough), surely + (not enough and p < 0.05)
+        mark = "" if enough else f"{p:.2g}"
+        print(f"{said} {best} | {100 * best_cost:.1f} % | {len(dense) - len(best_right)} | {mark} |")
+    return ahead, surely
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--want", default="memory", choices=["prefill", "memory", "decode"])
@@ -72,6 +129,7 @@ def main():
     parser.add_argument("--fixed", help="where the fixed lines' answers are kept (OUT/fixed): several aims may share them")
     parser.add_argument("--lose", default="0.5")
     parser.add_argument("--tries", default="0", help="settings that tune begins with (0: as many as there is time for)")
+    parser.add_argument("--held-out", help="another set.json, with its videos beside it, to judge by; default: the test part of tune")
     parser.add_argument("options", nargs="*", help="of both commands, behind --")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -79,45 +137,40 @@ def main():
     videos = [v for v in load(DRAWN, "set.json") if int(v["sub_category"].split()[0]) <= args.frames]
     with open(path("set.json"), "w", encoding="utf-8") as f:
         json.dump(videos, f)
-    common = ["--videos", DRAWN, "--prompt", "open", "--quiet", *args.options]
+    common = ["--prompt", "open", "--quiet", *args.options]
     began = time.monotonic()
-    subprocess.run([SACCADE, "tune", path("set.json"), *common, "--want", args.want, "--lose", args.lose, "--minutes", args.minutes,
-                    "--tries", args.tries, "--out", path("tune")],
+    subprocess.run([SACCADE, "tune", path("set.json"), "--videos", DRAWN, *common, "--want", args.want, "--lose", args.lose,
+                    "--minutes", args.minutes, "--tries", args.tries, "--out", path("tune")],
                    check=True)
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"\ntune took {(time.monotonic() - began) / 60:.1f} minutes, {(cpu.ru_utime + cpu.ru_stime) / 60:.1f} of a processor", flush=True)
     tuned = load(path("tune"), "tune.json")
-    asked = set(records(os.path.join(path("tune"), "test", os.path.basename(tuned["test"]["rows"][0]["journal"]))))
-    test = [dict(v, questions=[q for q in v["questions"] if q["question_id"] in asked]) for v in videos]
-    with open(path("test.json"), "w", encoding="utf-8") as f:  # the same bytes for every aim: compare goes on where it was
-        json.dump([v for v in test if v["questions"]], f)
-    answers = args.fixed or path("fixed")
-    fixed = {}  # what a line asks, without its name -> the first that asks it
-    for name in args.methods:
-        with open(name, encoding="utf-8") as lines:
-            for line in lines:
-                if not line.startswith("#") and re.search(LESS[args.want], line):
-                    fixed.setdefault(re.sub(r'name: ("[^"]*"|[^,}]*),? *', "", line), line)
     with open(path("fixed.yaml"), "w", encoding="utf-8") as f:
-        f.writelines(fixed.values())
-    done = subprocess.run([SACCADE, "compare", path("test.json"), *common, "--methods", path("fixed.yaml"), "--out", answers],
-                          stdout=subprocess.DEVNULL).returncode
-    if done not in (0, 75):  # 75: a line was refused
-        sys.exit(done)
-    fixed = load(answers, "compare.json")["rows"]
-    cost = costs(args.want, answers, fixed)
-    right = {r["name"]: r["correct"] for r in fixed if not r["refused"]}
-    front = sorted((r for r in tuned["results"] if r["front"]), key=lambda r: r["cost"])
-    print(f"\n{len(asked)} test questions\n\n| fixed line | cost | lost | line of the front | cost | lost |\n|---|---:|---:|---|---:|---:|")
-    ahead = 0
-    for name in sorted(cost, key=lambda n: cost[n]):
-        lost = right["dense"] - right[name]
-        best = next((r for r in front if r["cost"] <= cost[name] + 1e-6 and r["lost"] <= lost), None)
-        ahead += best is None
-        said = f"{best['name']} | {100 * best['cost']:.1f} % | {best['lost']:g}" if best else "**none** | |"
-        print(f"| {name} | {100 * cost[name]:.1f} % | {lost} | {said} |")
-    print(f"\n{len(cost) - ahead} of {len(cost)} fixed lines are no better than one of the front in anything")
-    return 1 if ahead else 0
+        f.writelines(read_fixed(args.methods, args.want))
+    if args.held_out:
+        judged, folder = load(args.held_out), os.path.dirname(args.held_out) or "."
+        found, kept = compare(args.held_out, folder, path("tune/methods.yaml"), path("front"), common), path("front")
+    else:
+        folder, found, kept = DRAWN, [r for r in tuned["test"]["rows"] if not r["refused"]], path("tune/test")
+        for row in found:
+            row["journal"] = os.path.basename(row["journal"])
+        asked = set(records(os.path.join(kept, found[0]["journal"])))
+        judged = [dict(v, questions=[q for q in v["questions"] if q["question_id"] in asked]) for v in videos]
+        judged = [v for v in judged if v["questions"]]
+        fronts = {r["name"] for r in tuned["results"] if r["front"] or r["safe"]}
+        found = [r for r in found if r["name"] in fronts | {"dense"}]
+    with open(path("test.json"), "w", encoding="utf-8") as f:  # the same bytes for every aim: compare goes on where it was
+        json.dump(judged, f)
+    answers = args.fixed or path("fixed")
+    rows = compare(path("test.json"), folder, path("fixed.yaml"), answers, common)
+    judge = lambda rows, out: {name: (cost, right_answers(judged, os.path.join(out, r["journal"])))
+                               for name, cost in costs(args.want, out, rows).items() for r in rows if r["name"] == name}
+    fixed = judge(rows, answers)
+    print(f"\n{sum(len(v['questions']) for v in judged)} test questions")
+    ahead, surely = report(fixed, judge(found, kept))
+    print(f"\n{len(fixed) - ahead} of {len(fixed)} fixed lines are no better than one of the front in anything, "
+          f"{ahead - surely} by so few answers that it may be chance, {surely} are better")
+    return 1 if surely else 0
 
 
 if __name__ == "__main__":

@@ -100,6 +100,12 @@ class Search(TuneCase):
             self.assertEqual(rows[name]["questions"], len(judged))
             self.assertAlmostEqual(r["cost"], sum(self.bytes(out, rows[name])) / dense, places=6)
             self.assertEqual(r["lost"], rows["dense"]["correct"] - rows[name]["correct"])
+        # what was asked, and how sure the answers are of themselves
+        for part, key in ("tuning", "tuning"), ("test", "testing"):
+            self.assertEqual(found[key]["answers"], sum(map(len, records(out, part).values())))
+            self.assertGreater(found[key]["seconds"]["total"], found[key]["seconds"]["prefill"])
+        dense, = [f for f in os.listdir(os.path.join(out, "test")) if f.startswith("dense")]
+        self.assertTrue(all(json.loads(line)["margin"] > 0 for line in read(out, "test", dense).splitlines()[1:]))
         # no two lines are the same in other words
         methods = [tuple(r["methods"][part] for part in ("prefill", "kv", "decode", "rope", "reduce")) for r in found["test"]["rows"]]
         self.assertEqual(len(set(methods)), len(methods))
@@ -108,6 +114,10 @@ class Search(TuneCase):
             beaten = any(o["cost"] <= r["cost"] and o["lost"] <= r["lost"] and (o["cost"], o["lost"]) != (r["cost"], r["lost"])
                          for o in results.values())
             self.assertEqual(r["front"], not beaten, name)
+            risk = r["lost"] + r["moved"]
+            riskier = any(o["cost"] <= r["cost"] and o["lost"] + o["moved"] <= risk and (o["cost"], o["lost"] + o["moved"]) != (r["cost"], risk)
+                          for o in results.values())
+            self.assertEqual(r["safe"], not riskier, name)
         chosen, = [r for r in results.values() if r["chosen"]]
         self.assertLess(chosen["cost"], 0.5)  # 4 bits a number, at most
         self.assertIn(f"**{chosen['name']}** | {100 * chosen['cost']:.1f} %", run.stdout)
@@ -117,7 +127,7 @@ class Search(TuneCase):
         self.assertEqual(again.returncode, 0, again.stderr)
         names = [r["name"] for r in json.loads(again.stdout)["rows"]]
         self.assertEqual(names[1], chosen["name"])
-        self.assertEqual(set(names[1:]), {r["name"] for r in results.values() if r["front"] and r["name"] != "dense"} | {chosen["name"]})
+        self.assertEqual(set(names[1:]), {r["name"] for r in results.values() if (r["front"] or r["safe"]) and r["name"] != "dense"} | {chosen["name"]})
         answer = saccade("ask", "--config", os.path.join(out, "run.yaml"), "--json", "--video", f"{DRAWN}/drawn001_4.mp4", "What?")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertEqual(json.loads(answer.stdout)["methods"]["kv"], rows[chosen["name"]]["methods"]["kv"])
@@ -153,11 +163,14 @@ class Refusals(TuneCase):
                      self.path("c.yaml", "session: {kv: int4}\n"))
 
     def test_another_search_is_refused(self):
-        asked, out = self.set(2, 1), self.path("out")
-        self.tune(asked, out, "--tries", "1")
-        run = saccade(*self.arguments(asked, out, "--tries", "1", "--want", "memory"))
+        asked, out = self.set(2, 2), self.path("out")
+        self.tune(asked, out, "--tries", "1", "--want", "decode", "--reuse")
+        dense, = [f for f in os.listdir(os.path.join(out, "tuning")) if f.startswith("dense")]
+        reused = [json.loads(line)["reused_tokens"] for line in read(out, "tuning", dense).splitlines()[1:]]
+        self.assertEqual([n > 0 for n in reused], [False, True])  # the second question of a video begins as the first did
+        run = saccade(*self.arguments(asked, out, "--tries", "1", "--want", "memory", "--reuse"))
         self.assertEqual(run.returncode, 78)
-        self.assertIn('want is "prefill" there and "memory" now', run.stderr)
+        self.assertIn('want is "decode" there and "memory" now', run.stderr)
 
 
 if __name__ == "__main__":

@@ -62,12 +62,30 @@ static void a_beginning_is_about_many_videos(void **state) {
     size_t order[30];
     bool seen[30] = {0};
     make(&set, 0, 10);
-    assert_ok(eval_spread(&set, 7, order, &err), err);
+    assert_ok(eval_spread(&set, 7, 1, order, &err), err);
     for (size_t i = 0; i < 30; i++) {
         assert_false(seen[order[i]]);
         seen[order[i]] = true;
         if (i % 10 != 9) continue;
         for (size_t v = 0; v < 10; v++) assert_int_equal(count(seen + 3 * v, 3), i / 10 + 1);
+    }
+    eval_set_free(&set);
+}
+
+/* Two of each of ten videos, then the third. */
+static void questions_of_a_video_may_come_together(void **state) {
+    (void)state;
+    eval_set set;
+    size_t order[30];
+    bool seen[30] = {0};
+    make(&set, 0, 10);
+    assert_ok(eval_spread(&set, 7, 2, order, &err), err);
+    for (size_t i = 0; i < 20; i += 2) assert_int_equal(order[i] / 3, order[i + 1] / 3);
+    for (size_t i = 0; i < 30; i++) {
+        assert_false(seen[order[i]]);
+        seen[order[i]] = true;
+        if (i == 19)
+            for (size_t v = 0; v < 10; v++) assert_int_equal(count(seen + 3 * v, 3), 2);
     }
     eval_set_free(&set);
 }
@@ -127,7 +145,7 @@ static void parts_share_no_picture(void **state) {
                   err);
         assert_ok(eval_split(&set, seed, 0.5, a, &err), err);
         assert_true(a[0] == a[2] && a[1] == a[4] && count(a, 5) > 0 && count(a, 5) < 5);
-        assert_ok(eval_spread(&set, seed, order, &err), err);
+        assert_ok(eval_spread(&set, seed, 1, order, &err), err);
         bool seen[5] = {0};
         for (int i = 0; i < 3; i++) seen[order[i]] = true; /* each picture once before any comes again */
         assert_true(seen[0] != seen[2] && seen[1] != seen[4] && seen[3]);
@@ -167,6 +185,7 @@ static void turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_share_no_video),          cmocka_unit_test(a_beginning_is_about_many_videos),
+        cmocka_unit_test(questions_of_a_video_may_come_together),
         cmocka_unit_test(what_is_kept_is_numbered_anew), cmocka_unit_test(two_parts_of_one_reading),
         cmocka_unit_test(parts_share_no_picture),        cmocka_unit_test(turns),
     };

@@ -9,38 +9,51 @@
 
 static void a_point_beats_what_is_no_better_in_anything(void **state) {
     (void)state;
-    const tune_point a = {0.5, 1}, b = {0.5, 2}, c = {0.4, 3}, nothing = {NAN, 0};
+    const tune_point a = {0.5, 1, 0}, b = {0.5, 2, 0}, c = {0.4, 3, 0}, nothing = {NAN, 0, 0};
     assert_true(tune_beats(&a, &b));
     assert_false(tune_beats(&b, &a));
     assert_false(tune_beats(&a, &c));
     assert_false(tune_beats(&c, &a));
     assert_false(tune_beats(&a, &a));
-    assert_true(tune_beats(&(tune_point){0.5, 0}, &nothing));
+    assert_true(tune_beats(&(tune_point){0.5, 0, 0}, &nothing));
     assert_false(tune_beats(&nothing, &a));
 }
 
 static void the_front_has_one_of_equals(void **state) {
     (void)state;
-    const tune_point p[] = {{1, 0}, {0.5, 0}, {0.5, 0}, {0.2, 3}, {0.3, 3}, {NAN, -9}};
+    const tune_point p[] = {{1, 0, 0}, {0.5, 0, 0}, {0.5, 0, 0}, {0.2, 3, 0}, {0.3, 3, 0}, {NAN, -9, 0}};
     bool front[6];
     tune_front(p, 6, front);
     const bool want[] = {false, true, false, true, false, false};
     for (int i = 0; i < 6; i++) assert_int_equal(front[i], want[i]);
 }
 
+/* Both lost none; the dearer one moved answers less, the third neither. */
+static void the_safe_front_goes_by_risk(void **state) {
+    (void)state;
+    const tune_point p[] = {{1, 0, 0}, {0.4, 0, 2}, {0.5, 0, 1}, {0.6, 0, 1.5}, {0.5, 0, 1}, {NAN, 0, 0}};
+    const bool want[] = {true, true, true, false, false, false};
+    bool safe[6];
+    tune_safe_front(p, 6, safe);
+    for (int i = 0; i < 6; i++) assert_int_equal(safe[i], want[i]);
+}
+
 static void the_choice_is_the_cheapest_that_may_be(void **state) {
     (void)state;
-    const tune_point p[] = {{0.9, 0}, {0.3, 2}, {0.5, 1}, {0.5, 0}, {NAN, 0}};
-    assert_int_equal(tune_choose(p, 5, 1), 3);
-    assert_int_equal(tune_choose(p, 5, 2), 1);
-    assert_int_equal(tune_choose(p, 5, 0), 3);
-    assert_true(tune_choose(p, 5, -1) == SIZE_MAX);
+    const tune_point p[] = {{0.9, 0, 0.1}, {0.3, 2, 2}, {0.5, 1, 3}, {0.5, 0, 2}, {NAN, 0, 0}};
+    assert_int_equal(tune_choose(p, 5, 1, INFINITY), 3);
+    assert_int_equal(tune_choose(p, 5, 2, INFINITY), 1);
+    assert_int_equal(tune_choose(p, 5, 0, INFINITY), 3);
+    assert_int_equal(tune_choose(p, 5, 0, 1), 0); /* the cheaper one moved answers too far */
+    assert_true(tune_choose(p, 5, -1, INFINITY) == SIZE_MAX);
+    assert_true(tune_choose(p, 5, 1, 0) == SIZE_MAX);
 }
 
 /* Both ends go on, what is beaten does not. */
 static void half_of_the_kept_lose_little_half_are_the_front(void **state) {
     (void)state;
-    const tune_point p[] = {{0.9, 0}, {0.8, 0}, {0.7, 1}, {0.1, 9}, {0.4, 5}, {0.95, 4}, {0.5, 9}, {0.99, 9}};
+    const tune_point p[] = {{0.9, 0, 0}, {0.8, 0, 0},  {0.7, 1, 0}, {0.1, 9, 0},
+                            {0.4, 5, 0}, {0.95, 4, 0}, {0.5, 9, 0}, {0.99, 9, 0}};
     bool keep[8];
     assert_true(tune_keep(p, 8, 4, 1, keep));
     const bool want[] = {false, true, true, true, true, false, false, false};
@@ -49,11 +62,33 @@ static void half_of_the_kept_lose_little_half_are_the_front(void **state) {
     for (int i = 0; i < 8; i++) assert_true(keep[i]);
 }
 
+/* None of five lost an answer: the cheapest goes on, and so does what moved answers least. */
+static void what_is_safe_goes_on_beside_what_is_cheap(void **state) {
+    (void)state;
+    const tune_point p[] = {{0.3, 0, 4}, {0.4, 0, 3}, {0.5, 0, 2}, {0.7, 0, 1}, {0.75, 0, 2}, {0.8, 0, 0.1}};
+    const bool want[] = {true, true, true, false, false, true};
+    bool keep[6];
+    assert_true(tune_keep(p, 6, 4, 0, keep));
+    for (int i = 0; i < 6; i++) assert_int_equal(keep[i], want[i]);
+}
+
+/* Dense is asked anyway. */
+static void what_costs_as_much_as_dense_goes_first(void **state) {
+    (void)state;
+    const tune_point p[] = {{1, 0, 0}, {0.9, 5, 5}, {1.1, -1, 0}, {0.5, 9, 9}};
+    const bool want[] = {false, true, false, true};
+    bool keep[4];
+    assert_true(tune_keep(p, 4, 2, 0, keep));
+    for (int i = 0; i < 4; i++) assert_int_equal(keep[i], want[i]);
+    assert_true(tune_keep(p, 4, 3, 0, keep));
+    assert_true(keep[0] && keep[1] && !keep[2] && keep[3]);
+}
+
 static void as_many_are_kept_as_asked(void **state) {
     (void)state;
     tune_point p[50];
     bool keep[50];
-    for (int i = 0; i < 50; i++) p[i] = (tune_point){i % 5 ? 0.01 * i : NAN, (i * 7) % 11 - 3};
+    for (int i = 0; i < 50; i++) p[i] = (tune_point){i % 5 ? 0.03 * i : NAN, (i * 7) % 11 - 3, i % 3};
     for (size_t n = 1; n <= 50; n++) {
         size_t kept = 0;
         assert_true(tune_keep(p, 50, n, 0.5, keep));
@@ -74,19 +109,20 @@ static void a_plan_fits_the_time(void **state) {
     (void)state;
     for (double time = 300; time < 1e6; time *= 1.3) {
         const tune_bounds b = {
-            .settings = 100, .tuning_questions = 168, .test_questions = 168, .answers = time};
+            .settings = 100, .tuning_questions = 168, .test_questions = 168, .fewest = 4, .answers = time};
         tune_plan p = tune_make_plan(&b);
         assert_true(answers(&p) <= time);
+        assert_true(p.finalists <= 8 || p.test_questions == b.test_questions);
         assert_true(p.n_rungs >= 1 && p.n_rungs <= TUNE_MAX_RUNGS);
         assert_true(p.questions[p.n_rungs - 1] <= 168 && p.test_questions <= 168);
         for (size_t i = 1; i < p.n_rungs; i++)
             assert_true(p.settings[i] < p.settings[i - 1] && p.questions[i] > p.questions[i - 1]);
     }
-    tune_plan some = tune_make_plan(&(tune_bounds){18, 84, 40, INFINITY});
+    tune_plan some = tune_make_plan(&(tune_bounds){18, 84, 40, 4, INFINITY});
     assert_int_equal(some.questions[some.n_rungs - 1], 84); /* nothing is left unasked where there is time */
     assert_int_equal(some.refined, 9);
     assert_true(some.questions[0] <= 21);
-    tune_plan all = tune_make_plan(&(tune_bounds){100, 30, 40, INFINITY});
+    tune_plan all = tune_make_plan(&(tune_bounds){100, 30, 40, 4, INFINITY});
     assert_int_equal(all.questions[all.n_rungs - 1], 30);
     assert_int_equal(all.settings[0], 100);
     assert_int_equal(all.test_questions, 40);
@@ -169,8 +205,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_point_beats_what_is_no_better_in_anything),
         cmocka_unit_test(the_front_has_one_of_equals),
+        cmocka_unit_test(the_safe_front_goes_by_risk),
         cmocka_unit_test(the_choice_is_the_cheapest_that_may_be),
         cmocka_unit_test(half_of_the_kept_lose_little_half_are_the_front),
+        cmocka_unit_test(what_is_safe_goes_on_beside_what_is_cheap),
+        cmocka_unit_test(what_costs_as_much_as_dense_goes_first),
         cmocka_unit_test(as_many_are_kept_as_asked),
         cmocka_unit_test(a_plan_fits_the_time),
         cmocka_unit_test(a_family_is_all_its_lines),

@@ -8,6 +8,7 @@
 #include "output.h"
 #include "status.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +285,11 @@ static bool on_text(void *ctx, const char *utf8, size_t n) {
     return !interrupt_pending();
 }
 
+static void on_token(void *ctx, const sac_token_event *event) {
+    answer *a = ctx;
+    if (event->n_top > 1) a->margin = fmin(a->margin, event->top[0].logprob - event->top[1].logprob);
+}
+
 static void on_progress(void *ctx, const char *stage, int64_t done, int64_t total) {
     answer *a = ctx;
     progress_update(&a->r->progress, stage, done, total);
@@ -313,10 +319,13 @@ static sac_status generate_text(run *r, const char *text, size_t n_bytes, const 
 /* Of the conversation, or where that is NULL of the text. */
 static sac_status make_answer(run *r, const conversation *c, const char *text, size_t n_bytes, answer *a,
                               sac_result *result, sac_error *err) {
-    *a = (answer){.quiet = a->quiet, .r = r};
+    *a = (answer){.quiet = a->quiet, .margin = (double)INFINITY, .r = r};
     if (!keep(a, "", 0)) return sac_fail_no_memory(err);
-    sac_events events = {
-        .ctx = a, .text = on_text, .progress = on_progress, .tile = r->view ? on_tile : NULL};
+    sac_events events = {.ctx = a,
+                         .text = on_text,
+                         .token = r->sampling.top_logprobs > 1 ? on_token : NULL,
+                         .progress = on_progress,
+                         .tile = r->view ? on_tile : NULL};
     interrupt_begin(r->session);
     sac_status st = c ? sac_session_generate(r->session, c->messages, c->n_messages, &r->sampling, &events,
                                              result, err)

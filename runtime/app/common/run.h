@@ -38,6 +38,7 @@ typedef struct answer {
     char *text; /* all that was written, NUL-terminated; also when the answer was cut short */
     size_t n_bytes, room;
     bool quiet; /* keep the text, write nothing */
+    double margin; /* with sampling.top_logprobs of 2 or more: nats between a token and the next likeliest, the least of all; INFINITY before the first */
     run *r;
     bool write_failed;
 } answer;

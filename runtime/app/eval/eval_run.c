@@ -196,6 +196,8 @@ static sac_status ask(runner *u, const source *v, const eval_question *q, json_t
     if (st == SAC_OK && !(*record = answer_record(u->r, q, v, &a, &result))) st = sac_fail_no_memory(err);
     if (st == SAC_OK && left_out && json_object_set_new(*record, "left_out_tokens", json_integer(left_out)))
         st = sac_fail_no_memory(err);
+    if (st == SAC_OK && isfinite(a.margin) && json_object_set_new(*record, "margin", json_real(micro(a.margin))))
+        st = sac_fail_no_memory(err);
     u->r->sampling = sampling;
     answer_free(&a);
     free(text);

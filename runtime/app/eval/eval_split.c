@@ -140,7 +140,7 @@ static uint64_t hash_question(const eval_set *set, const eval_video *v, size_t a
     return hash_text(seed, circle);
 }
 
-sac_status eval_spread(const eval_set *set, uint64_t seed, size_t *order, sac_error *err) {
+sac_status eval_spread(const eval_set *set, uint64_t seed, size_t block, size_t *order, sac_error *err) {
     place *places = sort_places(set, seed);
     turn *turns = calloc(set->n_questions + 1, sizeof *turns);
     bool ok = places && turns;
@@ -157,6 +157,7 @@ sac_status eval_spread(const eval_set *set, uint64_t seed, size_t *order, sac_er
         if (turns[i].source == before->source)
             turns[i].round = before->round + (turns[i].hash != before->hash);
     }
+    for (size_t i = 0; ok && i < set->n_questions; i++) turns[i].round /= block;
     if (ok) qsort(turns, set->n_questions, sizeof *turns, by_round);
     for (size_t i = 0; ok && i < set->n_questions; i++) order[i] = turns[i].at;
     free(places);

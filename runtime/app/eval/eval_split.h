@@ -18,9 +18,10 @@ size_t eval_turn_end(const eval_set *set, const eval_video *v, size_t from, size
 sac_status eval_split(const eval_set *set, uint64_t seed, double test_share, bool *is_test, sac_error *err);
 
 /* The order of the set's questions in which a beginning of any length is about as many sources as can be: the first of every
- * source, then the second, each by the seed. Rotations of one question (MMBench) follow one another. order:
- * [set->n_questions], indices over the whole set. */
-sac_status eval_spread(const eval_set *set, uint64_t seed, size_t *order, sac_error *err);
+ * source, then the second, each by the seed; or so many of each at a time (`block`, 1 at least), where those that follow one
+ * another share work. Rotations of one question (MMBench) follow one another. order: [set->n_questions], indices over the
+ * whole set. */
+sac_status eval_spread(const eval_set *set, uint64_t seed, size_t block, size_t *order, sac_error *err);
 
 /* Whether two questions are rotations of one, which are scored together. */
 bool eval_set_is_rotation(const eval_set *set, size_t a, size_t b);

@@ -39,6 +39,17 @@ static double cost_of(const method_line *line, const json_t *record, tune_aim ai
     }
 }
 
+/* How far the answer has moved from dense's, 0 to 1: another one, or the same that is less sure. Squared, for answers change where most
+ * of the margin is gone, not where a little is gone everywhere. */
+static double moved_by(const json_t *mine, const json_t *dense) {
+    const char *a = eval_record_response(mine), *b = eval_record_response(dense);
+    if (!a || !b || strcmp(a, b) != 0) return 1;
+    double was = number(dense, NULL, "margin"), gone = 1 - number(mine, NULL, "margin") / was;
+    if (isnan(gone) || was <= 0) return 0;
+    gone = fmin(1, fmax(0, gone));
+    return gone * gone;
+}
+
 tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune_aim aim) {
     const compare_row *dense = &c->rows[0], *row = &c->rows[at];
     double mine = 0, theirs = 0;
@@ -51,6 +62,7 @@ tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune
             if (eval_record_error(row->records[q]) || eval_record_error(dense->records[q])) continue;
             if (!isnan(dense->score.of[q]) && !isnan(row->score.of[q]))
                 p.lost += dense->score.of[q] - row->score.of[q];
+            p.moved += moved_by(row->records[q], dense->records[q]);
             double a = cost_of(row->line, row->records[q], aim),
                    b = cost_of(dense->line, dense->records[q], aim);
             if (isnan(a) || isnan(b)) continue;
@@ -59,6 +71,7 @@ tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune
         }
     }
     p.lost = round(1e9 * p.lost) / 1e9;
+    p.moved = round(1e9 * p.moved) / 1e9;
     p.cost = theirs > 0 ? round(1e9 * mine / theirs) / 1e9 : (double)NAN;
     return p;
 }

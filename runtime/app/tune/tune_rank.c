@@ -9,6 +9,10 @@ static double cost_of(const tune_point *p) {
     return isnan(p->cost) ? (double)INFINITY : p->cost;
 }
 
+double tune_risk(const tune_point *p) {
+    return p->lost + p->moved;
+}
+
 bool tune_beats(const tune_point *a, const tune_point *b) {
     double x = cost_of(a), y = cost_of(b);
     return x <= y && a->lost <= b->lost && (x < y || a->lost < b->lost);
@@ -27,25 +31,40 @@ void tune_front(const tune_point *points, size_t n, bool *front) {
     }
 }
 
-size_t tune_choose(const tune_point *points, size_t n, double tolerated) {
+/* A point in the order in which it would be kept. */
+typedef struct entry {
+    size_t at, layer; /* layer 0: the front of cost and risk; 1: the front without these; ... */
+    double excess;    /* answers lost beyond what is tolerated */
+    double cost;
+    double risk;
+} entry;
+
+/* Of equal ones the first. */
+static bool is_before(const entry *a, const entry *b) {
+    if (a->cost > b->cost || a->risk > b->risk) return false;
+    return a->cost < b->cost || a->risk < b->risk || a->at < b->at;
+}
+
+void tune_safe_front(const tune_point *points, size_t n, bool *safe) {
+    for (size_t i = 0; i < n; i++) {
+        const entry a = {.at = i, .cost = cost_of(&points[i]), .risk = tune_risk(&points[i])};
+        safe[i] = !isnan(points[i].cost);
+        for (size_t k = 0; k < n && safe[i]; k++)
+            safe[i] = !is_before(&(entry){.at = k, .cost = cost_of(&points[k]), .risk = tune_risk(&points[k])}, &a);
+    }
+}
+
+size_t tune_choose(const tune_point *points, size_t n, double tolerated, double moved) {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
         const tune_point *p = &points[i], *b = best < n ? &points[best] : NULL;
-        if (isnan(p->cost) || p->lost > tolerated) continue;
+        if (isnan(p->cost) || p->lost > tolerated || p->moved > moved) continue;
         if (!b || p->cost < b->cost || (!(p->cost > b->cost) && p->lost < b->lost)) best = i;
     }
     return best;
 }
 
 /* ---------------------------------------------------------------- keeping */
-
-/* A point in the order in which it would be kept. */
-typedef struct entry {
-    size_t at, layer; /* layer 0: the front; 1: the front without these; ... */
-    double excess;    /* answers lost beyond what is tolerated */
-    double cost;
-    double lost;
-} entry;
 
 static int sign(double a, double b) {
     return (a > b) - (a < b);
@@ -56,7 +75,7 @@ static int by_excess(const void *a, const void *b) {
     int order = sign(x->excess, y->excess);
     if (!order) order = (x->layer > y->layer) - (x->layer < y->layer);
     if (!order) order = sign(x->cost, y->cost);
-    if (!order) order = sign(x->lost, y->lost);
+    if (!order) order = sign(x->risk, y->risk);
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
@@ -67,15 +86,14 @@ static int by_layer(const void *a, const void *b) {
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static void find_layers(const tune_point *points, entry *e, size_t n) {
+static void find_layers(entry *e, size_t n) {
     for (size_t layer = 0, left = n; left; layer++) {
         size_t found = 0;
         for (size_t i = 0; i < n; i++) {
             if (e[i].layer < layer) continue;
             bool beaten = false;
             for (size_t k = 0; k < n && !beaten; k++)
-                beaten = e[k].layer >= layer &&
-                         (tune_beats(&points[k], &points[i]) || (k < i && equal(&points[k], &points[i])));
+                beaten = e[k].layer >= layer && is_before(&e[k], &e[i]);
             e[i].layer = beaten ? layer + 1 : layer;
             found += !beaten;
         }
@@ -105,8 +123,10 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
         e[i] = (entry){.at = i,
                        .excess = fmax(0, points[i].lost - tolerated),
                        .cost = cost_of(&points[i]),
-                       .lost = points[i].lost};
-    find_layers(points, e, n);
+                       .risk = tune_risk(&points[i])};
+    find_layers(e, n);
+    for (size_t i = 0; i < n; i++)
+        if (e[i].cost >= 1) e[i] = (entry){i, n, (double)INFINITY, e[i].cost, e[i].risk}; /* dense is there already */
     qsort(e, n, sizeof *e, by_excess);
     size_t taken = 0;
     for (; taken < (n_keep + 1) / 2; taken++) keep[e[taken].at] = true;
@@ -125,7 +145,7 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
 
 /* ---------------------------------------------------------------- the plan */
 
-enum { FINALISTS = 8, FEWEST_QUESTIONS = 4, MOST_REFINED = 16 };
+enum { FINALISTS = 8, MORE_FINALISTS = 12, MOST_REFINED = 16 };
 
 static size_t at_most(double v, size_t limit) {
     return v >= (double)limit ? limit : v > 0 ? (size_t)v : 0;
@@ -151,16 +171,18 @@ static double lay_rungs(tune_plan *p, size_t n, size_t q, size_t most_questions)
 }
 
 tune_plan tune_make_plan(const tune_bounds *b) {
-    tune_plan p = {.finalists = FINALISTS < b->settings ? FINALISTS : b->settings};
+    bool many = b->answers / 2 >= (MORE_FINALISTS + 1) * (double)b->test_questions;
+    size_t finalists = many ? MORE_FINALISTS : FINALISTS;
+    tune_plan p = {.finalists = finalists < b->settings ? finalists : b->settings};
     double per_question = (double)p.finalists + 1; /* dense's, too */
     p.test_questions = at_most(b->answers / 2 / per_question, b->test_questions);
     if (p.test_questions == 0) p.test_questions = 1;
     double rest = b->answers - per_question * (double)p.test_questions;
     size_t n = b->settings, most = b->tuning_questions;
-    size_t q = FEWEST_QUESTIONS < most ? FEWEST_QUESTIONS : most;
+    size_t q = b->fewest < most ? b->fewest : most;
     double climb = 0.75 * rest;
     while (n > 1 && lay_rungs(&p, n, q, most) > climb) n--;
-    size_t more = q, first = n > 2 * p.finalists && most / 4 > q ? most / 4 : most;
+    size_t more = q, first = 3 * n > 4 * p.finalists && most / 4 > q ? most / 4 : most;
     while (more < first && lay_rungs(&p, n, more + 1, most) <= climb) more++;
     rest -= lay_rungs(&p, n, more, most);
     size_t *asked = &p.questions[p.n_rungs - 1], last = p.settings[p.n_rungs - 1];

@@ -2,6 +2,7 @@
 #include "tune_report.h"
 #include "compare_report.h"
 #include "report.h"
+#include "tune_time.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,18 +19,21 @@ tune_result *tune_results(const tune_search *t) {
     const comparison *c = &t->test;
     tune_result *r = calloc(c->n_rows, sizeof *r);
     tune_point *points = calloc(c->n_rows, sizeof *points);
-    bool *front = calloc(c->n_rows, sizeof *front);
-    for (size_t i = 0; r && points && front && i < c->n_rows; i++) {
+    bool *front = calloc(c->n_rows, sizeof *front), *safe = calloc(c->n_rows, sizeof *safe);
+    for (size_t i = 0; r && points && i < c->n_rows; i++) {
         points[i] =
-            c->rows[i].refused == SAC_OK ? tune_cost(c, i, NULL, t->aim) : (tune_point){(double)NAN, 0};
+            c->rows[i].refused == SAC_OK ? tune_cost(c, i, NULL, t->aim) : (tune_point){.cost = (double)NAN};
         r[i] = (tune_result){.row = &c->rows[i], .point = points[i], .cache_bytes = tune_cache_bytes(c, i)};
         r[i].chosen = t->chosen ? !strcmp(t->chosen, c->rows[i].line->name) : i == 0;
     }
-    if (r && points && front) tune_front(points, c->n_rows, front);
-    for (size_t i = 0; r && front && i < c->n_rows; i++) r[i].front = front[i];
-    bool ok = points && front;
+    bool ok = points && front && safe;
+    if (ok) tune_front(points, c->n_rows, front);
+    if (ok) tune_safe_front(points, c->n_rows, safe);
+    for (size_t i = 0; r && ok && i < c->n_rows; i++) r[i].front = front[i];
+    for (size_t i = 0; r && ok && i < c->n_rows; i++) r[i].safe = safe[i];
     free(points);
     free(front);
+    free(safe);
     if (ok) return r;
     free(r);
     return NULL;
@@ -71,7 +75,8 @@ static void print_row(FILE *f, const tune_result *r, bool is_dense) {
         fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference->value, 100 * difference->low,
                 100 * difference->high);
     fprintf(f, "%.4f | %.4f | %.2f | %s |\n", row->seconds.prefill / answered(row),
-            row->seconds.decode / answered(row), r->cache_bytes / 1e6, r->front ? "yes" : "");
+            row->seconds.decode / answered(row), r->cache_bytes / 1e6,
+            r->front ? "yes" : r->safe ? "safer" : "");
 }
 
 static const tune_result *chosen_of(const tune_search *t, const tune_result *results) {
@@ -115,6 +120,17 @@ static void print_lines(FILE *f, const tune_search *t, const tune_result *result
     }
 }
 
+static void print_spent(FILE *f, const tune_search *t) {
+    tune_spent a = tune_spent_by(&t->tuning), b = tune_spent_by(&t->test);
+    double all = fmax(a.total + b.total, 1e-9);
+    fprintf(f,
+            "Asking took %.1f minutes: %s to tune (%.1f), %s to test (%.1f). Prompts were %.0f %% of it,\n"
+            "pictures and videos %.0f %%, steps %.0f %%.\n\n",
+            all / 60, report_counted(a.answers, "answer"), a.total / 60, report_counted(b.answers, "answer"), b.total / 60,
+            100 * (a.prefill + b.prefill) / all, 100 * (a.media + a.vision + b.media + b.vision) / all,
+            100 * (a.decode + b.decode) / all);
+}
+
 char *tune_report_text(const tune_search *t, const tune_result *results) {
     text out;
     if (!text_open(&out)) return NULL;
@@ -139,11 +155,13 @@ char *tune_report_text(const tune_search *t, const tune_result *results) {
     fprintf(out.f,
             "\ncost: %s, of dense's; %s, with %s 95 %% interval; to dense: the\n"
             "difference on the same questions, with a paired 95 %% interval (%s); seconds and cache: of a\n"
-            "question, mean; front: nothing here that costs as little loses less.\n\n",
+            "question, mean; front: nothing here that costs as little loses less; safer: nor leaves answers nearer to\n"
+            "dense's, where another may have lost as few by chance.\n\n",
             costs[t->aim.want][t->aim.by_time],
             t->test.set.bench ? "then the set's own figure" : "strict: right of all questions",
             t->test.resampled ? "the bootstrap's" : "Wilson's",
             t->test.resampled ? "bootstrap" : "Agresti and Min");
+    print_spent(out.f, t);
     print_lines(out.f, t, results);
     return text_close(&out);
 }
@@ -191,7 +209,7 @@ char *tune_report_methods(const tune_search *t, const tune_result *results) {
     print_heading(out.f, t);
     print_line(out.f, chosen_of(t, results));
     for (size_t i = 1; i < t->test.n_rows; i++) /* dense is there without a line */
-        if (results[i].front && !results[i].chosen) print_line(out.f, &results[i]);
+        if ((results[i].front || results[i].safe) && !results[i].chosen) print_line(out.f, &results[i]);
     return text_close(&out);
 }
 
@@ -209,11 +227,17 @@ char *tune_report_config(const tune_search *t, const tune_result *results) {
 
 static json_t *describe(const tune_result *r) {
     const compare_row *row = r->row;
-    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:{s:f, s:f}}", "name", report_text(row->line->name),
-                     "cost", report_real(r->point.cost), "lost", report_nine_digits(r->point.lost),
-                     "cache_bytes", report_nine_digits(r->cache_bytes), "front", r->front, "chosen",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:{s:f, s:f}}", "name", report_text(row->line->name),
+                     "cost", report_real(r->point.cost), "lost", report_nine_digits(r->point.lost), "moved", report_nine_digits(r->point.moved),
+                     "cache_bytes", report_nine_digits(r->cache_bytes), "front", r->front, "safe", r->safe, "chosen",
                      r->chosen, "seconds", "prefill", row->seconds.prefill / answered(row), "decode",
                      row->seconds.decode / answered(row));
+}
+
+static json_t *describe_spent(const comparison *c) {
+    tune_spent s = tune_spent_by(c);
+    return json_pack("{s:I, s:{s:f, s:f, s:f, s:f, s:f}}", "answers", (json_int_t)s.answers, "seconds", "total", s.total,
+                     "media", s.media, "vision", s.vision, "prefill", s.prefill, "decode", s.decode);
 }
 
 json_t *tune_report_json(const tune_search *t, const tune_result *results) {
@@ -223,9 +247,10 @@ json_t *tune_report_json(const tune_search *t, const tune_result *results) {
         json_decref(list);
         list = NULL;
     }
-    return json_pack("{s:i, s:O, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o}", "saccade_tune", 1, "header",
+    return json_pack("{s:i, s:O, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:O, s:o, s:o}", "saccade_tune", 1, "header",
                      t->header, "tried", (json_int_t)t->n_tried, "refused", (json_int_t)t->n_refused,
                      "tuning_questions", (json_int_t)t->n_tuned, "prompt_tokens",
-                     (json_int_t)t->prompt_tokens, "cut", t->cut, "decisions", t->log.lines, "results", list,
-                     "test", compare_report_json(&t->test));
+                     (json_int_t)t->prompt_tokens, "cut", t->cut, "tuning", describe_spent(&t->tuning), "testing",
+                     describe_spent(&t->test), "decisions", t->log.lines, "results", list, "test",
+                     compare_report_json(&t->test));
 }

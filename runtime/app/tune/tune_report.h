@@ -11,6 +11,7 @@ typedef struct tune_result {
     tune_point point;
     double cache_bytes; /* of a question, mean */
     bool front;         /* no other line, dense included, loses less for as little */
+    bool safe;          /* nor has less risk for as little (tune_risk) */
     bool chosen;        /* by the tuning part */
 } tune_result;
 

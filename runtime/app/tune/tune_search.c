@@ -15,7 +15,8 @@
 
 enum {
     FIRST_QUESTIONS = 8, /* by which dense tells how long prompts are and how long an answer takes */
-    PARTS = 4
+    PARTS = 4,
+    TOGETHER = 4 /* questions of a video, where its keys and values are kept from one to the next */
 };
 
 /* ---------------------------------------------------------------- dense first */
@@ -123,6 +124,7 @@ static sac_status make_plan(tune_search *t, double seconds, sac_error *err) {
         tune_bounds b = {.settings = t->n_tried,
                          .tuning_questions = t->tuning.set.n_questions,
                          .test_questions = t->test.set.n_questions,
+                         .fewest = t->s->reuse ? 4 * TOGETHER : 4,
                          .answers =
                              0.8 * (tune_seconds_allowed(t) - tune_seconds_used(t)) / fmax(seconds, 1e-3)};
         t->plan = tune_make_plan(&b);
@@ -131,6 +133,7 @@ static sac_status make_plan(tune_search *t, double seconds, sac_error *err) {
     size_t left = t->plan.settings[0];
     for (size_t i = 1; i < t->tuning.n_rows; i++) t->alive[i] = t->alive[i] && left && left--;
     t->n_tried = t->plan.settings[0];
+    tune_say_plan(t, seconds);
     return SAC_OK;
 }
 
@@ -200,10 +203,15 @@ static sac_status keep_best(tune_search *t, const bool *questions, size_t n_keep
     return st;
 }
 
+/* Answers may have moved as far as they may be lost, and by a tenth of a point. Where nothing cheap stays so near (long answers, worded otherwise
+ * each time) by what was lost alone. */
 static sac_status choose(tune_search *t, const bool *questions, sac_error *err) {
     ranking k;
     sac_status st = rank_rows(t, questions, &k, err);
-    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, tolerated(t, k.n_counted, true)) : SIZE_MAX;
+    double may = tolerated(t, k.n_counted, true);
+    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, may, may + 0.001 * (double)k.n_counted) : SIZE_MAX;
+    if (st == SAC_OK && (best >= k.n || k.points[best].cost >= 1))
+        best = tune_choose(k.points, k.n, may, (double)INFINITY);
     if (best < k.n && k.points[best].cost < 1 &&
         !(t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)))
         st = sac_fail_no_memory(err);
@@ -243,7 +251,7 @@ static sac_status best_rows(tune_search *t, const bool *questions, size_t *best,
     sac_status st = rank_rows(t, questions, &k, err);
     *n_best = 0;
     while (st == SAC_OK && k.n) {
-        size_t at = tune_choose(k.points, k.n, tolerated(t, k.n_counted, false));
+        size_t at = tune_choose(k.points, k.n, tolerated(t, k.n_counted, false), (double)INFINITY);
         if (at >= k.n) at = 0; /* of those that lose more the order is the table's */
         best[(*n_best)++] = k.row[at];
         k.points[at] = k.points[--k.n];
@@ -339,7 +347,8 @@ static sac_status judge(tune_search *t, bool *questions, bool *rows, sac_error *
 
 static sac_status tune(tune_search *t, size_t *order, bool *questions, bool *rows, sac_error *err) {
     comparison *c = &t->tuning;
-    SAC_TRY(eval_spread(&c->set, t->s->seed, order, err));
+    const size_t block = t->s->reuse ? TOGETHER : 1;
+    SAC_TRY(eval_spread(&c->set, t->s->seed, block, order, err));
     double seconds = 0;
     SAC_TRY(ask_dense(t, order, questions, &seconds, err));
     SAC_TRY(open_settings(t, err));
@@ -349,7 +358,7 @@ static sac_status tune(tune_search *t, size_t *order, bool *questions, bool *row
     SAC_TRY(make_plan(t, seconds, err));
     c->todo = (int64_t)(tune_answers(&t->plan, false) + tune_answers(&t->plan, true));
     SAC_TRY(climb(t, order, questions, rows, err));
-    SAC_TRY(eval_spread(&t->test.set, t->s->seed, order, err));
+    SAC_TRY(eval_spread(&t->test.set, t->s->seed, block, order, err));
     SAC_TRY(ask_test(t, order, questions, err));
     return judge(t, questions, rows, err);
 }
@@ -360,6 +369,8 @@ sac_status tune_search_run(tune_search *t, sac_error *err) {
     t->tuning.s = t->test.s = t->s;
     SAC_TRY(tune_open_parts(t, err));
     SAC_TRY(eval_open_model(&t->r, t->s, &t->tuning.task, err));
+    t->r.sampling.logprobs = true;
+    t->r.sampling.top_logprobs = 2; /* tune_point.moved */
     t->header = tune_make_header(t);
     SAC_TRY(tune_log_open(&t->log, t->s->out, t->header, err));
     size_t n = t->tuning.set.n_questions + t->test.set.n_questions;

@@ -1,11 +1,20 @@
-/* tune_time.h - what a search has used of its time, and how many answers its plan takes. */
+/* tune_time.h - what a search has used of its time, what for, and how many answers its plan takes. */
 #ifndef APP_TUNE_TIME_H
 #define APP_TUNE_TIME_H
 
 #include "tune_search.h"
 
-/* Of all answers that there are. */
+/* Answers that there are, and their seconds; `total` has what the parts leave out, too. */
+typedef struct tune_spent {
+    int64_t answers;
+    double total, media, vision, prefill, decode;
+} tune_spent;
+
+tune_spent tune_spent_by(const comparison *c);
 double tune_seconds_asked(const comparison *c);
+
+/* A line on a terminal about what will be asked and how long that takes; seconds: of one of dense's answers. */
+void tune_say_plan(const tune_search *t, double seconds);
 
 /* Since the search began, and of runs that were killed the time of their answers; INFINITY where any time may be used. */
 double tune_seconds_used(const tune_search *t);
