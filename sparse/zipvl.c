@@ -55,7 +55,8 @@ static const sac_method_param params[] = {
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     [SKIP] = {"skip", 0, 0, 1 << 20, "first layers, which stay dense", SAC_WHOLE},
-    [BAND] = {"band", 16, 1, 1 << 30, "newest keys that a query meets: of side=band one that is not important, of side=near any",
+    [BAND] = {"band", 16, 1, 1 << 30,
+              "newest keys that a query meets: of side=band one that is not important, of side=near any",
               SAC_WHOLE},
     [SINK] = {"sink", 0, 0, 1 << 20, "side=band: first tokens that such a query meets beside them",
               SAC_WHOLE},
@@ -72,8 +73,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
     long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
     if (p[SIDE] == SAC_ZIPVL_NEAR && shape->n_ctx > most)
         return sac_fail(err, SAC_UNSUPPORTED,
-                        "prefill policy zipvl with side=near takes up to %lld tokens: use --ctx %lld or less", most,
-                        most);
+                        "prefill policy zipvl with side=near takes up to %lld tokens: use --ctx %lld or less",
+                        most, most);
     if (p[RECENT] + p[RANDOM] < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy zipvl: recent=0,random=0 leave no probes");
     if (shape->window && shape->window < shape->n_ctx)

@@ -13,10 +13,10 @@ typedef enum sac_zipvl_side { SAC_ZIPVL_TWO, SAC_ZIPVL_ONE, SAC_ZIPVL_BAND, SAC_
 
 /* side=near: lists of the keys that a block of queries meets, where ops run. */
 typedef struct sac_zipvl_lists {
-    int64_t at_once; /* blocks */
-    int32_t *rows;   /* [at_once][n_ctx] */
-    int64_t *start;  /* [at_once + 1] */
-    int64_t *pairs;  /* [at_once] */
+    int64_t at_once;   /* blocks */
+    int32_t *rows;     /* [at_once][n_ctx] */
+    int64_t *start;    /* [at_once + 1] */
+    int64_t *pairs;    /* [at_once] */
     sac_buffer strips; /* int32_t [n_strips] how far before a block they begin */
     int64_t n_strips;
 } sac_zipvl_lists;

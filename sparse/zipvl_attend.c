@@ -14,7 +14,8 @@ enum { LISTS_BYTES = 64 << 20 };
 /* Strips of BLOCK keys from the first query of a block back to the first of its `band` newest keys. */
 static void take_lists(sac_zipvl *z, const sac_attention_shape *shape, const sac_memory *memory) {
     int64_t band = z->band < shape->n_ctx ? z->band : shape->n_ctx;
-    int64_t fit = LISTS_BYTES / (shape->n_ctx * (int64_t)sizeof(int32_t)), most = sac_queries_at_once(shape) / BLOCK;
+    int64_t fit = LISTS_BYTES / (shape->n_ctx * (int64_t)sizeof(int32_t)),
+            most = sac_queries_at_once(shape) / BLOCK;
     int64_t n = fit < most ? fit : most;
     if (n < 1) n = 1;
     z->lists = (sac_zipvl_lists){.at_once = n, .n_strips = (band - 1 + BLOCK - 1) / BLOCK + 1};
@@ -223,23 +224,24 @@ static sac_status send_strips(const zipvl *z, const sac_layer_attention *a) {
 
 /* Queries at rows [begin, end): each block of them meets the columns, which are what was there before and T, and the
  * keys from the `band` newest of its first query on. */
-static sac_status attend_listed(const zipvl *z, const sac_layer_attention *a, const int32_t *columns, int64_t begin,
-                                int64_t end) {
+static sac_status attend_listed(const zipvl *z, const sac_layer_attention *a, const int32_t *columns,
+                                int64_t begin, int64_t end) {
     const sac_row_lists lists = {z->lists.rows, z->lists.start, 1};
     sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
-    SAC_TRY(a->ops->pattern_rows(a->stream, &(sac_pattern_rows_args){.rows = z->lists.rows,
-                                                                     .start = z->lists.start,
-                                                                     .pairs = z->lists.pairs,
-                                                                     .columns = columns,
-                                                                     .diagonals = z->lists.strips.device,
-                                                                     .n_columns = a->past + z->n_kept,
-                                                                     .n_diagonals = z->lists.n_strips,
-                                                                     .width = 1,
-                                                                     .first = begin,
-                                                                     .block = BLOCK,
-                                                                     .n_blocks = (end - begin + BLOCK - 1) / BLOCK,
-                                                                     .n_rows = a->kv.n_rows,
-                                                                     .n_lists = 1}));
+    SAC_TRY(a->ops->pattern_rows(a->stream,
+                                 &(sac_pattern_rows_args){.rows = z->lists.rows,
+                                                          .start = z->lists.start,
+                                                          .pairs = z->lists.pairs,
+                                                          .columns = columns,
+                                                          .diagonals = z->lists.strips.device,
+                                                          .n_columns = a->past + z->n_kept,
+                                                          .n_diagonals = z->lists.n_strips,
+                                                          .width = 1,
+                                                          .first = begin,
+                                                          .block = BLOCK,
+                                                          .n_blocks = (end - begin + BLOCK - 1) / BLOCK,
+                                                          .n_rows = a->kv.n_rows,
+                                                          .n_lists = 1}));
     return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
                                                               .q = q,
                                                               .kv = a->kv,
