@@ -11,7 +11,8 @@
  * a layer; probes are drawn without replacement, by a counter. The last token is always in T, in place of the
  * worst, because its output is what the answer is read from (strict=1: as the paper). T need not hold tau of
  * the weight, since budget and choice look at different scores: budget=cover takes the smallest T that does.
- * side=one lets every query meet T's keys instead; side=band lets T meet T as in the paper, and every other
+ * side=one lets every query meet T's keys instead; side=near lets it meet the newest keys up to its own as well,
+ * since a key that only its neighbours look at is seen by a probe only by chance. side=band lets T meet T as in the paper, and every other
  * query the `band` newest keys up to its own, so that no output is zero. A softmax over these alone gives a layer's
  * full output to queries that look at nothing, which they do by looking at the first tokens (Xiao et al.,
  * arXiv:2309.17453): with `sink` they meet so many of those as well. The first `skip` layers stay dense:
@@ -33,7 +34,7 @@
 
 enum { TAU, RECENT, RANDOM, SEED, SIDE, BUDGET, STRICT, KEEP_SINK, MIN, RATIO, SKIP, BAND, SINK };
 
-static const char *const sides[] = {"two", "one", "band", NULL}; /* as sac_zipvl_side */
+static const char *const sides[] = {"two", "one", "band", "near", NULL}; /* as sac_zipvl_side */
 static const char *const budgets[] = {"sums", "cover", NULL};
 static const sac_method_param params[] = {
     [TAU] = {"tau", 0.975, 0, 1, "share of the probes' attention that the budget holds", NULL},
@@ -41,9 +42,9 @@ static const sac_method_param params[] = {
     [RANDOM] = {"random", 64, 0, 1 << 20, "probes: random queries before them", SAC_WHOLE},
     [SEED] = {"seed", 0, 0, 1e9, "of the random probes", SAC_WHOLE},
     [SIDE] =
-        {"side", SAC_ZIPVL_TWO, 0, 2,
+        {"side", SAC_ZIPVL_TWO, 0, 3,
          "two: important queries meet important keys; one: all queries do; band: the others meet the keys "
-         "next to them",
+         "next to them; near: all meet both",
          sides},
     [BUDGET] = {"budget", 0, 0, 1, "sums: as many as the largest sums need; cover: as the chosen need",
                 budgets},
@@ -54,7 +55,8 @@ static const sac_method_param params[] = {
     [RATIO] = {"ratio", 0, 0, 1,
                "share of the tokens to keep, whatever the weights say (speed tests); 0 = tau", NULL},
     [SKIP] = {"skip", 0, 0, 1 << 20, "first layers, which stay dense", SAC_WHOLE},
-    [BAND] = {"band", 16, 1, 1 << 30, "side=band: newest keys that a query which is not important meets",
+    [BAND] = {"band", 16, 1, 1 << 30,
+              "newest keys that a query meets: of side=band one that is not important, of side=near any",
               SAC_WHOLE},
     [SINK] = {"sink", 0, 0, 1 << 20, "side=band: first tokens that such a query meets beside them",
               SAC_WHOLE},
@@ -68,6 +70,11 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
             err, SAC_BAD_ARGUMENT,
             "prefill policy zipvl: sink=%g is of side=band, where queries are left out and see some keys",
             p[SINK]);
+    long long most = sac_ops_traits_of(shape->device)->pattern_rows_max;
+    if (p[SIDE] == SAC_ZIPVL_NEAR && shape->n_ctx > most)
+        return sac_fail(err, SAC_UNSUPPORTED,
+                        "prefill policy zipvl with side=near takes up to %lld tokens: use --ctx %lld or less",
+                        most, most);
     if (p[RECENT] + p[RANDOM] < 1)
         return sac_fail(err, SAC_BAD_ARGUMENT, "prefill policy zipvl: recent=0,random=0 leave no probes");
     if (shape->window && shape->window < shape->n_ctx)

@@ -7,8 +7,19 @@
 #include "policy.h"
 
 /* Which queries meet which keys, T being the important tokens: T meets T and the others meet nothing; all
- * meet T; T meets T and the others the newest keys up to their own, and the sequence's first ones. */
-typedef enum sac_zipvl_side { SAC_ZIPVL_TWO, SAC_ZIPVL_ONE, SAC_ZIPVL_BAND } sac_zipvl_side;
+ * meet T; T meets T and the others the newest keys up to their own, and the sequence's first ones; all meet T and
+ * the newest keys up to their own. */
+typedef enum sac_zipvl_side { SAC_ZIPVL_TWO, SAC_ZIPVL_ONE, SAC_ZIPVL_BAND, SAC_ZIPVL_NEAR } sac_zipvl_side;
+
+/* side=near: lists of the keys that a block of queries meets, where ops run. */
+typedef struct sac_zipvl_lists {
+    int64_t at_once;   /* blocks */
+    int32_t *rows;     /* [at_once][n_ctx] */
+    int64_t *start;    /* [at_once + 1] */
+    int64_t *pairs;    /* [at_once] */
+    sac_buffer strips; /* int32_t [n_strips] how far before a block they begin */
+    int64_t n_strips;
+} sac_zipvl_lists;
 
 typedef struct sac_zipvl {
     const double *p;
@@ -29,9 +40,10 @@ typedef struct sac_zipvl {
     int32_t *count; /* [at_once] 0, 1 .. */
     float *zeros;   /* [n_heads * head_dim] */
     sac_join_scratch join; /* where sink > 0 */
+    sac_zipvl_lists lists; /* of side=near */
 } sac_zipvl;
 
-/* Room to gather T. Not with side=one, which gathers nothing. */
+/* Room to gather T, or for lists. Not with side=one, which needs neither. */
 void sac_zipvl_take_rooms(sac_zipvl *z, const sac_attention_shape *shape, const sac_memory *memory);
 
 /* Attention where some tokens are left out: T is in kept, on both sides. Counted. */

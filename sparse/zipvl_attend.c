@@ -8,7 +8,28 @@
 
 typedef sac_zipvl zipvl;
 
+enum { BLOCK = 64 }; /* side=near: queries that share a list of keys */
+enum { LISTS_BYTES = 64 << 20 };
+
+/* Strips of BLOCK keys from the first query of a block back to the first of its `band` newest keys. */
+static void take_lists(sac_zipvl *z, const sac_attention_shape *shape, const sac_memory *memory) {
+    int64_t band = z->band < shape->n_ctx ? z->band : shape->n_ctx;
+    int64_t fit = LISTS_BYTES / (shape->n_ctx * (int64_t)sizeof(int32_t)),
+            most = sac_queries_at_once(shape) / BLOCK;
+    int64_t n = fit < most ? fit : most;
+    if (n < 1) n = 1;
+    z->lists = (sac_zipvl_lists){.at_once = n, .n_strips = (band - 1 + BLOCK - 1) / BLOCK + 1};
+    z->lists.rows = sac_take_device(memory, (size_t)(n * shape->n_ctx) * sizeof *z->lists.rows);
+    z->lists.start = sac_take_device(memory, (size_t)(n + 1) * sizeof *z->lists.start);
+    z->lists.pairs = sac_take_device(memory, (size_t)n * sizeof *z->lists.pairs);
+    z->lists.strips = sac_take_both(memory, (size_t)z->lists.n_strips * sizeof(int32_t));
+}
+
 void sac_zipvl_take_rooms(sac_zipvl *z, const sac_attention_shape *shape, const sac_memory *memory) {
+    if (z->side == SAC_ZIPVL_NEAR) {
+        take_lists(z, shape, memory);
+        return;
+    }
     int64_t cols = (int64_t)shape->n_heads * shape->head_dim, n_probes = z->recent + z->random;
     size_t n = (size_t)shape->n_ctx, row = (size_t)shape->n_kv_heads * (size_t)shape->head_dim;
     z->k = sac_take_device(memory, n * row * sizeof(float));
@@ -192,6 +213,59 @@ static sac_status attend_one_sided(const sac_layer_attention *a, const sac_row_l
     return a->ops->attention(a->stream, &args);
 }
 
+/* ---------------------------------------------------------------- one side and a band */
+
+static sac_status send_strips(const zipvl *z, const sac_layer_attention *a) {
+    int32_t *strips = z->lists.strips.host;
+    int64_t n = z->lists.n_strips, band = z->band < z->n_ctx ? z->band : z->n_ctx;
+    for (int64_t i = 0; i < n; i++) strips[i] = (int32_t)(i + 1 < n ? i * BLOCK : band - 1);
+    return sac_send(a, z->lists.strips, (size_t)n * sizeof *strips);
+}
+
+/* Queries at rows [begin, end): each block of them meets the columns, which are what was there before and T, and the
+ * keys from the `band` newest of its first query on. */
+static sac_status attend_listed(const zipvl *z, const sac_layer_attention *a, const int32_t *columns,
+                                int64_t begin, int64_t end) {
+    const sac_row_lists lists = {z->lists.rows, z->lists.start, 1};
+    sac_mat q = sac_mat_rows(a->q, begin - a->past, end - begin);
+    SAC_TRY(a->ops->pattern_rows(a->stream,
+                                 &(sac_pattern_rows_args){.rows = z->lists.rows,
+                                                          .start = z->lists.start,
+                                                          .pairs = z->lists.pairs,
+                                                          .columns = columns,
+                                                          .diagonals = z->lists.strips.device,
+                                                          .n_columns = a->past + z->n_kept,
+                                                          .n_diagonals = z->lists.n_strips,
+                                                          .width = 1,
+                                                          .first = begin,
+                                                          .block = BLOCK,
+                                                          .n_blocks = (end - begin + BLOCK - 1) / BLOCK,
+                                                          .n_rows = a->kv.n_rows,
+                                                          .n_lists = 1}));
+    return a->ops->attention(a->stream, &(sac_attention_args){.o = q,
+                                                              .q = q,
+                                                              .kv = a->kv,
+                                                              .lists = &lists,
+                                                              .n_q = q.rows,
+                                                              .n_kv = end,
+                                                              .first = begin,
+                                                              .n_batch = 1,
+                                                              .n_heads = a->shape->n_heads,
+                                                              .scale = a->scale,
+                                                              .causal = true,
+                                                              .list_block = BLOCK});
+}
+
+static sac_status attend_one_and_band(const zipvl *z, const sac_layer_attention *a, const int32_t *columns) {
+    SAC_TRY(send_strips(z, a));
+    for (int64_t begin = a->past + a->n_unread / BLOCK * BLOCK, end; begin < a->kv.n_rows; begin = end) {
+        end = begin + z->lists.at_once * BLOCK;
+        if (end > a->kv.n_rows) end = a->kv.n_rows;
+        SAC_TRY(attend_listed(z, a, columns, begin, end));
+    }
+    return SAC_OK;
+}
+
 /* ---------------------------------------------------------------- all of it */
 
 /* Query-key pairs of each head: T's with T and all before the prompt. */
@@ -221,8 +295,21 @@ static double pairs_of_band(const zipvl *z, const sac_layer_attention *a) {
     return pairs;
 }
 
+/* Of all with T and with the keys next to their block. */
+static double pairs_of_near(const zipvl *z, const sac_layer_attention *a) {
+    const int32_t *kept = z->kept.host;
+    double pairs = 0;
+    for (int64_t i = 0, at = 0, near = 0; i < a->q.rows; i++) {
+        if (i % BLOCK == 0 && i - z->band + 1 > 0) near = i - z->band + 1;
+        while (at < z->n_kept && kept[at] < near) at++;
+        pairs += (double)(a->past + at + i - near + 1);
+    }
+    return pairs;
+}
+
 static double n_pairs(const zipvl *z, const sac_layer_attention *a) {
     if (z->side == SAC_ZIPVL_ONE) return pairs_of_all(z, a);
+    if (z->side == SAC_ZIPVL_NEAR) return pairs_of_near(z, a);
     return pairs_of_chosen(z, a) + (z->side == SAC_ZIPVL_BAND ? pairs_of_band(z, a) : 0);
 }
 
@@ -248,6 +335,7 @@ sac_status sac_zipvl_attend(sac_zipvl *z, const sac_layer_attention *a) {
     SAC_TRY(sac_send(a, z->start, 2 * sizeof(int64_t)));
     const sac_row_lists lists = {a->past > 0 ? z->rows.device : z->kept.device, z->start.device, 1};
     if (z->side == SAC_ZIPVL_ONE) return attend_one_sided(a, &lists);
+    if (z->side == SAC_ZIPVL_NEAR) return attend_one_and_band(z, a, lists.rows);
     SAC_TRY(gather(z, a, &lists, &kv));
     return z->side == SAC_ZIPVL_BAND ? attend_band(z, a, &kv) : attend_two_sided(z, a, &kv);
 }

@@ -152,7 +152,8 @@ static void zipvl(void **state) {
                                         "zipvl:min=0,tau=0.5,keep_sink=1",
                                         "zipvl:min=0,tau=0.6,budget=cover",
                                         "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5",
-                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5,sink=2"};
+                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=band,band=5,sink=2",
+                                        "zipvl:min=0,recent=8,random=8,tau=0.8,side=near,band=5"};
     (void)state;
     for (size_t i = 0; i < SAC_COUNT(lines); i++)
         for (int pick = 0; pick < 2; pick++)

@@ -5,6 +5,7 @@
 static bool sees_kept(void *ctx, int h, int64_t query, int64_t key) {
     const found *f = ctx;
     (void)h;
+    if (f->near && key > query - (query - f->first) % 64 - f->near) return true;
     if (f->band && !f->kept[query - f->first]) return key > query - f->band || key < f->sink;
     return key < f->first || f->kept[key - f->first];
 }
@@ -139,6 +140,39 @@ static void queries_left_out_meet_a_band(void **state) {
             assert_true(f.p < n && (turn == 1 || f.p > 256));
             same_set(&c, &f);
             same_outputs(&c, &f, false);
+            for (int64_t query = first; query < first + n; query++)
+                for (int64_t key = 0; key <= query; key++) pairs += sees_kept(&f, 0, query, key);
+            assert_true(fabs(c.stats.prefill_pairs - 4 * pairs) < 0.5);
+        }
+        case_close(&c);
+    }
+}
+
+/* The same where all queries meet the important keys, and a band that begins with a block of 64 queries. */
+static void all_queries_meet_a_band(void **state) {
+    (void)state;
+    static const int64_t bands[] = {1, 5, 64, 65, 66, MAX_TOKENS, MAX_TOKENS + 1}, lengths[] = {612, 61};
+    static found f;
+    const options o = {.tau = 0.8, .recent = 64, .random = 64};
+    for (size_t i = 0; i < SAC_COUNT(bands); i++) {
+        layer_case c;
+        char line[80];
+        double pairs = 0;
+        snprintf(line, sizeof line, "zipvl:min=0,tau=0.8,side=near,band=%d", (int)bands[i]);
+        case_open(
+            &c,
+            &(case_shape){
+                .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ctx = MAX_TOKENS, .use_cpu = i % 2 == 0},
+            23 + i);
+        case_method(&c, line, "dense");
+        for (int turn = 0; turn < 2; turn++) {
+            int64_t first = c.n, n = lengths[turn];
+            case_prompt(&c, n);
+            find(&c, first, n, &o, &f);
+            f.near = bands[i];
+            assert_true(f.p < n);
+            same_set(&c, &f);
+            same_outputs(&c, &f, true);
             for (int64_t query = first; query < first + n; query++)
                 for (int64_t key = 0; key <= query; key++) pairs += sees_kept(&f, 0, query, key);
             assert_true(fabs(c.stats.prefill_pairs - 4 * pairs) < 0.5);
@@ -282,6 +316,10 @@ static void bad_settings_are_refused(void **state) {
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,tau=1.5", &shape, &err), SAC_BAD_ARGUMENT);
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,sink=1", &shape, &err),
                      SAC_BAD_ARGUMENT); /* no band */
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,side=near,sink=1", &shape, &err), SAC_BAD_ARGUMENT);
+    shape.n_ctx = sac_ops_traits_of(NULL)->pattern_rows_max + 1; /* more rows than lists are made of */
+    assert_int_equal(sac_prefill_open(&m, "zipvl:min=0,side=near", &shape, &err), SAC_UNSUPPORTED);
+    shape.n_ctx = 100;
     shape.window = 50;
     assert_int_equal(sac_prefill_open(&m, "zipvl:min=0", &shape, &err), SAC_UNSUPPORTED);
     shape.window = 100;
@@ -322,6 +360,7 @@ int main(void) {
         cmocka_unit_test(sets_of_a_trained_layer_equal_the_oracle),
         cmocka_unit_test(later_turns_read_all_that_came_before),
         cmocka_unit_test(queries_left_out_meet_a_band),
+        cmocka_unit_test(all_queries_meet_a_band),
         cmocka_unit_test(a_band_leaves_out_what_is_not_read),
         cmocka_unit_test(first_layers_stay_dense),
         cmocka_unit_test(picked_queries_give_the_same_bits),

@@ -18,6 +18,7 @@ typedef struct found {
     bool kept[MAX_TOKENS]; /* by token of the prompt */
     int64_t first, n;      /* the prompt's tokens */
     int64_t band, sink;    /* newest keys that a query which is not kept sees, and first ones */
+    int64_t near;          /* newest keys of a block's first query, which all of the block see, beside those kept; 0: none */
 } found;
 
 typedef struct options {
