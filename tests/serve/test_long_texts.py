@@ -1,8 +1,8 @@
 """Texts that are long, or large once they are parsed: they are measured before they take memory, and where nobody waits for it."""
 from server import Case, Server, chat_body, main
 
-MIB, CONTEXT = 1 << 20, 4096
-LONG = "a!b?" * (300_000 // 4)  # more than the readers of requests look at themselves; each byte is a token
+MIB, CONTEXT = 1 << 20, 3000
+LONG = "a!b?" * (280_000 // 4)  # more than the readers of requests look at themselves; each byte is a token
 
 
 def turn(role, content, **more):
@@ -26,9 +26,9 @@ class LongTexts(Case):
 
     def test_what_no_context_holds(self):
         """By its bytes, before anybody looks for tokens."""
-        text = "a!b?" * (MIB // 4)
+        text = "a!b?" * (400_000 // 4)
         tool = {"type": "function", "function": {"name": "f", "description": text}}
-        words = "bytes of text, more than the context of 4096 tokens can hold"
+        words = "bytes of text, more than the context of 3000 tokens can hold"
         for path, body in (("/v1/chat/completions", chat_body(text)), ("/v1/completions", {"prompt": ["red", text]}),
                            ("/v1/embeddings", {"input": text}), ("/v1/rerank", {"query": "red", "documents": [text]}),
                            ("/v1/chat/completions", chat_body("x", tools=[tool]))):
@@ -39,9 +39,9 @@ class LongTexts(Case):
         """They are found by the threads that decode media, not by the model's."""
         for path, body in (("/v1/chat/completions", chat_body(LONG)), ("/v1/completions", {"prompt": LONG, "max_tokens": 1}),
                            ("/v1/score", {"queries": "red", "documents": [{"content": [{"type": "text", "text": LONG}]}]})):
-            reply = self.refused(path, body, 400, "tokens of text, the context 4096")
+            reply = self.refused(path, body, 400, "tokens of text, the context 3000")
             self.assertEqual(reply.json["error"]["code"], "context_length_exceeded")
-        self.refused("/v1/chat/completions", chat_body(LONG, stream=True), 400, "tokens of text, the context 4096")
+        self.refused("/v1/chat/completions", chat_body(LONG, stream=True), 400, "tokens of text, the context 3000")
 
     def test_long_but_not_in_the_prompt(self):
         """A variable that the template does not write."""
@@ -52,17 +52,16 @@ class LongTexts(Case):
                              short[key][0] if key == "choices" else short[key]["prompt_tokens"])
 
     def test_tokens_that_are_told(self):
-        reply = self.server.post("/tokenize", {"prompt": LONG + '\n"', "return_token_strs": True}).json
-        self.assertEqual((len(reply["tokens"]), reply["max_model_len"]), (reply["count"], CONTEXT))
-        self.assertEqual("".join(reply["token_strs"]), LONG + '\n"')
-        self.assertIsNone(self.server.post("/tokenize", {"content": "red"}).json["token_strs"])
+        for text, names in ('a "b"\n' * 9, True), (LONG, False):
+            reply = self.server.post("/tokenize", {"prompt": text, "return_token_strs": names}).json
+            self.assertEqual((len(reply["tokens"]), reply["max_model_len"]), (reply["count"], CONTEXT))
+            self.assertEqual(reply["token_strs"] and "".join(reply["token_strs"]), text if names else None)
         counted = self.server.post("/v1/messages/count_tokens", {"messages": [turn("user", LONG)]}).json["input_tokens"]
         self.assertEqual(counted, self.server.post("/tokenize", {"messages": [turn("user", LONG)]}).json["count"])
         self.assertGreater(counted, len(LONG))
         before = self.server.memory_kib()
-        text = "a!b?" * (5 * MIB // 4)
-        for path, body in (("/tokenize", {"prompt": text, "return_token_strs": True}), ("/tokenize", {"messages": [turn("user", text)]}),
-                           ("/v1/messages/count_tokens", {"messages": [turn("user", text)]})):
+        text = "a!b?" * (MIB + 1)
+        for path, body in ("/tokenize", {"prompt": text, "return_token_strs": True}), ("/tokenize", {"messages": [turn("user", text)]}):
             self.refused(path, body, 413, "of at most 4194304 are told at a time")
         self.assertLess(self.server.memory_kib() - before, 100 << 10)
 

@@ -13,7 +13,8 @@ typedef struct serve_token_ids {
 bool serve_tokens_of_text(serve_token_ids *out, const sac_model *m, const char *text, size_t n, bool add_special, bool parse_special,
                           serve_problem *p);
 
-/* Of a chat, in which a picture or video counts as one mark, and the name of a control token in a text as one of these. *out is zero before. */
+/* Of a chat, in which a picture or video counts as one mark, and the name of a control token in a text as one of these. *out is zero
+ * before. */
 bool serve_tokens_of_chat(serve_token_ids *out, const sac_model *m, const serve_request *r, serve_problem *p);
 
 #endif

@@ -116,7 +116,8 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
         return NULL;
     if (!prompt && !chat)
         return serve_refuse(p, 400, "prompt", NULL, "'prompt', a text, or 'messages' are wanted"), NULL;
-    static const char *const known[] = {"model", "prompt", "content", "add_special_tokens", "add_special", "return_token_strs", "user", NULL};
+    static const char *const known[] = {"model",       "prompt",            "content", "add_special_tokens",
+                                        "add_special", "return_token_strs", "user",    NULL};
     if (prompt && !check_fields(c, body, known, p)) return NULL;
     json_object_del(body, "return_token_strs");
     const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
