@@ -207,8 +207,30 @@ static sac_status run_measured(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+/* Many that are appended have the bits of a prompt's rows; few have not, nor has a step's. */
+static void count_appended(sac_session *s, int64_t past, int64_t n) {
+    const bool few = sac_decoder_is_few(&s->decoder, n);
+    if (past == 0) s->begins_few = few;
+    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
+}
+
+/* All rows are there, and stay whatever becomes of the work: it may be given up before its logits. */
+static void count_rows(const sac_work *w) {
+    sac_session *s = w->s;
+    const int64_t past = w->prompt.n_reused, n_tokens = w->prompt.n_tokens;
+    if (w->appends) {
+        count_appended(s, past, n_tokens - past);
+        return;
+    }
+    if (!past) s->begins_few = sac_decoder_is_few(&s->decoder, n_tokens);
+    if (s->n_prompted == past) s->n_prompted = n_tokens;
+    if (s->n_exact == past) s->n_exact = sac_decoder_rows_to_share(&s->decoder, n_tokens);
+}
+
 static void end_prefill(sac_work *w) {
-    if (sac_prefill_work_is_done(&w->prefill)) w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
+    if (!sac_prefill_work_is_done(&w->prefill)) return;
+    count_rows(w);
+    w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
 }
 
 static sac_status run_piece(sac_work *w, sac_error *err) {
@@ -235,17 +257,9 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
     return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
 }
 
-/* Many that are appended have the bits of a prompt's rows; few have not, nor has a step's. */
-static void count_prompted(sac_session *s, int64_t past, int64_t n) {
-    const bool few = sac_decoder_is_few(&s->decoder, n);
-    if (past == 0) s->begins_few = few;
-    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
-}
-
 /* Nobody takes over rows that are appended. */
 static sac_status finish_append(sac_work *w) {
     sac_session *s = w->s;
-    count_prompted(s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused);
     const bool is_token = w->prompt.n_tokens - w->prompt.n_reused == 1; /* others may follow soon */
     s->has_logits = true;
     sac_work_drop(w);
@@ -268,9 +282,6 @@ static sac_status finish(sac_work *w, sac_error *err) {
     w->result.n_visual_tokens = w->prompt.n_visual;
     w->result.n_reused_tokens = w->prompt.n_reused;
     w->result.prefill_is_short = s->decoder.prefill.is_short;
-    if (!w->prompt.n_reused) s->begins_few = sac_decoder_is_few(&s->decoder, w->prompt.n_tokens);
-    if (s->n_prompted == w->prompt.n_reused) s->n_prompted = w->prompt.n_tokens;
-    if (s->n_exact == w->prompt.n_reused) s->n_exact = sac_decoder_rows_to_share(&s->decoder, w->prompt.n_tokens);
     sac_beginnings_offer(s);
     sac_work_drop(w); /* nothing is left of it but the result */
     sac_session_trim_packed(s);
@@ -312,6 +323,7 @@ static sac_status start_append(sac_work *w, sac_error *err) {
     SAC_TRY(st);
     if (!sac_append_is_cut(w)) {
         SAC_TRY(sac_append_whole(w->s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused, w->all_logits, err));
+        count_rows(w);
         return finish_append(w);
     }
     SAC_TRY(sac_append_embed(w, err));

@@ -332,6 +332,48 @@ static void prompts_are_given_up_between_passes(void **state) {
     sac_model_free(m);
 }
 
+/* Also where all its rows are there and only its logits are not: asked again, no few rows of it are run with other bits. */
+static void a_prompt_that_was_given_up_has_its_bits_when_asked_again(void **state) {
+    static answer want, got;
+    sac_model *m = open_family(FOLDER "llama_f32", 2);
+    pictures p, t;
+    const sac_message *q = about(&p, false, question), *u = about(&t, false, other);
+    sac_session *s = session(m, "f32"), *a = session(m, "f32");
+    sac_batch *b = batch_of(m, 2);
+    sac_batch_item item = {.session = a};
+    sac_error err;
+    bool done = false;
+    (void)state;
+    alone(m, s, q, &want);
+    for (int n_pieces = 0; !done; n_pieces++) {
+        sac_session_reset(s);
+        begin(s, q, true);
+        for (int i = 0; i < n_pieces && !done; i++) assert_ok(sac_session_work_next(s, &done, &err), err);
+        sac_session_end(s, NULL);
+        alone(m, s, q, &got);
+        expect(&want, &got, "given up after pieces", "f32", 2);
+    }
+    begin(a, u, false);
+    assert_ok(sac_batch_step(b, &item, 1, &err), err);
+    sac_session_reset(s);
+    begin(s, q, true);
+    done = false;
+    for (size_t rows; (rows = to_pass(s, ROOM - 2, &done)) && !done;) {
+        sac_batch_prompt one = {.session = s, .rows = rows};
+        assert_ok(sac_batch_step_with(b, &item, 1, &one, 1, &err), err);
+        assert_ok(one.status, one.error);
+        if (!sac_session_pass_rows(s, ROOM - 2)) break; /* the last ones */
+    }
+    assert_false(done);
+    sac_session_end(s, NULL);
+    alone(m, s, q, &got);
+    expect(&want, &got, "given up after its last pass", "f32", 2);
+    sac_session_free(s);
+    sac_session_free(a);
+    sac_batch_free(b);
+    sac_model_free(m);
+}
+
 /* Asks of a step's callback that a prompt of the same call goes on, ends, is reset and begins anew. */
 static int n_refused;
 static bool meddle(void *ctx) {
@@ -439,6 +481,7 @@ int main(void) {
         cmocka_unit_test(a_pass_meets_each_matrix_once),
         cmocka_unit_test(methods_that_see_the_prompt_whole_go_apart),
         cmocka_unit_test(prompts_are_given_up_between_passes),
+        cmocka_unit_test(a_prompt_that_was_given_up_has_its_bits_when_asked_again),
         cmocka_unit_test(callbacks_cannot_touch_a_prompt_of_the_call),
         cmocka_unit_test(models_that_go_apart_have_no_room),
         cmocka_unit_test(wrong_prompts_are_refused_whole),
