@@ -20,7 +20,8 @@ static int64_t rows_of_part(const sac_row_parts *r, const sac_attention_shape *s
     const int64_t step = r->like.k_group > 0 ? r->like.k_group : STRETCH;
     int64_t n = STRETCH;
     if (!r->planes) return r->capacity;
-    if (shape->device && n < r->capacity / MOST_ON_DEVICE) n = (r->capacity + MOST_ON_DEVICE - 1) / MOST_ON_DEVICE;
+    const int64_t least = (r->capacity + MOST_ON_DEVICE - 1) / MOST_ON_DEVICE;
+    if (shape->device && n < least) n = least;
     return min_i64((n + step - 1) / step * step, r->capacity);
 }
 

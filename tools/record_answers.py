@@ -151,7 +151,7 @@ def main():
         part.add_argument("--threads", metavar="N,N", help="numbers of threads (default 1,2,3; with --quick 1)")
     parts[0].add_argument("--out", required=True)
     parts[0].add_argument("--quick", action="store_true", help="fewer cases, below a minute")
-    parts[0].add_argument("--variant", choices=["ref", "avx2", "avx512", "vnni"], help="no more than these instructions")
+    parts[0].add_argument("--variant", choices=["ref", "avx2", "avx512", "vnni", "vbmi"], help="no more than these instructions")
     parts[1].add_argument("record", help="what record wrote")
     parts[1].add_argument("--facts", action="store_true", help="show, and count as failure, figures that are no answers: bytes, rows read")
     parts[1].add_argument("--most", type=int, default=40, help="differing cases that are shown (default 40)")

@@ -326,7 +326,7 @@ int main(int argc, char **argv) {
     if (!parse(argc, argv, &o, &backend)) {
         fprintf(stderr,
                 "usage: checkkernels [--quick] [--races] [--small [--racecheck]] [--bench] [--op NAME] "
-                "[--backend cpu|cuda] [--part I/N] [--variant ref|avx2|avx512|vnni|amx|cuda|...] [--seed N] "
+                "[--backend cpu|cuda] [--part I/N] [--variant ref|avx2|avx512|vnni|vbmi|amx|cuda|...] [--seed N] "
                 "[--weights fp8|...] [--threads N] [--csv] [--verbose]\n");
         return 64;
     }

@@ -18,6 +18,7 @@ static const setting settings[] = {
     {"int4:bits=2", {.n_heads = 7, .n_kv_heads = 1, .head_dim = 24, .n_ctx = N_CTX, .use_cpu = true}, 256, 1},
     {"int4:bits=8", {.n_heads = 2, .n_kv_heads = 2, .head_dim = 40, .n_ctx = N_CTX, .n_layers = 3, .layer = 2}, 256, 1},
     {"int4", {.n_heads = 2, .n_kv_heads = 1, .head_dim = 16, .n_ctx = PAST_ALL, .chunk = N_CTX, .as_device = true}, 512, 1},
+    {"int4", {.n_heads = 2, .n_kv_heads = 1, .head_dim = 16, .n_ctx = 32 * 256 + 16, .chunk = N_CTX, .as_device = true}, 512, 1},
     {"kivi:residual=64", {.n_heads = 6, .n_kv_heads = 2, .head_dim = 64, .n_ctx = N_CTX, .use_cpu = true}, 256, 64},
     {"kivi:bits=4,group=48,residual=96", {.n_heads = 4, .n_kv_heads = 1, .head_dim = 80, .n_ctx = N_CTX, .use_cpu = true}, 288, 96},
     {"kivi:group=32,residual=160", {.n_heads = 2, .n_kv_heads = 1, .head_dim = 32, .n_ctx = N_CTX, .use_cpu = true}, 256, 160}, /* keys a part ahead */

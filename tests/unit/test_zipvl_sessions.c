@@ -21,6 +21,8 @@ static void session_repeats_itself(void **state) {
     assert_true(t.layer.prefill_kept < 0.999);
     told_again("zipvl:min=0,tau=0.9,side=band,skip=1", NULL, &t);
     assert_true(t.layer.prefill_work < 0.999);
+    told_again("zipvl:min=0,tau=0.9,side=near,skip=1", NULL, &t);
+    assert_true(t.layer.prefill_kept < 0.999);
 }
 
 enum { MAX_LAYERS = 16, MAX_PROMPT = 1000 };
