@@ -46,6 +46,7 @@ sac_status sac_gguf_load_tokenizer(sac_load_context *l, const sac_gguf *g) {
     SAC_TRY(sac_gguf_get_name(g, "tokenizer.ggml.pre", pre, sizeof pre, &src.pre, l->err));
     if (!src.model) return sac_fail(l->err, SAC_BAD_FILE, "metadata key tokenizer.ggml.model is missing");
     sac_status st = read_vocab(g, &src, &a, l->err);
+    if (src.add_bos < 0 && l->config.text_family->gguf_no_begin) src.add_bos = 0;
     if (st == SAC_OK) st = sac_tokenizer_open_vocab(&l->m->tokenizer, &src, l->err);
     free(a.tokens);
     free(a.merges);

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Is a build as fast as another one? Runs `saccade bench` (and batch_probe) of both in turns, method by method, and prints
 how fast the second is, with the first as 1.
 

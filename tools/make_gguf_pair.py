@@ -4,7 +4,7 @@ converters write them (convert_hf_to_gguf.py with and without --mmproj), and as 
 what the two say.
 
     tools/make_gguf_pair.py FOLDER OUT [--type f32|f16|bf16|q8_0] [--old] [--apart] [--no-image-token] [--wide] [--pad]
-                            [--bare] [--lite] [--layers N]
+                            [--bare] [--lite] [--sentencepiece] [--layers N]
     tools/make_gguf_pair.py --set OUT
 
 OUT receives model.gguf, mmproj.gguf, twin/ and cases.json (the folder's golden conversations). The twin's weights are
@@ -18,6 +18,7 @@ A folder without a vision half gives model.gguf alone.
 layers again and again, until there are so many.
 --wide: weights drawn anew in a tower, or a language model alone, whose rows are whole blocks of q8_0.
 --lite: DeepSeek-V3 as DeepSeek-V2-Lite.
+--sentencepiece: a vocabulary of SentencePiece's kind with a token <s>, and no key that says whether texts begin with it.
 --set: the pairs that tests/unit/test_mmproj.c reads, each in a folder of its own, and their index.json.
 For folders of test size: numbers are converted one by one. Needs nothing but Python."""
 import argparse
@@ -419,6 +420,21 @@ SPLITS = { # of DeepSeek's tokenizers: what GGUF calls a list of patterns
 SPLIT_TEXTS = ["On 2024-12-26 it cost $1234567.89, not 12!", "它有 671B 个参数。カタカナ、한글", "don't  stop;\n\n  x_1 = [a.b]  \n", "Ωmega ȺȾ µm ﬁne naïve"]
 
 
+def with_pieces(tokenizer):
+    """280 tokens of SentencePiece's kind, as many as there are, which the template's own stay behind. Nothing is put before a text."""
+    begin = ["<unk>", "<s>", "</s>"]
+    merges = [["\u2581", "t"], ["h", "e"], ["\u2581t", "he"], *map(list, ("in", "an", "re", "er", "ou"))]
+    tokens = begin + [f"<0x{b:02X}>" for b in range(256)] + list("\u2581etaoinsrhldu") + ["".join(m) for m in merges]
+    assert len(tokens) == len(tokenizer["model"]["vocab"])
+    special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    tokenizer["added_tokens"] = [{"id": i, "content": t, **special} for i, t in enumerate(begin)] + tokenizer["added_tokens"]
+    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    back = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    tokenizer.update(normalizer=spaces, pre_tokenizer=None, post_processor=None,
+                     decoder={"type": "Sequence", "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}]})
+    tokenizer["model"].update(byte_fallback=True, fuse_unk=True, unk_token="<unk>", vocab={t: i for i, t in enumerate(tokens)}, merges=merges)
+
+
 def split_by(tokenizer, name):
     split = [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in SPLITS[name]]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
@@ -644,6 +660,9 @@ def write_language(path, config, tensors, tokenizer, template, args):
     if eos is not None:
         w.keys["tokenizer.ggml.eos_token_id"] = eos
         w.keys["tokenizer.ggml.bos_token_id"] = c.get("bos_token_id", eos)
+    if args.sentencepiece:
+        w.keys["tokenizer.ggml.bos_token_id"] = w.keys["tokenizer.ggml.tokens"].index("<s>")
+        del w.keys["tokenizer.ggml.add_bos_token"]
     layer = POST_NORMS if is_gemma or arch == "olmo2" else GLM4 if arch == "glm4" else (
         {"post_attention_layernorm": "post_attention_norm"} if arch == "glm4moe" else {})
     hybrid = Hybrid(c) if arch.startswith("qwen35") or arch == "qwen3next" else None
@@ -762,7 +781,7 @@ def side(v):
     return v[0] if isinstance(v, list) else v
 
 
-def vision_keys(config, preprocessor, hidden, old):
+def vision_keys(config, preprocessor, hidden, args):
     """The keys, and how many layers of the tower are in the file."""
     v, family = config["vision_config"], config["model_type"]
     layers = v.get("num_hidden_layers", v.get("depth"))
@@ -775,7 +794,7 @@ def vision_keys(config, preprocessor, hidden, old):
             "clip.vision.attention.head_count": v.get("num_attention_heads", v.get("num_heads")),
             "clip.vision.attention.layer_norm_epsilon": float(v.get("layer_norm_eps", eps)), **colours(preprocessor)}
     projector = projector_of(config)
-    if not old:
+    if not args.old:
         keys["clip.projector_type"] = projector
     elif projector == "mlp":
         keys["clip.has_llava_projector"] = True
@@ -814,8 +833,9 @@ def vision_keys(config, preprocessor, hidden, old):
         keys["clip.use_silu"] = True
         keys["clip.vision.spatial_merge_size"] = v["spatial_merge_size"]
         keys["clip.vision.attention.layer_norm_epsilon"] = v["rms_norm_eps"]
-        keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
-        keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
+        if not args.bare:
+            keys["clip.vision.image_min_pixels"] = preprocessor["size"]["shortest_edge"]
+            keys["clip.vision.image_max_pixels"] = preprocessor["size"]["longest_edge"]
     if projector == "paddleocr":  # the larger of the two sizes, and no key of its squares
         keys["clip.use_gelu"] = True
         keys["clip.vision.attention.layer_norm_epsilon"] = 1e-6
@@ -886,7 +906,7 @@ def add_vision(w, name, t, old, apart):
 
 def write_vision(path, config, preprocessor, tensors, hidden, args):
     w = Writer(args.type)
-    w.keys, layers = vision_keys(config, preprocessor, hidden, args.old)
+    w.keys, layers = vision_keys(config, preprocessor, hidden, args)
     if args.pad:
         w.keys["clip.vision.image_aspect_ratio"] = "pad"
     deep = config["vision_config"].get("deepstack_visual_indexes", [])
@@ -988,8 +1008,11 @@ def rename_tokens(config, content):
     return content
 
 
-def adjust_twin(config, twin):
+def adjust_twin(config, twin, bare):
     """What no key says, as it is published."""
+    if bare and config["model_type"].startswith("glm"):
+        write_json(twin, "preprocessor_config.json",
+                   {**read_json(twin, "preprocessor_config.json"), "size": {"shortest_edge": 12544, "longest_edge": 9633792}})
     if config["model_type"] == "gemma3":  # pictures whole
         preprocessor = read_json(twin, "preprocessor_config.json")
         write_json(twin, "preprocessor_config.json", {k: v for k, v in preprocessor.items() if "pan_and_scan" not in k})
@@ -1074,8 +1097,9 @@ PAIRS = {
     "kimi_vl": ("kimi_vl", "", 1e-5), "kimi_vl_f16": ("kimi_vl", "--old --type f16", 1e-5),
     "glm4": ("glm4", "", 1e-5), "glm4v": ("glm4v", "", 1e-5), "glm4v_f16": ("glm4v", "--apart --type f16", 1e-5),
     "glm4v_moe": ("glm4v_moe", "--type bf16", 1e-5), "pixtral": ("pixtral", "", 1e-5), "pixtral_f16": ("pixtral", "--type f16", 1e-5),
-    "glm_ocr": ("glm_ocr", "", 1e-5), "glm_ocr_f16": ("glm_ocr", "--apart --type f16", 1e-5),
+    "glm_ocr": ("glm_ocr", "", 1e-5), "glm_ocr_f16": ("glm_ocr", "--apart --type f16", 1e-5), "glm_ocr_bare": ("glm_ocr", "--bare", 1e-5),
     "paddleocr_vl": ("paddleocr_vl", "", 1e-5), "paddleocr_vl_bf16": ("paddleocr_vl", "--type bf16", 1e-5),
+    "paddleocr_vl_pieces": ("paddleocr_vl", "--sentencepiece", 1e-5),
     "glm4_moe": ("glm4_moe", "", 1e-5), "glm4_moe_f16": ("glm4_moe", "--type f16", 1e-5),
     "qwen3_vl": ("qwen3_vl", "", 1e-5), "qwen3_vl_tied": ("qwen3_vl_tied", "--apart --type f16", 1e-5),
 }
@@ -1098,7 +1122,7 @@ def parser():
     p.add_argument("out")
     p.add_argument("--type", default="f32", choices=list(TYPES))
     p.add_argument("--layers", type=int)
-    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare", "--lite"):
+    for flag in ("--old", "--apart", "--no-image-token", "--wide", "--pad", "--bare", "--lite", "--sentencepiece"):
         p.add_argument(flag, action="store_true")
     return p
 
@@ -1120,6 +1144,8 @@ def make(args):
         tokenizer = tokenizer_of_ranks(twin)
     else:
         tokenizer = json.loads(rename_tokens(config, json.dumps(read_json(twin, "tokenizer.json"))))
+        if args.sentencepiece:
+            with_pieces(tokenizer)
         complete(tokenizer)
         if config["model_type"].startswith("deepseek"):
             split_by(tokenizer, "deepseek-llm" if args.lite else "deepseek-v3")
@@ -1149,7 +1175,7 @@ def make(args):
         write_json(twin, "preprocessor_config.json",
                    {**preprocessor, "image_processor_type": "LlavaImageProcessor", "do_pad": True})
     write_tensors(twin, tensors)
-    adjust_twin(config, twin)
+    adjust_twin(config, twin, args.bare)
     write_cases(args.folder, args.out, config, args)
 
 

@@ -48,6 +48,7 @@ struct sac_family {
     bool gguf_experts;    /* its files in GGUF may have experts, though those that say nothing have none */
     bool gguf_all_sparse; /* in GGUF, no layer has an MLP alone: how wide one is no key says */
     bool gguf_latents;    /* in GGUF, lengths of keys and values are those of latents: the family reads them */
+    bool gguf_no_begin;   /* in GGUF, nothing is put before a text unless the file says so, whatever the vocabulary */
     bool gguf_neighbours; /* in GGUF, rope turns neighbouring channels: rows of queries and keys are permuted */
 };
 

@@ -110,11 +110,12 @@ static sac_status read(sac_model_config *c, const json_t *config, sac_error *err
     return sac_glm4v_read(c, config, "glm4v_text", read_own_text, sac_glm4v_read_own_tower, err);
 }
 
-/* Bounds of pixels where no key says them, and those of videos, are transformers' defaults; how wide the merger is the tensors say.
+/* Llama.cpp's converter writes no bounds of pixels: those of pictures are then as in the published preprocessor_config.json files, whose
+ * largest makes 6,144 tokens, and not transformers' default. Those of videos are that default; how wide the merger is the tensors say.
  * Which of GLM-4.1V's and GLM-4.6V's rules choose frames no key tells: they are chosen by GLM-4.1V's. */
 sac_status sac_glm4v_mmproj(sac_mmproj *p, sac_error *err) {
     static const char keys_norm[] = "v.blk.0.attn_k_norm.weight";
-    int least = 112 * 112, most = 28 * 28 * 15000;
+    int least = 112 * 112, most = 2 * 28 * 28 * 6144; /* two frames: a picture counts as both */
     if (p->rows(p->tensors, keys_norm) && !p->rows(p->tensors, "v.blk.0.attn_q_norm.weight"))
         return sac_fail(err, SAC_UNSUPPORTED, "tensor %s: norms of heads of keys alone are not supported in this tower", keys_norm);
     SAC_TRY(sac_config_get_int(p->keys, "clip.vision.image_min_pixels", 1, INT32_MAX, &least, err));

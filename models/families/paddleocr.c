@@ -1,5 +1,6 @@
 /* paddleocr.c - the language model of PaddleOCR-VL in GGUF: ERNIE 4.5's small one, which is llama (llama.c) in transformers' folders.
- * Here it has an architecture of its own, whose rows of queries and keys are not permuted, and rows are numbered on three axes. */
+ * Here it has an architecture of its own, whose rows of queries and keys are not permuted, and rows are numbered on three axes.
+ * Chats begin with <|begin_of_sentence|>, never with the vocabulary's <s>. */
 #include "family.h"
 
 static void defaults(sac_model_config *c) {
@@ -18,4 +19,4 @@ static sac_status read_gguf(sac_model_config *c, const json_t *keys, sac_error *
 }
 
 const sac_family sac_family_paddleocr = {
-    .name = "paddleocr", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf};
+    .name = "paddleocr", .defaults = defaults, .read = read, .positions = sac_positions_plain, .read_gguf = read_gguf, .gguf_no_begin = true};

@@ -1,6 +1,7 @@
 """Bad input gets one line that says what, where and what to do, an exit code of sysexits.h, and no output."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -85,6 +86,8 @@ class Files(Case):
         ]:
             with self.subTest(name):
                 self.assert_refused(self.ask_image(self.path(name, content)), 65, name)
+        formats = re.search("^pictures +(.*)$", saccade("--version").stdout, re.M)[1]
+        self.assert_refused(self.ask_image(self.path("text.jpg")), 65, "text.jpg: not a picture: none of " + formats)
         self.assert_refused(self.ask_image(write_png(self.path("huge.png"), claim=(100000, 100000))), 65, "huge.png")
 
     def test_a_folder_is_no_picture(self):

@@ -77,6 +77,8 @@ class Settings(Case):
             for wrong in ["a"], [1 << 30], [-1], {"a": 1}, 7:
                 reply = self.server.post(path, {**body, "allowed_token_ids": wrong})
                 self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "allowed_token_ids"), wrong)
+            reply = self.server.post(path, {**body, "allowed_token_ids": [300, -1]})
+            self.assertIn("'allowed_token_ids': token id 1 of the list is not a whole number from 0 to ", reply.json["error"]["message"])
 
     def test_stop_token_ids(self):
         row = caption()

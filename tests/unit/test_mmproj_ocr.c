@@ -1,5 +1,5 @@
-/* Models that read documents as two GGUF files that are damaged: LightOnOCR, GLM-OCR and PaddleOCR-VL. What whole ones answer:
- * test_mmproj.c. Their folder is the argument, or $SACCADE_GGUF_PAIRS. */
+/* Models that read documents as two GGUF files that are damaged: LightOnOCR, GLM-OCR and PaddleOCR-VL; and scans of a page, counted.
+ * What whole ones answer: test_mmproj.c. Their folder is the argument, or $SACCADE_GGUF_PAIRS. */
 #define _DEFAULT_SOURCE
 #include "gguf_pairs.h"
 
@@ -70,6 +70,55 @@ static void damaged_glm_ocr(void **state) {
     damaged_language(pair, "glm4.block_count", 5, "blk.3.");
 }
 
+enum { MOST_IDS = 40000, SCAN_WIDTH = 2480, SCAN_HEIGHT = 3508 }; /* A4 at 300 dots an inch */
+
+/* A picture of one bit a pixel, all of it one color. */
+static void put_scan(const char *name) {
+    enum { ROW = (SCAN_WIDTH + 31) / 32 * 4, HEAD = 62 };
+    const uint32_t size[] = {40, SCAN_WIDTH, SCAN_HEIGHT, 1 | 1 << 16, 0, 0, 0, 0, 2, 0, 0, 0xffffff}, file[] = {HEAD + ROW * SCAN_HEIGHT, 0, HEAD};
+    uint8_t *b = calloc(HEAD + ROW, SCAN_HEIGHT);
+    assert_non_null(b);
+    memcpy(b, "BM", 2);
+    memcpy(b + 2, file, sizeof file);
+    memcpy(b + 14, size, sizeof size);
+    put(name, b, file[0]);
+    free(b);
+}
+
+/* Tokens of a prompt with the scan. */
+static size_t count_scan(const char *path, int32_t *ids) {
+    char scan[PATH_BYTES];
+    snprintf(scan, sizeof scan, "%s/scan.bmp", folder);
+    const sac_part picture = {.kind = SAC_PART_IMAGE, .path = scan};
+    const sac_message message = {.role = "user", .parts = &picture, .n_parts = 1};
+    sac_error err;
+    size_t n;
+    side s;
+    sac_session_config config;
+    assert_ok(sac_model_open(&s.model, path, NULL, &err), err);
+    sac_session_config_default(&config);
+    config.n_ctx = MOST_IDS;
+    assert_ok(sac_session_create(&s.session, s.model, &config, &err), err);
+    assert_ok(sac_session_prompt(s.session, &message, 1, ids, MOST_IDS, &n, &err), err);
+    close_side(&s);
+    return n;
+}
+
+/* A file without bounds of pixels has those of the published folders: a scan is as many tokens as in one. */
+static void large_pictures(void **state) {
+    (void)state;
+    int32_t *ids = malloc(2 * MOST_IDS * sizeof *ids);
+    char path[PATH_BYTES];
+    assert_non_null(ids);
+    put_scan("scan.bmp");
+    const size_t n = count_scan(path_of(path, "glm_ocr_bare", "model.gguf"), ids),
+                 want = count_scan(path_of(path, "glm_ocr_bare", "twin"), ids + MOST_IDS);
+    assert_int_equal(n, want);
+    assert_in_range(n, 33100, 33450); /* squares of 12 x 12 in 9,633,792 / 2 pixels, as two frames of a picture are counted */
+    assert_memory_equal(ids, ids + MOST_IDS, n * sizeof *ids);
+    free(ids);
+}
+
 /* PaddleOCR-VL: positions of a square, and an architecture that numbers rows on three axes. */
 static void damaged_paddle(void **state) {
     (void)state;
@@ -111,6 +160,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(damaged_lighton, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_glm_ocr, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged_paddle, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(large_pictures, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

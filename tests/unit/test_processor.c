@@ -352,13 +352,13 @@ static void test_pinpoints(void **state) {
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, none, both, &err), SAC_BAD_FILE);
     assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" is missing: the 5 sizes of its class are not the 2 of config.json"));
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, fewer, none, &err), SAC_BAD_FILE);
-    assert_non_null(strstr(err.text, "has 1 sizes that are not the 5 of config.json, which lists none, so that its class's count"));
+    assert_non_null(strstr(err.text, "has 1 sizes that are not the 5 of config.json, which lists none, so those of its class are used"));
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 48, SIDE("48"), SIDE_OF("48", "[[48, 96]]"), &err), SAC_BAD_FILE);
     assert_non_null(strstr(err.text, "the 5 sizes of its class are not the 1"));
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 64, SIDE("64"), SIDE_OF("64", "[[64, 128]]"), &err), SAC_BAD_FILE);
-    assert_non_null(strstr(err.text, "preprocessor_config.json lists no sizes of pictures, so that its class's count"));
+    assert_non_null(strstr(err.text, "preprocessor_config.json lists no sizes of pictures, so those of its class are used"));
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 64, SIDE_OF("64", "[[64, 128]]"), NULL, &err), SAC_BAD_FILE);
-    assert_non_null(strstr(err.text, "config.json lists no sizes of pictures, so that its class's count"));
+    assert_non_null(strstr(err.text, "config.json lists no sizes of pictures, so those of its class are used"));
     assert_ok(read_text(&c, &sac_dialect_anyres, 336, usual, FILE_OF("null"), &err), err);
     assert_int_equal(read_text(&c, &sac_dialect_anyres, 336, FILE_OF("null"), usual, &err), SAC_BAD_FILE);
     assert_non_null(strstr(err.text, "\"image_grid_pinpoints\" is null"));

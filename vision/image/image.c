@@ -74,7 +74,7 @@ sac_status sac_image_decode(sac_image *out, const uint8_t *bytes, size_t n_bytes
         return sac_fail(err, SAC_BAD_FILE, "a picture file of %zu bytes, more than the %lld allowed", n_bytes,
                         (long long)limits->max_bytes);
     const format *f = sniff(bytes, n_bytes);
-    if (!f) return sac_fail(err, SAC_BAD_FILE, "not a picture: neither PNG, JPEG, WebP, GIF nor BMP");
+    if (!f) return sac_fail(err, SAC_BAD_FILE, "not a picture: none of " SAC_PICTURE_FORMATS);
     if (!f->decode)
         return sac_fail(err, SAC_UNSUPPORTED,
                         strstr(f->name, "video") ? "%s, no picture: give it as a video (--video)"

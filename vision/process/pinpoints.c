@@ -104,14 +104,14 @@ static bool has_all(const sac_pinpoints *p, const sac_pinpoints *of) {
 /* A list in the place of one that is not there, whose sizes need not be of these tiles. */
 static sac_status read_usual(sac_pinpoints *p, const sac_processor_config *c, const json_t *usual, const char *file, sac_error *err) {
     sac_status st = read_pinpoints(p, c->tile_size, usual, true, err);
-    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s lists no sizes of pictures, so that its class's count", file);
+    return st == SAC_OK ? st : sac_fail_prefix(err, st, "%s lists no sizes of pictures, so those of its class are used", file);
 }
 
 /* transformers cuts tiles by the preprocessor's sizes and joins their tokens by the model's: the two must be the same ones. */
 static sac_status check_same(const sac_pinpoints *p, const sac_processor_config *c, const json_t *json, const json_t *usual, bool is_told,
                              sac_error *err) {
     sac_pinpoints other = {0};
-    const char *told = is_told ? "" : ", which lists none, so that its class's count";
+    const char *told = is_told ? "" : ", which lists none, so those of its class are used";
     if (!json) {
         SAC_TRY(read_usual(&other, c, usual, "preprocessor_config.json", err));
         if (has_all(p, &other) && has_all(&other, p)) return SAC_OK;

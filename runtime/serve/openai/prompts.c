@@ -11,7 +11,7 @@ static bool no_memory(serve_problem *p) {
 }
 
 static void refuse_id(const char *param, size_t i, int n_vocab, serve_problem *p) {
-    serve_refuse(p, 400, param, NULL, "'%s': the %zuth of the token ids is none from 0 to %d", param, i, n_vocab - 1);
+    serve_refuse(p, 400, param, NULL, "'%s': token id %zu of the list is not a whole number from 0 to %d", param, i, n_vocab - 1);
 }
 
 int32_t *serve_read_ids(const json_t *list, int n_vocab, const char *param, serve_problem *p) {
