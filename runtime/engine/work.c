@@ -207,8 +207,12 @@ static sac_status run_measured(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
+/* Rows are counted as soon as they are there: whoever gives up before the logits leaves them. */
 static void end_prefill(sac_work *w) {
-    if (sac_prefill_work_is_done(&w->prefill)) w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
+    const int64_t past = w->prompt.n_reused, n = w->prompt.n_tokens;
+    if (!sac_prefill_work_is_done(&w->prefill)) return;
+    w->appends ? sac_append_count(w->s, past, n - past) : sac_prompt_count_rows(w->s, past, n);
+    w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
 }
 
 static sac_status run_piece(sac_work *w, sac_error *err) {
@@ -235,17 +239,9 @@ static sac_status run_paced(sac_work *w, sac_error *err) {
     return sac_fail(err, SAC_DEVICE, "%s: a piece of a prompt was not run", d->name);
 }
 
-/* Many that are appended have the bits of a prompt's rows; few have not, nor has a step's. */
-static void count_prompted(sac_session *s, int64_t past, int64_t n) {
-    const bool few = sac_decoder_is_few(&s->decoder, n);
-    if (past == 0) s->begins_few = few;
-    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
-}
-
 /* Nobody takes over rows that are appended. */
 static sac_status finish_append(sac_work *w) {
     sac_session *s = w->s;
-    count_prompted(s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused);
     const bool is_token = w->prompt.n_tokens - w->prompt.n_reused == 1; /* others may follow soon */
     s->has_logits = true;
     sac_work_drop(w);
@@ -268,9 +264,6 @@ static sac_status finish(sac_work *w, sac_error *err) {
     w->result.n_visual_tokens = w->prompt.n_visual;
     w->result.n_reused_tokens = w->prompt.n_reused;
     w->result.prefill_is_short = s->decoder.prefill.is_short;
-    if (!w->prompt.n_reused) s->begins_few = sac_decoder_is_few(&s->decoder, w->prompt.n_tokens);
-    if (s->n_prompted == w->prompt.n_reused) s->n_prompted = w->prompt.n_tokens;
-    if (s->n_exact == w->prompt.n_reused) s->n_exact = sac_decoder_rows_to_share(&s->decoder, w->prompt.n_tokens);
     sac_beginnings_offer(s);
     sac_work_drop(w); /* nothing is left of it but the result */
     sac_session_trim_packed(s);
