@@ -26,6 +26,12 @@ static sac_status check_all_logits(const sac_session *s, int64_t n, const float 
                     s->decoder.prefill.policy->name);
 }
 
+void sac_append_count(sac_session *s, int64_t past, int64_t n) {
+    const bool few = sac_decoder_is_few(&s->decoder, n);
+    if (past == 0) s->begins_few = few;
+    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
+}
+
 /* n tokens as a prompt goes: the prefill policy. */
 static sac_status append_prompt(sac_session *s, int64_t past, int64_t n, float *all_logits, sac_error *err) {
     const sac_decoder *d = sac_model_decoder(s->model);
@@ -36,6 +42,7 @@ static sac_status append_prompt(sac_session *s, int64_t past, int64_t n, float *
     s->decoder.n_visual = 0;
     SAC_TRY(sac_decoder_prefill(d, &s->decoder, ops, stream, past, n, all_logits ? n : 1, may_go_on,
                                 &(asker){s, err}, err));
+    sac_append_count(s, past, n);
     if (all_logits) SAC_TRY(sac_decoder_logits(d, &s->decoder, ops, stream, past, n, all_logits));
     return sac_decoder_last_logits(d, &s->decoder, ops, stream);
 }

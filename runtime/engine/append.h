@@ -7,6 +7,9 @@
 /* Runs the n tokens behind the first `past`, as sac_session_append says. */
 sac_status sac_append_whole(sac_session *s, int64_t past, int64_t n, float *all_logits, sac_error *err);
 
+/* The cache has the rows of n tokens behind the first `past`. Many have the bits of a prompt's rows; few have not, nor has a step's. */
+void sac_append_count(sac_session *s, int64_t past, int64_t n);
+
 /* ---- of a work that appends */
 
 /* Whether it goes as a prompt does. Otherwise it is one step, or a sequence that is run anew: one piece. */

@@ -36,6 +36,9 @@ int64_t sac_prompt_whole_spans(const sac_session *s, int64_t n);
  * it is run from its first token, bit for bit on the CPU. The last row is always run: its logits are wanted. */
 int64_t sac_prompt_exact_rows(const sac_session *s, int64_t n, int64_t n_tokens);
 
+/* The cache has all rows of the prompt, of which it had `past` before: what they may serve from now on. */
+void sac_prompt_count_rows(sac_session *s, int64_t past, int64_t n_tokens);
+
 /* Row after the last visual token of item i. */
 int64_t sac_prompt_media_end(const sac_session *s, size_t i);
 

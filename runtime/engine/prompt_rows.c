@@ -1,4 +1,4 @@
-/* prompt_rows.c - which leading rows of a placed prompt may come from a cache. */
+/* prompt_rows.c - which leading rows of a placed prompt may come from a cache, and which a prompt leaves there. */
 #include "prompt.h"
 
 int64_t sac_prompt_whole_spans(const sac_session *s, int64_t n) {
@@ -15,4 +15,10 @@ int64_t sac_prompt_exact_rows(const sac_session *s, int64_t n, int64_t n_tokens)
         if (whole == n) return n;
         n = whole;
     }
+}
+
+void sac_prompt_count_rows(sac_session *s, int64_t past, int64_t n_tokens) {
+    if (past == 0) s->begins_few = sac_decoder_is_few(&s->decoder, n_tokens);
+    if (s->n_prompted == past) s->n_prompted = n_tokens;
+    if (s->n_exact == past) s->n_exact = sac_decoder_rows_to_share(&s->decoder, n_tokens);
 }

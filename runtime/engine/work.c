@@ -207,29 +207,14 @@ static sac_status run_measured(sac_work *w, sac_error *err) {
     return SAC_OK;
 }
 
-/* Many that are appended have the bits of a prompt's rows; few have not, nor has a step's. */
-static void count_appended(sac_session *s, int64_t past, int64_t n) {
-    const bool few = sac_decoder_is_few(&s->decoder, n);
-    if (past == 0) s->begins_few = few;
-    if (s->n_prompted == past && (past == 0 || (n > 1 && !few))) s->n_prompted = past + n;
-}
-
-/* All rows are there, and stay whatever becomes of the work: it may be given up before its logits. */
-static void count_rows(const sac_work *w) {
-    sac_session *s = w->s;
-    const int64_t past = w->prompt.n_reused, n_tokens = w->prompt.n_tokens;
-    if (w->appends) {
-        count_appended(s, past, n_tokens - past);
-        return;
-    }
-    if (!past) s->begins_few = sac_decoder_is_few(&s->decoder, n_tokens);
-    if (s->n_prompted == past) s->n_prompted = n_tokens;
-    if (s->n_exact == past) s->n_exact = sac_decoder_rows_to_share(&s->decoder, n_tokens);
-}
-
+/* Rows are counted as soon as they are there: whoever gives up before the logits leaves them. */
 static void end_prefill(sac_work *w) {
+    const int64_t past = w->prompt.n_reused, n = w->prompt.n_tokens;
     if (!sac_prefill_work_is_done(&w->prefill)) return;
-    count_rows(w);
+    if (w->appends)
+        sac_append_count(w->s, past, n - past);
+    else
+        sac_prompt_count_rows(w->s, past, n);
     w->stage = w->all_logits ? SAC_WORK_ALL_LOGITS : SAC_WORK_LOGITS;
 }
 
@@ -323,7 +308,6 @@ static sac_status start_append(sac_work *w, sac_error *err) {
     SAC_TRY(st);
     if (!sac_append_is_cut(w)) {
         SAC_TRY(sac_append_whole(w->s, w->prompt.n_reused, w->prompt.n_tokens - w->prompt.n_reused, w->all_logits, err));
-        count_rows(w);
         return finish_append(w);
     }
     SAC_TRY(sac_append_embed(w, err));

@@ -272,6 +272,64 @@ static void few_rows_serve_no_longer_prompt(void **state) {
     sac_session_free(s);
 }
 
+/* What is under way has all its rows, and no logits yet; then nobody wants it any more. */
+static void give_up_before_logits(sac_session *s, bool cancels) {
+    sac_error err;
+    bool done;
+    do
+        assert_ok(sac_session_work_next(s, &done, &err), err);
+    while (sac_session_work_left(s) > 0);
+    assert_false(done);
+    if (cancels) {
+        sac_session_cancel(s);
+        assert_int_equal(sac_session_work_next(s, &done, &err), SAC_CANCELLED);
+    }
+    sac_session_end(s, NULL);
+}
+
+/* How such rows come to be there. */
+typedef enum leaver { PROMPT_ENDS, PROMPT_IS_CANCELLED, APPENDED_ENDS, APPENDED, N_LEAVERS } leaver;
+
+static void leave_rows(sac_session *s, leaver l, const int32_t *ids, size_t n) {
+    static float all[40 * STEP_VOCAB];
+    sac_error err;
+    const sac_input in = {.ids = ids, .n_ids = n};
+    if (l == APPENDED) {
+        assert_ok(sac_session_append(s, ids, n, NULL, &err), err);
+        return;
+    }
+    if (l == APPENDED_ENDS)
+        assert_ok(sac_session_begin_append(s, ids, n, all, NULL, &err), err);
+    else
+        assert_ok(sac_session_begin_work(s, &in, NULL, NULL, &err), err);
+    give_up_before_logits(s, l == PROMPT_IS_CANCELLED);
+}
+
+/* They count as a prompt's: few serve no longer one, and of many the last are run anew, with the bits of a prompt that is run alone.
+ * That they were taken for those of an answer's steps made a server's answers differ in the seventh digit. */
+static void rows_left_without_logits_are_a_prompts(void **state) {
+    (void)state;
+    enum { FEW = 6, LONGER = 40 };
+    int32_t ids[LONGER];
+    sac_model_info info;
+    sac_model_get_info(model, &info);
+    for (int i = 0; i < LONGER; i++) ids[i] = 5 + (i * 7) % 60;
+    sac_session *fresh = step_session(model, NULL, NULL, NULL, 256);
+    run_tokens(fresh, ids, LONGER, NULL);
+    for (leaver l = PROMPT_ENDS; l < N_LEAVERS; l++)
+        for (int few = 0; few < 2; few++) {
+            sac_session *s = step_session(model, NULL, NULL, NULL, 256);
+            leave_rows(s, l, ids, few ? FEW : LONGER);
+            assert_int_equal(sac_session_n_tokens(s), few ? FEW : LONGER);
+            for (int again = 0; again < 2; again++) {
+                assert_int_equal(run_tokens(s, ids, LONGER, NULL), few && !again ? 0 : LONGER - 9);
+                assert_memory_equal(sac_session_logits(s), sac_session_logits(fresh), (size_t)info.vocab * sizeof(float));
+            }
+            sac_session_free(s);
+        }
+    sac_session_free(fresh);
+}
+
 static void copy_file(const char *from, const char *to) {
     FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
     assert_true(in && out);
@@ -316,6 +374,7 @@ int main(void) {
         cmocka_unit_test(another_question_gets_its_own_answer), cmocka_unit_test(a_conversation_goes_on),
         cmocka_unit_test(a_scheduler_can_pick_a_session),       cmocka_unit_test(media_are_opened_once),
         cmocka_unit_test(a_changed_file_is_read_again),         cmocka_unit_test(few_rows_serve_no_longer_prompt),
+        cmocka_unit_test(rows_left_without_logits_are_a_prompts),
     };
     return cmocka_run_group_tests_name("reuse", tests, open_model, close_model);
 }
