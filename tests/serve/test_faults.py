@@ -538,13 +538,18 @@ class Ends(Case):
                     c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n{}")
                     self.assertIn(b" %d " % status, c.recv(4096), more)
             behind = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            for path in b"/v1/completions", b"/nowhere":  # where the request ends is not for others to say: what is behind it is not read
+            for path in b"/v1/completions", b"/nowhere", b"/" + b"a" * 300:  # where the request ends is not for others to say: what is behind is not read
                 for more in (b"Content-Length : 2\r\n", b" A: 1\r\n", b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
-                             b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"):
-                    with server.connect() as c:
-                        c.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n2\r\n{}\r\n0\r\n\r\n" + behind)
-                        reply = b"".join(iter(lambda: c.recv(4096), b""))
-                    self.assertEqual((b" 400 " in reply, b"close" in reply, b"version" in reply), (True, True, False), reply)
+                             b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n",
+                             b"Content-Length\x0b: 2\r\n", b"Transfer-Encoding\x0b: chunked\r\n", b"Content-Length\xe9: 2\r\n",
+                             b"Content-Length:\r\n 2\r\n", b"Transfer-Encoding:\r\n chunked\r\n", b"Content: 2\r\n -Length\r\n",
+                             b"X: 1\rContent-Length: 2\r\n"):
+                    for body in b"2\r\n{}\r\n0\r\n\r\n", b"":
+                        with server.connect() as c:
+                            c.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n" + body + behind)
+                            reply = b"".join(iter(lambda: c.recv(4096), b""))
+                        self.assertIn(b" 501 " if more == b"Transfer-Encoding: identity\r\n" else b" 400 ", reply, more)
+                        self.assertEqual((reply.count(b"HTTP/1.1"), b"Connection: close" in reply, b"version" in reply), (1, True, False), reply)
             self.assertEqual(server.get("/health%00x").status, 404)
             reply = server.get("/v1/completions")
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "POST, OPTIONS"))

@@ -77,6 +77,15 @@ class LongTexts(Case):
         self.refused("/v1/responses", {"input": [turn("user", "x"), item]}, 413, "the arguments have too many values")
         self.assertLess(self.server.memory_kib() - before, 50 << 10)
 
+    def test_trees_of_all_calls(self):
+        """The bound is the request's: of these texts three fit. They take of the room for bodies, too."""
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[" + "{}," * 50000 + "{}]"}}
+        messages = [turn("user", "x")] + [turn("assistant", None, tool_calls=[call]), turn("tool", "x", tool_call_id="c")] * 4
+        self.refused("/v1/chat/completions", {"messages": messages}, 413, "'messages[7].tool_calls': the arguments have too many values")
+        with Server("--slots", "1", "--body-mib", "1", "--bodies-mib", "16") as small:
+            reply = small.post("/v1/chat/completions", {"messages": messages[:3]})
+            self.assertEqual((reply.status, reply.json["error"]["message"]), (413, "the calls' arguments take more memory than all requests may"))
+
 
 if __name__ == "__main__":
     main()

@@ -224,6 +224,9 @@ class Messages(Case):
             for path in "/v1/messages", "/v1/messages/count_tokens":
                 reply = self.server.request("POST", path, body, {"Content-Type": "application/json", "X-Api-Key": "secret"})
                 self.assertEqual((reply.status, reply.json["type"]), (status, "error"), reply.text[:200])
+        for headers, status in ({"Content-Encoding": "gzip"}, 415), ({"Transfer-Encoding": "gzip"}, 501), ({"A B": "c"}, 400):
+            reply = self.server.request("POST", "/v1/messages", b"{}", {"X-Api-Key": "secret", **headers})
+            self.assertEqual((reply.status, reply.json["type"]), (status, "error"), reply.text)
         for key in {"X-Api-Key": "wrong"}, {"Authorization": "Bearer wrong"}, {}:
             reply = self.server.post("/v1/messages", {"messages": [turn("x")], "max_tokens": 1}, headers=key)
             self.assertEqual((reply.status, reply.json["error"]["type"]), (401, "authentication_error"))

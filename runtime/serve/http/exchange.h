@@ -32,6 +32,7 @@ struct serve_exchange {
     serve_connection *line; /* NULL without memory for it */
     int fd;
     const serve_route *route;
+    serve_api api; /* whose errors are replied in its words, also where the request is not let in */
     char path[256];
     char method[12];
     int64_t arrived_ns;

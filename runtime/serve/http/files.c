@@ -10,28 +10,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What ends a part: "\r\n--" and the boundary. */
+typedef struct delimiter {
+    char text[80];
+    size_t n, n_matched; /* of its bytes, at the end of what came so far */
+} delimiter;
+
 struct serve_upload {
     serve_uploads *uploads;
     const serve_config *config;
     struct MHD_PostProcessor *post;
     int fd; /* of an unnamed file, -1 before the file's part begins */
     size_t n_bytes;
-    bool has_file;
+    size_t n_room; /* taken of the room for all uploads, until the file is kept */
+    delimiter delimiter;
+    size_t n_ended;                  /* parts */
+    size_t file_part, purpose_part;  /* which they are, from 1; 0 = none yet */
     char name[200], purpose[64], unknown[64]; /* "": none */
     serve_problem problem;
 };
 
 /* ---------------------------------------------------------------- receiving */
 
+static bool take_room(serve_upload *u, size_t n) {
+    if (!serve_uploads_take_room(u->uploads, n))
+        return serve_refuse(&u->problem, 507, "file", "uploads_full",
+                            "uploads have reached their limit of %zu bytes: delete some",
+                            u->config->max_uploads_bytes);
+    u->n_room += n;
+    return true;
+}
+
 static bool write_all(serve_upload *u, const char *data, size_t n) {
     const serve_config *c = u->config;
     if (n > c->max_media_bytes - u->n_bytes)
         return serve_refuse(&u->problem, 413, "file", "file_too_large", "the file is longer than %zu bytes",
                             c->max_media_bytes);
-    if (!serve_uploads_take_room(u->uploads, n))
-        return serve_refuse(&u->problem, 507, "file", "uploads_full",
-                            "uploads have reached their limit of %zu bytes: delete some",
-                            c->max_uploads_bytes);
+    if (!take_room(u, n)) return false;
     u->n_bytes += n;
     while (n) {
         ssize_t k = write(u->fd, data, n);
@@ -43,8 +58,14 @@ static bool write_all(serve_upload *u, const char *data, size_t n) {
     return true;
 }
 
+/* Is this a second part of the kind? Offsets do not tell: a part that comes in pieces may begin twice at 0, first with no bytes. */
+static bool is_another(const serve_upload *u, size_t *first) {
+    if (!*first) *first = u->n_ended + 1;
+    return *first != u->n_ended + 1;
+}
+
 static bool take_purpose(serve_upload *u, const char *data, uint64_t at, size_t n) {
-    if (n > 0 && at == 0 && u->purpose[0])
+    if (is_another(u, &u->purpose_part))
         return serve_refuse(&u->problem, 400, "purpose", NULL, "the upload has more than one part 'purpose'");
     if (memchr(data, 0, n))
         return serve_refuse(&u->problem, 400, "purpose", NULL, "'purpose' has a byte of 0");
@@ -79,26 +100,52 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind, const char *
     serve_upload *u = cls;
     (void)kind, (void)content_type, (void)encoding;
     if (u->problem.status) return MHD_NO;
+    if (!key) return serve_refuse(&u->problem, 400, NULL, NULL, "a part of the upload has no name") ? MHD_YES : MHD_NO;
     if (!strcmp(key, "purpose")) return take_purpose(u, data, at, n) ? MHD_YES : MHD_NO;
     if (strcmp(key, "file")) return pass_over(u, key) ? MHD_YES : MHD_NO;
-    if (at == 0 && u->n_bytes > 0)
+    if (is_another(u, &u->file_part))
         return serve_refuse(&u->problem, 400, "file", NULL, "the upload has more than one part 'file'")
                    ? MHD_YES
                    : MHD_NO;
-    if (!u->has_file) {
+    if (u->fd < 0) {
+        if (!take_room(u, SERVE_UPLOAD_ENTRY_BYTES)) return MHD_NO;
         u->fd = serve_uploads_begin(u->uploads);
         if (u->fd < 0) return serve_uploads_refuse(&u->problem, errno) ? MHD_YES : MHD_NO;
-        u->has_file = true;
         if (filename) take_name(u, filename);
     }
     return write_all(u, data, n) ? MHD_YES : MHD_NO;
 }
 
-/* libmicrohttpd would take a form's other encoding, too, which has no name for the file. */
-static bool is_multipart(struct MHD_Connection *connection) {
-    static const char kind[] = "multipart/form-data";
+/* From the Content-Type, as libmicrohttpd reads the boundary: all behind "boundary=", without quotes. It would take a form's other encoding,
+ * too, which has no name for the file. RFC 2046, section 5.1.1: a boundary has at most 70 bytes. */
+static bool read_delimiter(delimiter *d, struct MHD_Connection *connection) {
+    static const char kind[] = "multipart/form-data", key[] = "boundary=";
     const char *type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Type");
-    return type && !strncasecmp(type, kind, sizeof kind - 1);
+    const char *at = type && !strncasecmp(type, kind, sizeof kind - 1) ? strstr(type, key) : NULL;
+    if (!at) return false;
+    at += sizeof key - 1;
+    size_t n = strlen(at);
+    if (n > 2 && at[0] == '"' && at[n - 1] == '"') at++, n -= 2;
+    if (n < 1 || n > 70) return false;
+    d->n = (size_t)snprintf(d->text, sizeof d->text, "\r\n--%.*s", (int)n, at);
+    return true;
+}
+
+/* Bytes of the piece to the end of the first delimiter; all where it ends none. */
+static size_t cut_at_delimiter(delimiter *d, const char *data, size_t n, bool *ends) {
+    for (size_t i = 0; i < n; i++) {
+        if (d->n_matched == 0) {
+            const char *cr = memchr(data + i, '\r', n - i);
+            if (!cr) return n;
+            i = (size_t)(cr - data);
+        }
+        d->n_matched = data[i] == d->text[d->n_matched] ? d->n_matched + 1 : data[i] == '\r';
+        if (d->n_matched < d->n) continue;
+        d->n_matched = 0;
+        *ends = true;
+        return i + 1;
+    }
+    return n;
 }
 
 bool serve_files_begin(serve_server *s, struct MHD_Connection *connection, serve_upload **out,
@@ -110,29 +157,34 @@ bool serve_files_begin(serve_server *s, struct MHD_Connection *connection, serve
     u->uploads = s->uploads;
     u->config = s->config;
     u->fd = -1;
-    if (is_multipart(connection)) u->post = MHD_create_post_processor(connection, 65536, on_field, u);
+    if (read_delimiter(&u->delimiter, connection)) u->post = MHD_create_post_processor(connection, 65536, on_field, u);
     if (!u->post) {
         free(u);
-        return serve_refuse(p, 400, NULL, NULL, "an upload must be multipart/form-data");
+        return serve_refuse(p, 400, NULL, NULL, "an upload must be multipart/form-data, with a boundary of 1 to 70 bytes");
     }
     *out = u;
     return true;
 }
 
 bool serve_files_receive(serve_upload *u, const char *data, size_t n, serve_problem *p) {
-    if (MHD_post_process(u->post, data, n) == MHD_YES) return true;
-    if (u->problem.status) {
-        *p = u->problem;
-        return false;
+    while (n) {
+        bool ends = false;
+        const size_t k = cut_at_delimiter(&u->delimiter, data, n, &ends);
+        const bool ok = MHD_post_process(u->post, data, k) == MHD_YES;
+        if (u->problem.status) return *p = u->problem, false;
+        if (!ok) return serve_refuse(p, 400, NULL, NULL, "the multipart body is malformed");
+        u->n_ended += ends;
+        data += k;
+        n -= k;
     }
-    return serve_refuse(p, 400, NULL, NULL, "the multipart body is malformed");
+    return true;
 }
 
 void serve_files_abandon(serve_upload *u) {
     if (!u) return;
     if (u->post) MHD_destroy_post_processor(u->post);
     if (u->fd >= 0) close(u->fd);
-    if (u->n_bytes) serve_uploads_return_room(u->uploads, u->n_bytes);
+    if (u->n_room) serve_uploads_return_room(u->uploads, u->n_room);
     free(u);
 }
 
@@ -150,7 +202,8 @@ static bool check_whole(serve_upload *u, serve_problem *p) {
     if (!ended)
         return serve_refuse(p, 400, "file", NULL,
                             "the multipart body does not end with its boundary and '--': it was cut off, or has other line ends than CRLF");
-    if (!u->has_file) return serve_refuse(p, 400, "file", NULL, "the upload has no part 'file'");
+    if (u->fd < 0) return serve_refuse(p, 400, "file", NULL, "the upload has no part 'file'");
+    if (u->n_bytes == 0) return serve_refuse(p, 400, "file", NULL, "the file is empty");
     return is_text(u->purpose) || serve_refuse(p, 400, "purpose", NULL, "'purpose' is not UTF-8");
 }
 
@@ -171,7 +224,7 @@ enum MHD_Result serve_files_finish(serve_exchange *x) {
     serve_upload *u = x->upload;
     if (!check_whole(u, &x->problem)) return serve_reply_problem(x, &x->problem);
     json_t *j = serve_uploads_keep(u->uploads, u->fd, u->n_bytes, u->name, u->purpose, &x->problem);
-    if (j) u->n_bytes = 0; /* the file's from here on */
+    if (j) u->n_room = 0; /* the file's from here on */
     return j ? serve_reply_json(x, 200, with_warning(j, u->unknown)) : serve_reply_problem(x, &x->problem);
 }
 

@@ -182,14 +182,25 @@ static bool refuse_length(serve_exchange *x) {
                         body_limit(x));
 }
 
-static bool look_at(serve_exchange *x, const char *method, const char *url) {
-    serve_problem *p = &x->problem;
-    if (strlen(url) >= sizeof x->path) return serve_refuse(p, 404, NULL, NULL, "no such path");
+static const serve_route *find_route(serve_exchange *x, const char *method, const char *url, serve_problem *p) {
+    if (strlen(url) >= sizeof x->path) {
+        serve_refuse(p, 404, NULL, NULL, "no such path");
+        return NULL;
+    }
     strcpy(x->path, url);
-    if (!serve_strict_check(x)) return false;
-    x->route = serve_route_find(method, url, p);
-    if (!x->route) {
-        serve_route_methods(url, x->allow, sizeof x->allow);
+    const serve_route *route = serve_route_find(method, url, p);
+    if (route) x->api = route->api;
+    return route;
+}
+
+static bool look_at(serve_exchange *x, const char *method, const char *url) {
+    serve_problem *p = &x->problem, unknown = {0};
+    const serve_route *route = find_route(x, method, url, &unknown);
+    if (!serve_strict_check(x)) return false; /* before any other refusal: behind those the next request is read */
+    x->route = route;
+    if (!route) {
+        *p = unknown;
+        serve_route_methods(x->path, x->allow, sizeof x->allow);
         return false;
     }
     if (!check_origin(x, method, p) || !check_key(x, p)) return false;
@@ -205,7 +216,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
     const union MHD_ConnectionInfo *i =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     *x = (serve_exchange){
-        .server = s, .connection = connection, .fd = fd_of(connection), .line = i ? i->socket_context : NULL};
+        .server = s, .connection = connection, .fd = fd_of(connection), .line = i ? i->socket_context : NULL, .api = SERVE_API_CHAT};
     snprintf(x->method, sizeof x->method, "%s", method);
     x->arrived_ns = sac_now_ns();
     *ptr = x;
@@ -220,7 +231,7 @@ static enum MHD_Result begin(serve_server *s, struct MHD_Connection *connection,
 /* A body in chunks that grows too long: libmicrohttpd cannot reply while it receives, so the reply is written
  * to the socket by hand (nothing has been sent on it for this request) and the connection closed. */
 static enum MHD_Result cut_off(serve_exchange *x) {
-    char *text = serve_problem_json(&x->problem, x->route ? x->route->api : SERVE_API_CHAT), head[200];
+    char *text = serve_problem_json(&x->problem, x->api), head[200];
     if (x->fd >= 0 && text) {
         int n = snprintf(head, sizeof head,
                          "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"

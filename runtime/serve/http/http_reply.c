@@ -51,7 +51,7 @@ enum MHD_Result serve_reply(serve_exchange *x, int status, const char *content_t
 }
 
 enum MHD_Result serve_reply_problem(serve_exchange *x, const serve_problem *p) {
-    char *text = serve_problem_json(p, x->route ? x->route->api : SERVE_API_CHAT);
+    char *text = serve_problem_json(p, x->api);
     x->retry_after_s = p->retry_after_s;
     return serve_reply(x, p->status, "application/json", text, text ? strlen(text) : 0);
 }

@@ -4,7 +4,7 @@
 
 #include "exchange.h"
 
-/* Headers that two readers could read in two ways (two lengths, two hosts: 400), and bodies that nothing here decodes
+/* Headers that two readers could read in two ways (two lengths, two hosts, odd names, folded lines: 400), and bodies that nothing here decodes
  * (501 for a Transfer-Encoding, 415 for a Content-Encoding). False: x->problem says why. */
 bool serve_strict_check(serve_exchange *x);
 

@@ -21,7 +21,7 @@ struct serve_uploads {
     int folder;           /* descriptor */
     pthread_mutex_t lock; /* for what follows */
     serve_uploads_index index;
-    size_t total_bytes; /* of finished uploads and those under way */
+    size_t total_bytes; /* of finished uploads and those under way, with their entries */
 };
 
 /* ---------------------------------------------------------------- ids and room */
@@ -70,7 +70,7 @@ static json_t *read_description(const serve_uploads *u, const char *id) {
 static void take_in(serve_uploads *u, const char *id) {
     struct stat st;
     if (!serve_uploads_is_id(id) || fstatat(u->folder, id, &st, AT_SYMLINK_NOFOLLOW) != 0) return;
-    u->total_bytes += (size_t)st.st_size;
+    u->total_bytes += (size_t)st.st_size + SERVE_UPLOAD_ENTRY_BYTES;
     json_t *j = read_description(u, id);
     if (json_is_object(j) && json_object_set_new(j, "id", json_string(id)) == 0)
         serve_uploads_index_add(&u->index, j);
@@ -187,7 +187,7 @@ bool serve_uploads_delete(serve_uploads *u, const char *id) {
     if (!u || !serve_uploads_is_id(id) || fstatat(u->folder, id, &st, AT_SYMLINK_NOFOLLOW) != 0) return false;
     snprintf(name, sizeof name, "%s.json", id);
     unlinkat(u->folder, name, 0);
-    if (unlinkat(u->folder, id, 0) == 0) serve_uploads_return_room(u, (size_t)st.st_size);
+    if (unlinkat(u->folder, id, 0) == 0) serve_uploads_return_room(u, (size_t)st.st_size + SERVE_UPLOAD_ENTRY_BYTES);
     pthread_mutex_lock(&u->lock);
     serve_uploads_index_remove(&u->index, id);
     pthread_mutex_unlock(&u->lock);

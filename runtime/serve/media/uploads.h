@@ -25,12 +25,15 @@ int serve_uploads_descriptor(const serve_uploads *u, const char *id);
 /* A file without a name in the folder, for bytes that are coming; -1 and errno. */
 int serve_uploads_begin(const serve_uploads *u);
 
+/* What an upload takes of the room beside its bytes: its description, on the disk and in memory. */
+#define SERVE_UPLOAD_ENTRY_BYTES ((size_t)4096)
+
 /* Takes n bytes of the room for all uploads; false when there is not so much left. */
 bool serve_uploads_take_room(serve_uploads *u, size_t n);
 void serve_uploads_return_room(serve_uploads *u, size_t n);
 
 /* Gives the file a name, and returns its description, which is the caller's; the room that was taken for it is
- * then the file's. NULL: *p says why. */
+ * then the file's (n_bytes and its entry's). NULL: *p says why. */
 json_t *serve_uploads_keep(serve_uploads *u, int fd, size_t n_bytes, const char *name, const char *purpose,
                            serve_problem *p);
 

@@ -161,7 +161,7 @@ static bool parse_message(serve_request *r, const serve_config *c, const json_t 
     const json_t *content = json_object_get(message, "content");
     if (!parse_role(message, index, &to->role, p)) return false;
     char *fields = NULL;
-    if (!serve_message_fields(message, index, &fields, p)) return false;
+    if (!serve_message_fields(r, message, index, &fields, p)) return false;
     to->fields = fields;
     to->parts = r->parts + r->n_parts;
     if ((json_is_null(content) || !content) && !strcmp(to->role, "assistant"))

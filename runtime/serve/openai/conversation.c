@@ -61,7 +61,7 @@ void serve_conversation_free(serve_request *r) {
     for (size_t i = 0; i < r->n_messages; i++) free((char *)r->messages[i].fields);
 }
 
-bool serve_message_fields(const json_t *message, size_t index, char **fields, serve_problem *p) {
+bool serve_message_fields(serve_request *r, const json_t *message, size_t index, char **fields, serve_problem *p) {
     json_t *rest = NULL;
     const char *key;
     json_t *value;
@@ -76,7 +76,7 @@ bool serve_message_fields(const json_t *message, size_t index, char **fields, se
         json_object_get(rest, "reasoning"); /* vLLM's new name of what templates know by the old one */
     if (reasoning && !json_object_get(rest, "reasoning_content"))
         ok = ok && json_object_set(rest, "reasoning_content", (json_t *)(uintptr_t)reasoning) == 0;
-    ok = ok ? !rest || (serve_tools_read_calls(rest, index, p) && dump(rest, &text, p)) : no_memory(p);
+    ok = ok ? !rest || (serve_tools_read_calls(r, rest, index, p) && dump(rest, &text, p)) : no_memory(p);
     json_decref(rest);
     *fields = (char *)text;
     return ok;

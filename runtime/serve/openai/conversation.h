@@ -10,6 +10,6 @@ bool serve_conversation_parse(serve_request *r, const serve_config *c, serve_pro
 void serve_conversation_free(serve_request *r);
 
 /* All fields of the index-th message but its role and content, as the text of an object in *fields: free() it; NULL = none. */
-bool serve_message_fields(const json_t *message, size_t index, char **fields, serve_problem *p);
+bool serve_message_fields(serve_request *r, const json_t *message, size_t index, char **fields, serve_problem *p);
 
 #endif

@@ -66,6 +66,7 @@ struct serve_request {
     json_t *said;        /* of another API: what the answer repeats of the request; NULL = nothing */
     json_t *warnings;    /* a list of texts for the answer; NULL = none */
     size_t n_tree;       /* bytes of `json` beside its strings */
+    size_t n_call_trees; /* bytes of the trees of arguments of calls that messages carry: texts in `json`, parsed for the template */
     size_t n_room_bytes; /* of the room for bodies, held until the request ends */
     bool is_chat, stream, include_usage, want_places;
     bool continuous_usage; /* vLLM's: each chunk of a stream has the counts so far */

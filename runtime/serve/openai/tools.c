@@ -104,26 +104,25 @@ bool serve_tools_parse(serve_request *r, const serve_config *c, serve_problem *p
 
 /* ---------------------------------------------------------------- calls of earlier turns */
 
-/* What the texts will take once they are parsed is bounded as the body is: in it they are strings, whatever they hold. */
-static bool check_arguments(const json_t *calls, size_t message, serve_problem *p) {
-    size_t n = 0;
+/* What the texts of all messages will take once they are parsed is bounded as the body is: in it they are strings, whatever they hold. */
+static bool check_arguments(serve_request *r, const json_t *calls, size_t message, serve_problem *p) {
     for (size_t i = 0; i < json_array_size(calls); i++) {
         const json_t *text = json_object_get(json_object_get(json_array_get(calls, i), "function"), "arguments");
-        if (json_is_string(text)) n += serve_json_tree_bytes(json_string_value(text), json_string_length(text));
+        if (json_is_string(text)) r->n_call_trees += serve_json_tree_bytes(json_string_value(text), json_string_length(text));
     }
-    return n <= SERVE_MAX_TREE_BYTES ||
+    return r->n_call_trees <= SERVE_MAX_TREE_BYTES ||
            serve_refuse(p, 413, "messages", "request_too_large",
-                        "'messages[%zu].tool_calls': the arguments have too many values: in memory they would take %zu MiB, and %zu are "
-                        "allowed",
-                        message, n >> 20, SERVE_MAX_TREE_BYTES >> 20);
+                        "'messages[%zu].tool_calls': the arguments have too many values: in memory they and those before would take %zu MiB, and "
+                        "%zu are allowed",
+                        message, r->n_call_trees >> 20, SERVE_MAX_TREE_BYTES >> 20);
 }
 
-bool serve_tools_read_calls(json_t *fields, size_t message, serve_problem *p) {
+bool serve_tools_read_calls(serve_request *r, json_t *fields, size_t message, serve_problem *p) {
     json_t *had = json_object_get(fields, "tool_calls");
     if (!had) return true;
     if (!json_is_array(had))
         return serve_refuse(p, 400, "messages", NULL, "'messages[%zu].tool_calls' must be a list", message);
-    if (!check_arguments(had, message, p)) return false;
+    if (!check_arguments(r, had, message, p)) return false;
     json_t *calls = json_deep_copy(had);
     if (!calls || json_object_set_new(fields, "tool_calls", calls) != 0)
         return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");

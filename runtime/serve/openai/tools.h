@@ -16,7 +16,7 @@ const json_t *serve_tool_parameters(const serve_request *r, size_t i);
 bool serve_tools_know(const void *request, const char *name);
 
 /* "arguments" of a message's tool_calls as templates take them: objects, where they are the texts of some. What is changed is copied: *fields is a
- * message's, owned by the caller. */
-bool serve_tools_read_calls(json_t *fields, size_t message, serve_problem *p);
+ * message's, owned by the caller. r->n_call_trees counts what all of the request's take. */
+bool serve_tools_read_calls(serve_request *r, json_t *fields, size_t message, serve_problem *p);
 
 #endif

@@ -45,6 +45,16 @@ static bool take_room(serve_server *s, serve_job *j, serve_problem *p) {
     return true;
 }
 
+/* Arguments of calls are texts in the body; the template has their trees. */
+static bool take_room_for_calls(serve_server *s, serve_request *r, serve_problem *p) {
+    const size_t n = r->n_call_trees;
+    if (n > s->config->max_bodies_bytes - r->n_room_bytes)
+        return serve_refuse(p, 413, "messages", "request_too_large", "the calls' arguments take more memory than all requests may");
+    if (!serve_server_take_body(s, n)) return serve_refuse(p, 503, NULL, "overloaded", "no room for more requests now");
+    r->n_room_bytes += n;
+    return true;
+}
+
 static bool parse(serve_job *j, serve_problem *p) {
     serve_server *s = j->server;
     serve_request *r = calloc(1, sizeof *r);
@@ -53,8 +63,9 @@ static bool parse(serve_job *j, serve_problem *p) {
     if (!take_room(s, j, p)) return false;
     size_t n_tree = r->n_tree, n_room_bytes = r->n_room_bytes;
     bool ok = serve_request_parse(r, s->config, s->info.vocab, j->api, j->body.data, j->body.n, p);
-    r->n_tree = n_tree;
+    r->n_tree = n_tree + r->n_call_trees;
     r->n_room_bytes = n_room_bytes;
+    ok = ok && take_room_for_calls(s, r, p);
     serve_buffer_free(&j->body);  /* its room is the request's from here on */
     pthread_mutex_lock(&j->lock); /* the watch reads the stream flag and the deadline */
     j->stream = r->stream;
