@@ -120,6 +120,20 @@ class Search(TuneCase):
             self.assertEqual(r["safe"], not riskier, name)
         chosen, = [r for r in results.values() if r["chosen"]]
         self.assertLess(chosen["cost"], 0.5)  # 4 bits a number, at most
+        # the choice can be made again from what is written: the cheapest within the limits, the one of `moved` doubled as often as it takes
+        last = [line for line in found["decisions"] if "rung" in line][-1]
+        limits, used = found["choice"]["limits"], found["choice"]["used"]
+        self.assertEqual(last["limits"], limits)
+        self.assertEqual({r["name"] for r in last["settings"]} & set(last["kept"]), set(last["kept"]))
+        limit, within = limits["moved"], []
+        while not within:
+            within = [r for r in last["settings"] if r["cost"] < 1 and r["lost"] <= limits["lost"] and r["moved"] <= limit]
+            limit *= 1 if within else 2
+        self.assertAlmostEqual(limit, used["moved"])
+        self.assertEqual(min(within, key=lambda r: (r["cost"], r["lost"]))["name"], chosen["name"])
+        self.assertEqual(found["choice"]["name"], chosen["name"])
+        self.assertEqual("limit was doubled" in run.stdout, used["moved"] > limits["moved"])
+        self.assertIn(f"| {chosen['moved']:.3f} |", run.stdout)
         self.assertIn(f"**{chosen['name']}** | {100 * chosen['cost']:.1f} %", run.stdout)
         # other commands take the files
         again = saccade("compare", asked, "--videos", DRAWN, "--prompt", "open", "--limit", "1", "--methods",

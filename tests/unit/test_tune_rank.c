@@ -41,12 +41,67 @@ static void the_safe_front_goes_by_risk(void **state) {
 static void the_choice_is_the_cheapest_that_may_be(void **state) {
     (void)state;
     const tune_point p[] = {{0.9, 0, 0.1}, {0.3, 2, 2}, {0.5, 1, 3}, {0.5, 0, 2}, {NAN, 0, 0}};
-    assert_int_equal(tune_choose(p, 5, 1, INFINITY), 3);
-    assert_int_equal(tune_choose(p, 5, 2, INFINITY), 1);
-    assert_int_equal(tune_choose(p, 5, 0, INFINITY), 3);
-    assert_int_equal(tune_choose(p, 5, 0, 1), 0); /* the cheaper one moved answers too far */
-    assert_true(tune_choose(p, 5, -1, INFINITY) == SIZE_MAX);
-    assert_true(tune_choose(p, 5, 1, 0) == SIZE_MAX);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){1, INFINITY}, NULL), 3);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){2, INFINITY}, NULL), 1);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){0, INFINITY}, NULL), 3);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){0, 1}, NULL), 0); /* the cheaper one moved answers too far */
+    assert_true(tune_choose(p, 5, (tune_limits){-1, INFINITY}, NULL) == SIZE_MAX);
+    assert_true(tune_choose(p, 0, (tune_limits){1, 1}, NULL) == SIZE_MAX);
+    assert_true(tune_choose(&p[4], 1, (tune_limits){1, 1}, NULL) == SIZE_MAX);
+}
+
+/* Nothing stays within 0.5: what moved answers by 1.5 is nearer than the cheapest, which lost none by luck. Dense itself, whatever it costs, is no choice. */
+static void the_limit_grows_until_something_is_within(void **state) {
+    (void)state;
+    const tune_point p[] = {{0.1, 0, 9}, {0.4, 0, 1.9}, {0.6, 0, 1.5}, {0.2, 1, 0}, {1, 0, 0}};
+    tune_limits used;
+    assert_int_equal(tune_choose(p, 5, (tune_limits){0, 0.5}, &used), 1);
+    assert_true(used.moved > 1.99 && used.moved < 2.01 && used.lost < 0.01);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){0, 2}, &used), 1);
+    assert_true(used.moved > 1.99 && used.moved < 2.01);
+    assert_int_equal(tune_choose(p, 1, (tune_limits){0, 0.5}, &used), 0); /* there is nothing nearer */
+    assert_true(used.moved > 15.9 && used.moved < 16.1);
+    assert_int_equal(tune_choose(p, 5, (tune_limits){0, 0}, NULL), 0); /* nought doubled stays nought */
+    assert_true(tune_choose(&p[3], 2, (tune_limits){0, 0.5}, &used) == SIZE_MAX);
+}
+
+/* Of these the middle one is chosen, and refined first; then what is within twice the limit. What lost too many and what costs too much end as they stand. */
+static void what_would_be_chosen_is_first_in_order(void **state) {
+    (void)state;
+    const tune_point p[] = {{0.05, 3, 9}, {0.1, 0, 9}, {0.2, 0, 1.5}, {0.5, 0, 0.4}, {0.7, 0, 0}, {1, 0, 0}, {0.1, 2, 0}};
+    const size_t want[] = {3, 4, 2, 1, 0, 5, 6};
+    size_t order[7];
+    tune_order(p, 7, (tune_limits){1, 1}, order);
+    for (int i = 0; i < 7; i++) assert_int_equal(order[i], want[i]);
+}
+
+static double drawn(uint64_t *random) {
+    *random = *random * 6364136223846793005ull + 1442695040888963407ull;
+    return (double)(*random >> 40) / (1 << 24);
+}
+
+/* Fronts on which what is cheap moves answers most: the first of those within the limit stands in the middle, and is kept. */
+static void the_cut_keeps_what_is_chosen(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    for (int round = 0; round < 300; round++) {
+        tune_point p[24];
+        bool keep[24];
+        for (int i = 0; i < 24; i++) {
+            double cost = 0.04 * (i + drawn(&random));
+            p[i] = (tune_point){cost, drawn(&random) < 0.2, 8 * pow(1 - cost, 4) * drawn(&random)};
+        }
+        const tune_limits limits = {0, 0.2};
+        const size_t chosen = tune_choose(p, 24, limits, NULL);
+        const double cost = p[chosen].cost;
+        size_t n = 0;
+        assert_true(chosen < 24);
+        assert_true(tune_keep(p, 24, 8, 1, chosen, keep));
+        for (size_t i = 0; i < 24; i++)
+            if (keep[i]) p[n++] = p[i];
+        assert_int_equal(n, 8);
+        assert_true(fabs(p[tune_choose(p, n, limits, NULL)].cost - cost) < 1e-12);
+    }
 }
 
 /* Both ends go on, what is beaten does not. */
@@ -55,10 +110,10 @@ static void half_of_the_kept_lose_little_half_are_the_front(void **state) {
     const tune_point p[] = {{0.9, 0, 0}, {0.8, 0, 0},  {0.7, 1, 0}, {0.1, 9, 0},
                             {0.4, 5, 0}, {0.95, 4, 0}, {0.5, 9, 0}, {0.99, 9, 0}};
     bool keep[8];
-    assert_true(tune_keep(p, 8, 4, 1, keep));
+    assert_true(tune_keep(p, 8, 4, 1, SIZE_MAX, keep));
     const bool want[] = {false, true, true, true, true, false, false, false};
     for (int i = 0; i < 8; i++) assert_int_equal(keep[i], want[i]);
-    assert_true(tune_keep(p, 8, 8, 1, keep));
+    assert_true(tune_keep(p, 8, 8, 1, SIZE_MAX, keep));
     for (int i = 0; i < 8; i++) assert_true(keep[i]);
 }
 
@@ -68,19 +123,19 @@ static void what_is_safe_goes_on_beside_what_is_cheap(void **state) {
     const tune_point p[] = {{0.3, 0, 4}, {0.4, 0, 3}, {0.5, 0, 2}, {0.7, 0, 1}, {0.75, 0, 2}, {0.8, 0, 0.1}};
     const bool want[] = {true, true, true, false, false, true};
     bool keep[6];
-    assert_true(tune_keep(p, 6, 4, 0, keep));
+    assert_true(tune_keep(p, 6, 4, 0, SIZE_MAX, keep));
     for (int i = 0; i < 6; i++) assert_int_equal(keep[i], want[i]);
 }
 
 /* Dense is asked anyway. */
-static void what_costs_as_much_as_dense_goes_first(void **state) {
+static void what_costs_as_much_as_dense_is_dropped_first(void **state) {
     (void)state;
     const tune_point p[] = {{1, 0, 0}, {0.9, 5, 5}, {1.1, -1, 0}, {0.5, 9, 9}};
     const bool want[] = {false, true, false, true};
     bool keep[4];
-    assert_true(tune_keep(p, 4, 2, 0, keep));
+    assert_true(tune_keep(p, 4, 2, 0, SIZE_MAX, keep));
     for (int i = 0; i < 4; i++) assert_int_equal(keep[i], want[i]);
-    assert_true(tune_keep(p, 4, 3, 0, keep));
+    assert_true(tune_keep(p, 4, 3, 0, SIZE_MAX, keep));
     assert_true(keep[0] && keep[1] && !keep[2] && keep[3]);
 }
 
@@ -91,9 +146,10 @@ static void as_many_are_kept_as_asked(void **state) {
     for (int i = 0; i < 50; i++) p[i] = (tune_point){i % 5 ? 0.03 * i : NAN, (i * 7) % 11 - 3, i % 3};
     for (size_t n = 1; n <= 50; n++) {
         size_t kept = 0;
-        assert_true(tune_keep(p, 50, n, 0.5, keep));
+        assert_true(tune_keep(p, 50, n, 0.5, n % 3 ? 49 : SIZE_MAX, keep));
         for (int i = 0; i < 50; i++) kept += keep[i];
         assert_int_equal(kept, n);
+        assert_true(n % 3 == 0 || keep[49]);
     }
 }
 
@@ -207,9 +263,12 @@ int main(void) {
         cmocka_unit_test(the_front_has_one_of_equals),
         cmocka_unit_test(the_safe_front_goes_by_risk),
         cmocka_unit_test(the_choice_is_the_cheapest_that_may_be),
+        cmocka_unit_test(the_limit_grows_until_something_is_within),
+        cmocka_unit_test(what_would_be_chosen_is_first_in_order),
+        cmocka_unit_test(the_cut_keeps_what_is_chosen),
         cmocka_unit_test(half_of_the_kept_lose_little_half_are_the_front),
         cmocka_unit_test(what_is_safe_goes_on_beside_what_is_cheap),
-        cmocka_unit_test(what_costs_as_much_as_dense_goes_first),
+        cmocka_unit_test(what_costs_as_much_as_dense_is_dropped_first),
         cmocka_unit_test(as_many_are_kept_as_asked),
         cmocka_unit_test(a_plan_fits_the_time),
         cmocka_unit_test(a_family_is_all_its_lines),

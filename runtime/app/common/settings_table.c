@@ -243,7 +243,7 @@ const setting settings_table[] = {
     {"want", 0, "tune", false, SETTING_TEXT, offsetof(settings, want), COMMAND_TUNE, 0, 0, "WHAT",
      "what shall become less: prefill (the default), memory or decode"},
     {"lose", 0, "tune", false, SETTING_REAL, offsetof(settings, lose), COMMAND_TUNE, 0, 100, "POINTS",
-     "right answers in a hundred that may be lost for it (0.5)"},
+     "right answers in a hundred that may be lost or changed for it (0.5)"},
     {"by", 0, "tune", false, SETTING_TEXT, offsetof(settings, by), COMMAND_TUNE, 0, 0, "WHAT",
      "what prefill and decode are judged by: work (pairs met, bytes read; the default, the same on every machine) or time"},
     {"minutes", 0, "tune", false, SETTING_REAL, offsetof(settings, minutes), COMMAND_TUNE, 0, 1e6, "M",

@@ -15,7 +15,8 @@ typedef struct tune_aim {
 } tune_aim;
 
 /* Of row `at`, as a share of dense's (row 0) on the same questions; of questions[] (NULL = all) those that both rows have
- * answered, and of which both are scored (compare_score_make). */
+ * answered. Both rows are scored before (compare_score_make). `lost` and `moved` are over the questions that are in the set's figure, a
+ * question in several rotations (MMBench) once. */
 tune_point tune_cost(const comparison *c, size_t at, const bool *questions, tune_aim aim);
 
 /* Bytes of keys and values at the end of a question, mean; NAN where nothing was answered. */

@@ -1,4 +1,5 @@
 #include "tune_log.h"
+#include "report_value.h"
 #include "run_files.h"
 #include "status.h"
 #include "tune_table.h"
@@ -130,19 +131,38 @@ sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t pro
                       err);
 }
 
+json_t *tune_log_limits(tune_limits limits) {
+    return json_pack("{s:o, s:o}", "lost", report_nine_digits(limits.lost), "moved", report_nine_digits(limits.moved));
+}
+
+json_t *tune_log_judged(const comparison *c, const tune_point *points, const size_t *row, size_t n, tune_limits limits) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < n; i++) {
+        json_t *one = json_pack("{s:o, s:o, s:o, s:o}", "name", report_text(c->rows[row[i]].line->name), "cost",
+                                report_real(points[i].cost), "lost", report_nine_digits(points[i].lost), "moved",
+                                report_nine_digits(points[i].moved));
+        if (!json_array_append_new(list, one)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return json_pack("{s:o, s:o}", "limits", tune_log_limits(limits), "settings", list);
+}
+
 sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept,
-                               size_t n_questions, bool cut, sac_error *err) {
+                               size_t n_questions, bool cut, json_t *judged, sac_error *err) {
     json_t *names = json_array();
     for (size_t i = 0; names && i < c->n_rows; i++) {
         if (!kept[i] || !json_array_append_new(names, json_string(c->rows[i].line->name))) continue;
         json_decref(names);
         names = NULL;
     }
-    if (!names) return sac_fail_no_memory(err);
-    return write_line(log,
-                      json_pack("{s:I, s:I, s:b, s:o}", "rung", (json_int_t)k, "questions",
-                                (json_int_t)n_questions, "cut", cut, "kept", names),
-                      err);
+    json_t *line = json_pack("{s:I, s:I, s:b, s:o}", "rung", (json_int_t)k, "questions", (json_int_t)n_questions, "cut",
+                             cut, "kept", names);
+    bool ok = line && !json_object_update(line, judged);
+    json_decref(judged);
+    if (ok) return write_line(log, line, err);
+    json_decref(line);
+    return sac_fail_no_memory(err);
 }
 
 sac_status tune_log_write_refined(tune_log *log, const method_list *list, size_t from, sac_error *err) {

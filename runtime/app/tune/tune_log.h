@@ -24,9 +24,14 @@ bool tune_log_plan(const tune_log *log, tune_plan *plan, int64_t *prompt_tokens)
 bool tune_log_rung(const tune_log *log, size_t k, const comparison *c, bool *rows);
 
 sac_status tune_log_write_plan(tune_log *log, const tune_plan *plan, int64_t prompt_tokens, sac_error *err);
-/* n_questions: that all settings of the rung answered. cut: for lack of time. */
+/* n_questions: that all settings of the rung answered. cut: for lack of time. judged: of tune_log_judged, taken over. */
 sac_status tune_log_write_rung(tune_log *log, size_t k, const comparison *c, const bool *kept,
-                               size_t n_questions, bool cut, sac_error *err);
+                               size_t n_questions, bool cut, json_t *judged, sac_error *err);
+
+/* {"limits": {"lost", "moved"}, "settings": [{"name", "cost", "lost", "moved"}]} of points whose rows are row[n]: what a rung decides by.
+ * NULL = out of memory. */
+json_t *tune_log_judged(const comparison *c, const tune_point *points, const size_t *row, size_t n, tune_limits limits);
+json_t *tune_log_limits(tune_limits limits);
 
 /* Lines that were made of the best, as they were written down, are added to the list; *known: there were such. */
 sac_status tune_log_refined(const tune_log *log, method_list *list, bool *known, sac_error *err);

@@ -55,7 +55,7 @@ json_t *tune_make_header(const tune_search *t) {
     snprintf(lines, sizeof lines, "%016" PRIx64, hash_lines(&t->tuning.list));
     snprintf(set, sizeof set, "%016" PRIx64, t->tuning.set.fingerprint);
     snprintf(seed, sizeof seed, "%" PRIu64, t->s->seed);
-    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 3, "set", set,
+    return json_pack("{s:i, s:s, s:s, s:f, s:s, s:f, s:I, s:I, s:f, s:s, s:s}", "saccade_tune", 4, "set", set,
                      "want", tune_want_names[t->aim.want], "lose", t->s->lose, "by",
                      t->aim.by_time ? "time" : "work", "minutes", t->s->minutes, "tries",
                      (json_int_t)t->s->tries, "limit", (json_int_t)t->s->limit, "test_share",

@@ -54,14 +54,40 @@ void tune_safe_front(const tune_point *points, size_t n, bool *safe) {
     }
 }
 
-size_t tune_choose(const tune_point *points, size_t n, double tolerated, double moved) {
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const tune_point *p = &points[i], *b = best < n ? &points[best] : NULL;
-        if (isnan(p->cost) || p->lost > tolerated || p->moved > moved) continue;
-        if (!b || p->cost < b->cost || (!(p->cost > b->cost) && p->lost < b->lost)) best = i;
+/* ---------------------------------------------------------------- choosing */
+
+enum { MOST_DOUBLINGS = 60, NEVER };
+
+/* How often the limit of `moved` has to be doubled for this point. */
+static int doublings(const tune_point *p, tune_limits limits) {
+    if (!(p->cost < 1) || p->lost > limits.lost) return NEVER;
+    int n = 0;
+    for (double limit = limits.moved; p->moved > limit && n < MOST_DOUBLINGS; limit *= 2) n++;
+    return n;
+}
+
+/* Of equal ones the first. */
+static bool is_chosen_before(const tune_point *a, const tune_point *b, tune_limits limits) {
+    int x = doublings(a, limits), y = doublings(b, limits);
+    if (x != y || x == NEVER) return x < y;
+    return a->cost < b->cost || (!(a->cost > b->cost) && a->lost < b->lost);
+}
+
+size_t tune_choose(const tune_point *points, size_t n, tune_limits limits, tune_limits *used) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (is_chosen_before(&points[i], &points[best], limits)) best = i;
+    int more = n ? doublings(&points[best], limits) : NEVER;
+    if (used) *used = (tune_limits){limits.lost, more == NEVER ? limits.moved : ldexp(limits.moved, more)};
+    return more == NEVER ? SIZE_MAX : best;
+}
+
+void tune_order(const tune_point *points, size_t n, tune_limits limits, size_t *order) {
+    for (size_t i = 0, at; i < n; i++) {
+        for (at = i; at > 0 && is_chosen_before(&points[i], &points[order[at - 1]], limits); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
     }
-    return best;
 }
 
 /* ---------------------------------------------------------------- keeping */
@@ -114,7 +140,7 @@ static size_t drop_kept(entry *e, size_t n, const bool *keep) {
     return left;
 }
 
-bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, bool *keep) {
+bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, size_t chosen, bool *keep) {
     for (size_t i = 0; i < n; i++) keep[i] = n <= n_keep;
     if (n <= n_keep) return true;
     entry *e = calloc(n, sizeof *e);
@@ -128,8 +154,12 @@ bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerat
     for (size_t i = 0; i < n; i++)
         if (e[i].cost >= 1) e[i] = (entry){i, n, (double)INFINITY, e[i].cost, e[i].risk}; /* dense is there already */
     qsort(e, n, sizeof *e, by_excess);
-    size_t taken = 0;
-    for (; taken < (n_keep + 1) / 2; taken++) keep[e[taken].at] = true;
+    size_t taken = chosen < n;
+    if (taken) keep[chosen] = true;
+    for (size_t i = 0; taken < (n_keep + 1) / 2; i++) {
+        taken += !keep[e[i].at];
+        keep[e[i].at] = true;
+    }
     n = drop_kept(e, n, keep);
     qsort(e, n, sizeof *e, by_layer);
     for (size_t from = 0, to; from < n && taken < n_keep; from = to) {

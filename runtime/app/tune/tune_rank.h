@@ -2,7 +2,7 @@
  * arXiv:1502.07943) with two aims, fewer right answers lost and less cost.
  *
  * Few questions tell little by right and wrong: of thirty, a setting that will lose one in a hundred loses none, as do most of
- * those that cost more. So a setting is also judged by how far its answers have moved from dense's (`moved`), which tells those apart. */
+ * those that cost more. So a setting is also judged by how far right answers have moved from dense's (`moved`), which tells those apart. */
 #ifndef APP_TUNE_RANK_H
 #define APP_TUNE_RANK_H
 
@@ -14,10 +14,15 @@
 typedef struct tune_point {
     double cost; /* of dense's; NAN: nothing is known, which is worse than anything */
     double lost; /* of dense's scores, less what was gained: right answers, where each is right or wrong */
-    /* Sum over questions: 1 for another answer than dense's; for the same the square of the share of its margin that is gone
-     * (nats between a token and the next likeliest, the least of the answer). */
+    /* Sum over the same questions, of dense's scores: all of it for another answer than dense's; for the same answer, times the square of the share
+     * of its margin that is gone (nats between a token and the next likeliest, the least of the answer). What dense had wrong does not count. */
     double moved;
 } tune_point;
+
+/* Up to what a setting may be chosen. */
+typedef struct tune_limits {
+    double lost, moved;
+} tune_limits;
 
 /* Neither cost nor answers of b are better, and one is worse. Points that are equal do not beat each other. */
 bool tune_beats(const tune_point *a, const tune_point *b);
@@ -33,13 +38,16 @@ void tune_safe_front(const tune_point *points, size_t n, bool *safe);
 
 /* Marks n_keep points, or all where there are no more. Half of them are the best of those that lose at most `tolerated`
  * answers, the cheap ones first among those that no other beats in cost and risk; the other half is spread over the rest of that
- * front, so that what costs least and what is safest go on, too. What costs as much as dense comes last. keep: [n]. False: out
- * of memory. */
-bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, bool *keep);
+ * front, so that what costs least and what is safest go on, too. What costs as much as dense comes last. `chosen` is kept in any case
+ * (SIZE_MAX = none), in the place of one of the first half. keep: [n]. False: out of memory. */
+bool tune_keep(const tune_point *points, size_t n, size_t n_keep, double tolerated, size_t chosen, bool *keep);
 
-/* The cheapest that loses at most `tolerated` answers and has moved them by `moved` at most, of equal ones the one that loses less, or
- * SIZE_MAX. */
-size_t tune_choose(const tune_point *points, size_t n, double tolerated, double moved);
+/* The cheapest that is within both limits, of equal ones the one that loses less. Where none is, the limit of `moved` is doubled until
+ * one is; that of `lost` holds. SIZE_MAX: nothing that costs less than dense loses so few. used (may be NULL): the limits by which it was found. */
+size_t tune_choose(const tune_point *points, size_t n, tune_limits limits, tune_limits *used);
+
+/* All points in the order in which tune_choose would take them, then the rest as they stand. order: [n] */
+void tune_order(const tune_point *points, size_t n, tune_limits limits, size_t *order);
 
 /* Rungs: so many settings are asked the first so many questions, then the better half goes on. */
 #define TUNE_MAX_RUNGS 16

@@ -74,6 +74,7 @@ static void print_row(FILE *f, const tune_result *r, bool is_dense) {
     else
         fprintf(f, "%+.2f (%+.1f to %+.1f) | ", 100 * difference->value, 100 * difference->low,
                 100 * difference->high);
+    fprintf(f, "%.3f | ", r->point.moved);
     fprintf(f, "%.4f | %.4f | %.2f | %s |\n", row->seconds.prefill / answered(row),
             row->seconds.decode / answered(row), r->cache_bytes / 1e6,
             r->front ? "yes" : r->safe ? "safer" : "");
@@ -109,6 +110,11 @@ static void print_verdict(FILE *f, const tune_search *t, const tune_result *resu
         fprintf(f, "; so few questions do not rule out a loss of more than %g.\n", t->s->lose);
     else
         fprintf(f, ".\n");
+    if (t->used.moved > t->limits.moved)
+        fprintf(f,
+                "On the tuning questions nothing that costs less moved right answers by %.3g at most, which --lose allows: the\n"
+                "limit was doubled until something did, at %.3g.\n",
+                t->limits.moved, t->used.moved);
 }
 
 static void print_lines(FILE *f, const tune_search *t, const tune_result *results) {
@@ -148,15 +154,16 @@ char *tune_report_text(const tune_search *t, const tune_result *results) {
     fprintf(out.f, "%s\n\n", t->cut ? " Time was up before all were asked." : "");
     print_verdict(out.f, t, results);
     fprintf(out.f,
-            "\n| method | cost | %s, %% | to dense, points | prefill, s | decode, s | cache, MB | front |\n"
-            "|---|---:|---:|---:|---:|---:|---:|---|\n",
+            "\n| method | cost | %s, %% | to dense, points | moved | prefill, s | decode, s | cache, MB | front |\n"
+            "|---|---:|---:|---:|---:|---:|---:|---:|---|\n",
             t->test.set.bench ? compare_score_name(&t->test.set) : "strict");
     for (size_t i = 0; i < t->test.n_rows; i++) print_row(out.f, &results[i], i == 0);
     fprintf(out.f,
             "\ncost: %s, of dense's; %s, with %s 95 %% interval; to dense: the\n"
-            "difference on the same questions, with a paired 95 %% interval (%s); seconds and cache: of a\n"
-            "question, mean; front: nothing here that costs as little loses less; safer: nor leaves answers nearer to\n"
-            "dense's, where another may have lost as few by chance.\n\n",
+            "difference on the same questions, with a paired 95 %% interval (%s); moved: how far answers that dense\n"
+            "had right are from dense's, 1 for another answer, less for one that is less sure; seconds and cache: of a\n"
+            "question, mean; front: yes where nothing here that costs as little loses less; safer: something cheaper lost as\n"
+            "few, but nothing as cheap has less risk (lost and moved).\n\n",
             costs[t->aim.want][t->aim.by_time],
             t->test.set.bench ? "then the set's own figure" : "strict: right of all questions",
             t->test.resampled ? "the bootstrap's" : "Wilson's",
@@ -247,10 +254,12 @@ json_t *tune_report_json(const tune_search *t, const tune_result *results) {
         json_decref(list);
         list = NULL;
     }
-    return json_pack("{s:i, s:O, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:O, s:o, s:o}", "saccade_tune", 1, "header",
+    json_t *choice = json_pack("{s:o, s:o, s:o}", "name", t->chosen ? report_text(t->chosen) : json_null(), "limits",
+                               tune_log_limits(t->limits), "used", tune_log_limits(t->used));
+    return json_pack("{s:i, s:O, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:O, s:o, s:o, s:o}", "saccade_tune", 1, "header",
                      t->header, "tried", (json_int_t)t->n_tried, "refused", (json_int_t)t->n_refused,
                      "tuning_questions", (json_int_t)t->n_tuned, "prompt_tokens",
                      (json_int_t)t->prompt_tokens, "cut", t->cut, "tuning", describe_spent(&t->tuning), "testing",
-                     describe_spent(&t->test), "decisions", t->log.lines, "results", list, "test",
+                     describe_spent(&t->test), "decisions", t->log.lines, "choice", choice, "results", list, "test",
                      compare_report_json(&t->test));
 }

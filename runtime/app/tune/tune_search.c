@@ -193,27 +193,33 @@ static double tolerated(const tune_search *t, size_t n_questions, bool last) {
     return t->s->lose / 100 * (double)n_questions + (last ? 0 : 1);
 }
 
-static sac_status keep_best(tune_search *t, const bool *questions, size_t n_keep, sac_error *err) {
+/* Answers may have moved as far as they may be lost, and by a tenth of a point. */
+static tune_limits limits_of(const tune_search *t, size_t n_questions, bool last) {
+    return (tune_limits){tolerated(t, n_questions, last),
+                         tolerated(t, n_questions, true) + 0.001 * (double)n_questions};
+}
+
+/* What would be chosen by now goes on in any case. judged: what was known of each setting, for the log. */
+static sac_status keep_best(tune_search *t, const bool *questions, size_t n_keep, json_t **judged, sac_error *err) {
     ranking k;
     sac_status st = rank_rows(t, questions, &k, err);
-    if (st == SAC_OK && !tune_keep(k.points, k.n, n_keep, tolerated(t, k.n_counted, false), k.keep))
+    tune_limits limits = limits_of(t, k.n_counted, true);
+    size_t chosen = st == SAC_OK ? tune_choose(k.points, k.n, limits, NULL) : SIZE_MAX;
+    if (st == SAC_OK && !tune_keep(k.points, k.n, n_keep, tolerated(t, k.n_counted, false), chosen, k.keep))
         st = sac_fail_no_memory(err);
     for (size_t i = 0; i < k.n && st == SAC_OK; i++) t->alive[k.row[i]] = k.keep[i];
+    if (st == SAC_OK && !(*judged = tune_log_judged(&t->tuning, k.points, k.row, k.n, limits)))
+        st = sac_fail_no_memory(err);
     free_ranking(&k);
     return st;
 }
 
-/* Answers may have moved as far as they may be lost, and by a tenth of a point. Where nothing cheap stays so near (long answers, worded otherwise
- * each time) by what was lost alone. */
 static sac_status choose(tune_search *t, const bool *questions, sac_error *err) {
     ranking k;
     sac_status st = rank_rows(t, questions, &k, err);
-    double may = tolerated(t, k.n_counted, true);
-    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, may, may + 0.001 * (double)k.n_counted) : SIZE_MAX;
-    if (st == SAC_OK && (best >= k.n || k.points[best].cost >= 1))
-        best = tune_choose(k.points, k.n, may, (double)INFINITY);
-    if (best < k.n && k.points[best].cost < 1 &&
-        !(t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)))
+    t->limits = limits_of(t, k.n_counted, true);
+    size_t best = st == SAC_OK ? tune_choose(k.points, k.n, t->limits, &t->used) : SIZE_MAX;
+    if (best < k.n && !(t->chosen = strdup(t->tuning.rows[k.row[best]].line->name)))
         st = sac_fail_no_memory(err);
     free_ranking(&k);
     return st;
@@ -240,23 +246,20 @@ static sac_status ask_rung(tune_search *t, const size_t *order, size_t k, size_t
                         "fewer --tries",
                         t->s->minutes);
     if (t->cut) n_keep = t->plan.finalists; /* the last rung, then */
-    if (!decided) SAC_TRY(keep_best(t, questions, n_keep, err));
-    return decided ? SAC_OK : tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, err);
+    json_t *judged = NULL;
+    if (decided) return SAC_OK;
+    SAC_TRY(keep_best(t, questions, n_keep, &judged, err));
+    return tune_log_write_rung(&t->log, k, c, t->alive, t->n_tuned, t->cut, judged, err);
 }
 
-/* Rows of those that are alive, the cheapest of what loses little first. */
+/* Rows of those that are alive, what would be chosen first. */
 static sac_status best_rows(tune_search *t, const bool *questions, size_t *best, size_t *n_best,
                             sac_error *err) {
     ranking k;
     sac_status st = rank_rows(t, questions, &k, err);
-    *n_best = 0;
-    while (st == SAC_OK && k.n) {
-        size_t at = tune_choose(k.points, k.n, tolerated(t, k.n_counted, false), (double)INFINITY);
-        if (at >= k.n) at = 0; /* of those that lose more the order is the table's */
-        best[(*n_best)++] = k.row[at];
-        k.points[at] = k.points[--k.n];
-        k.row[at] = k.row[k.n];
-    }
+    *n_best = st == SAC_OK ? k.n : 0;
+    if (st == SAC_OK) tune_order(k.points, k.n, limits_of(t, k.n_counted, false), best);
+    for (size_t i = 0; i < *n_best; i++) best[i] = k.row[best[i]];
     free_ranking(&k);
     return st;
 }

@@ -19,6 +19,7 @@ typedef struct tune_search {
     size_t n_tuned;        /* questions by which the last rung chose */
     size_t n_tried, n_refused;
     char *chosen; /* name of the line that tuning chose; NULL: none of them, dense stays */
+    tune_limits limits, used; /* that --lose means on the tuning questions; by which the line was found (tune_choose) */
     double asked_seconds;
     int64_t start_ns;
     bool cut; /* time was up before the plan was done */
