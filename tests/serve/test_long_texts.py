@@ -41,12 +41,15 @@ class LongTexts(Case):
                            ("/v1/score", {"queries": "red", "documents": [{"content": [{"type": "text", "text": LONG}]}]})):
             reply = self.refused(path, body, 400, "tokens of text, the context 3000")
             self.assertEqual(reply.json["error"]["code"], "context_length_exceeded")
+            if "chat" in path:  # as many as there are, counted once
+                n = self.server.post("/tokenize", {"messages": body["messages"]}).json["count"]
+                self.assertIn(f"has {n} tokens of text", reply.text)
         self.refused("/v1/chat/completions", chat_body(LONG, stream=True), 400, "tokens of text, the context 3000")
 
     def test_long_but_not_in_the_prompt(self):
         """A variable that the template does not write."""
         short = self.server.chat("What moves?", max_tokens=4).json
-        long = self.server.chat("What moves?", max_tokens=4, chat_template_kwargs={"unused": LONG}).json
+        long = self.server.chat("What moves?", max_tokens=4, chat_template_kwargs={"unused": LONG + LONG}).json
         for key in "choices", "usage":
             self.assertEqual(long[key][0] if key == "choices" else long[key]["prompt_tokens"],
                              short[key][0] if key == "choices" else short[key]["prompt_tokens"])
@@ -63,6 +66,11 @@ class LongTexts(Case):
         text = "a!b?" * (MIB + 1)
         for path, body in ("/tokenize", {"prompt": text, "return_token_strs": True}), ("/tokenize", {"messages": [turn("user", text)]}):
             self.refused(path, body, 413, "of at most 4194304 are told at a time")
+        large = b'{"messages": [{"role": "user", "content": "' + b"a" * (26 * MIB) + b'"}]}'
+        for path in "/tokenize", "/detokenize", "/v1/messages/count_tokens":
+            reply = self.server.request("POST", path, large)
+            self.assertEqual(reply.status, 413, reply.text[:300])
+            self.assertIn("the body has", reply.text)
         self.assertLess(self.server.memory_kib() - before, 100 << 10)
 
     def test_texts_that_hold_trees(self):
