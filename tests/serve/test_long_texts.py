@@ -41,10 +41,13 @@ class LongTexts(Case):
                            ("/v1/score", {"queries": "red", "documents": [{"content": [{"type": "text", "text": LONG}]}]})):
             reply = self.refused(path, body, 400, "tokens of text, the context 3000")
             self.assertEqual(reply.json["error"]["code"], "context_length_exceeded")
-            if "chat" in path:  # as many as there are, counted once
-                n = self.server.post("/tokenize", {"messages": body["messages"]}).json["count"]
-                self.assertIn(f"has {n} tokens of text", reply.text)
         self.refused("/v1/chat/completions", chat_body(LONG, stream=True), 400, "tokens of text, the context 3000")
+        with Server("-m", "tests/golden/models/gemma3", "--ctx", CONTEXT, "--slots", "1", "--chat", "tests/serve/templates/hermes.jinja") as begins:
+            for server, first in (self.server, None), (begins, 2):  # as many as there are, with a begin token that the template does not write
+                body = {"messages": [turn("user", LONG)]}
+                told = server.post("/tokenize", body).json
+                self.assertEqual(told["tokens"][0] if first else None, first)
+                self.assertIn(f"has {told['count']} tokens of text", server.post("/v1/chat/completions", body).text)
 
     def test_long_but_not_in_the_prompt(self):
         """A variable that the template does not write."""
