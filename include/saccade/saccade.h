@@ -511,6 +511,8 @@ SAC_API sac_status sac_controls_copy_of(sac_controls **out, const sac_controls *
 SAC_API sac_status sac_controls_check_ids(const sac_controls *c, int n_vocab, sac_error *err);
 /* Whether guidance_scale is given: then sessions need sac_session_config.guidance. */
 SAC_API bool sac_controls_want_guidance(const sac_controls *c);
+/* stop_token_ids, tokens that end an answer beside the model's own: how many, and *ids, valid until c changes. NULL has none. */
+SAC_API size_t sac_controls_stop_ids(const sac_controls *c, const int32_t **ids);
 SAC_API void sac_controls_free(sac_controls *c); /* NULL is fine */
 
 typedef struct sac_sampling {

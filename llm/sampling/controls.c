@@ -84,6 +84,12 @@ bool sac_controls_want_guidance(const sac_controls *c) {
     return c->has_guidance;
 }
 
+size_t sac_controls_stop_ids(const sac_controls *c, const int32_t **ids) {
+    const size_t n = c ? (size_t)c->stop_token_ids.n : 0;
+    *ids = n ? c->pool + c->stop_token_ids.at : NULL;
+    return n;
+}
+
 void sac_controls_clear(sac_controls *c) {
     free(c->pool);
     *c = (sac_controls){0};

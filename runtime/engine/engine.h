@@ -42,7 +42,7 @@ struct sac_model {
 typedef struct sac_vision_state {
     int batch_tiles;       /* tiles encoded at a time, where so many go into */
     int64_t batch_patches; /* patches */
-    int64_t joined_patches; /* of several pictures, that go together at most (media_join.c); never more than a batch */
+    int64_t joined_patches; /* of several pictures, that go together at most; on the host the same whatever the batch, which bounds them too (media_join.c) */
     int max_tiles;         /* of one picture */
     sac_tower_state tower;
     uint8_t *patches;       /* patch rows of max_tiles tiles, or a batch if that is more */

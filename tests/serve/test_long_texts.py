@@ -42,11 +42,17 @@ class LongTexts(Case):
             reply = self.refused(path, body, 400, "tokens of text, the context 3000")
             self.assertEqual(reply.json["error"]["code"], "context_length_exceeded")
         self.refused("/v1/chat/completions", chat_body(LONG, stream=True), 400, "tokens of text, the context 3000")
+        with Server("-m", "tests/golden/models/gemma3", "--ctx", CONTEXT, "--slots", "1", "--chat", "tests/serve/templates/hermes.jinja") as begins:
+            for server, first in (self.server, None), (begins, 2):  # as many as there are, with a begin token that the template does not write
+                body = {"messages": [turn("user", LONG)]}
+                told = server.post("/tokenize", body).json
+                self.assertEqual(told["tokens"][0] if first else None, first)
+                self.assertIn(f"has {told['count']} tokens of text", server.post("/v1/chat/completions", body).text)
 
     def test_long_but_not_in_the_prompt(self):
         """A variable that the template does not write."""
         short = self.server.chat("What moves?", max_tokens=4).json
-        long = self.server.chat("What moves?", max_tokens=4, chat_template_kwargs={"unused": LONG}).json
+        long = self.server.chat("What moves?", max_tokens=4, chat_template_kwargs={"unused": LONG + LONG}).json
         for key in "choices", "usage":
             self.assertEqual(long[key][0] if key == "choices" else long[key]["prompt_tokens"],
                              short[key][0] if key == "choices" else short[key]["prompt_tokens"])
@@ -63,6 +69,11 @@ class LongTexts(Case):
         text = "a!b?" * (MIB + 1)
         for path, body in ("/tokenize", {"prompt": text, "return_token_strs": True}), ("/tokenize", {"messages": [turn("user", text)]}):
             self.refused(path, body, 413, "of at most 4194304 are told at a time")
+        large = b'{"messages": [{"role": "user", "content": "' + b"a" * (26 * MIB) + b'"}]}'
+        for path in "/tokenize", "/detokenize", "/v1/messages/count_tokens":
+            reply = self.server.request("POST", path, large)
+            self.assertEqual(reply.status, 413, reply.text[:300])
+            self.assertIn("the body has", reply.text)
         self.assertLess(self.server.memory_kib() - before, 100 << 10)
 
     def test_texts_that_hold_trees(self):

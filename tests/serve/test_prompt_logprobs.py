@@ -112,6 +112,16 @@ class PromptLogprobs(Case):
         self.assertEqual(tokens, [c["logprobs"]["token_logprobs"] for c in whole])
         self.assertEqual(offsets, [c["logprobs"]["text_offset"] for c in whole])
 
+    def test_counts_of_each_chunk(self):
+        """Of the choice's prompt, in those of its scores too."""
+        alone = [len(self.ids(p)) for p in PROMPTS]
+        for n in 0, 2:
+            body = {"prompt": PROMPTS, "echo": True, "logprobs": 1, "max_tokens": n, "ignore_eos": True, "stream": True,
+                    "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+            events, _ = read_events(self.server.post("/v1/completions", body).text)
+            counts = [(e["choices"][0]["index"], e["usage"]["prompt_tokens"]) for e in events if e["choices"]]
+            self.assertEqual(set(counts), set(enumerate(alone)))
+
     def test_a_long_stream(self):
         """In parts, as they come, of all choices: together they are the whole answer, which is put into words beside the steps of others."""
         words = " ".join(f"{i} stars" for i in range(400))

@@ -125,6 +125,7 @@ class Scores(Case):
                             ({"text_1": "a", "text_2": [{"content": []}]}, "text_2[0]"), ({"text_1": "a", "text_2": [{"text": "b"}]}, "text_2[0]"),
                             ({"text_1": "a", "text_2": [{"content": [{"type": "text", "text": ""}]}]}, "text_2[0]"),
                             ({"text_1": "a", "text_2": [{"content": [PICTURE], "role": "user"}]}, "text_2[0]"),
+                            ({"text_1": "a", "text_2": [{"content": [{"type": "text", "text": "b", "image_url": "c"}]}]}, "messages[1].content[0].image_url"),
                             ({"queries": "a", "documents": ["b"] * 2048}, "documents"), ({**both, "use_activation": "x"}, "use_activation"),
                             ({**both, "temperature": 1}, "temperature"), ({**both, "top_n": 1}, "top_n"), ({**both, "stream": True}, "stream"),
                             ({**both, "truncate_prompt_tokens": 3}, "truncate_prompt_tokens"), ({**both, "prompt": "x"}, "prompt"),

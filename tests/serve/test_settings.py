@@ -102,50 +102,6 @@ class Settings(Case):
                       {"stop_token_ids": [1 << 30]}):
             self.assertEqual(self.server.chat(ask(row), **wrong).status, 400)
 
-    def test_no_field_is_dropped_in_silence(self):
-        """Known ones that are not done here, by what they would ask for; typos; and what asks for nothing."""
-        for path in "/v1/chat/completions", "/v1/completions":
-            body = {"max_tokens": 1, **({"messages": [{"role": "user", "content": "x"}]} if "chat" in path else
-                                        {"prompt": "x"})}
-            for field, value in {
-                    "guided_decoding_backend": "x", "structured_outputs": {"structural_tag": "a"}, "functions": [{}],
-                    "suffix": "x", "bad_words": ["a"], "prompt_logprobs": 1, "truncate_prompt_tokens": 3,
-                    "use_beam_search": True, "include_stop_str_in_output": True, "modalities": ["text", "audio"],
-                    "reasoning_effort": "low", "skip_special_tokens": False}.items():
-                reply = self.server.post(path, {**body, field: value})
-                self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
-                                 (400, field, "unsupported"))
-            reply = self.server.post(path, {**body, "max_token": 3})
-            self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]),
-                             (400, "max_token", "unknown_field"))
-            for field, key, value in (("stream_options", "stream_options.include_usag", {"include_usag": True}),
-                                      ("media_io_kwargs", "media_io_kwargs.vide", {"vide": {}}),
-                                      ("media_io_kwargs", "media_io_kwargs.video.num_frame", {"video": {"num_frame": 3}}),
-                                      ("mm_processor_kwargs", "mm_processor_kwargs.min_pixels", {"min_pixels": 3}),
-                                      ("response_format", "response_format.json_schema.schemas", {"json_schema": {"schemas": {}}}),
-                                      ("saccade", "saccade.progres", {"progres": True})):
-                reply = self.server.post(path, {**body, field: value})
-                self.assertEqual((reply.status, reply.json["error"]["param"], reply.json["error"]["code"]), (400, key, "unknown_field"))
-            padded = self.server.post(path, {**body, "stream": True, "stream_options": {"include_obfuscation": True}})
-            self.assertEqual((padded.status, padded.json["error"]["code"]), (400, "unsupported"))
-            nothing = {"stream_options": {"include_obfuscation": False, "other": None}, "user": "a", "metadata": {"a": "b"}, "store": False, "suffix": None,
-                       "parallel_tool_calls": True, "modalities": ["text"], "max_token": None, "length_penalty": 1.0}
-            reply = self.server.post(path, {**body, **nothing})
-            self.assertEqual(reply.status, 200, reply.text)
-            self.assertNotIn("warnings", reply.json)
-        picture = {"type": "image_url", "image_url": {"url": "data:", "max_pixels": 9}}
-        for part, key in ({"type": "text", "text": "x", "txt": "y"}, "txt"), (picture, "max_pixels"):
-            reply = self.server.chat([{"type": "text", "text": "x"}, part])
-            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "messages[0].content[1]." + key))
-        with Server("--slots", "1", "--lenient-fields") as lenient:
-            reply = lenient.chat([{"type": "text", "text": "x", "txt": "y"}], max_tokens=1, saccade={"a": 1})
-            self.assertEqual([w.split("'")[1] for w in reply.json["warnings"]], ["saccade.a", "messages[0].content[0].txt"])
-            reply = lenient.chat("x", max_tokens=1, max_token=3)
-            self.assertIn("'max_token'", reply.json["warnings"][0])
-            events, _ = read_events(lenient.chat("x", max_tokens=1, max_token=3, stream=True).text)
-            self.assertIn("'max_token'", events[-1]["warnings"][0])
-            self.assertEqual(lenient.chat("x", suffix="a").status, 400)
-
     def test_counts_of_each_chunk(self):
         """vLLM's continuous_usage_stats."""
         options = {"include_usage": True, "continuous_usage_stats": True}
@@ -163,10 +119,17 @@ class Settings(Case):
     def test_tokens_of_texts_and_conversations(self):
         """As many as an answer's prompt has; texts come back from them."""
         for path, body, param in (("/tokenize", {"prompt": "x", "with_pieces": True}, "with_pieces"),
+                                  ("/tokenize", {"prompt": "x", "parse_special": True}, "parse_special"),
+                                  ("/tokenize", {"messages": [], "with_pieces": True}, "with_pieces"),
+                                  ("/detokenize", {"tokens": [5], "skip_special_tokens": False}, "skip_special_tokens"),
                                   ("/tokenize", {"prompt": "x", "messages": []}, "messages"),
                                   ("/detokenize", {"tokens": [5], "skip": 1}, "skip")):
             reply = self.server.post(path, body)
             self.assertEqual((reply.status, reply.json["error"]["param"]), (400, param), reply.text)
+        for path, body, more in (("/tokenize", {"content": "x"}, {"with_pieces": False, "parse_special": False}),
+                                 ("/tokenize", {"messages": [{"role": "user", "content": "x"}]}, {"with_pieces": False}),
+                                 ("/detokenize", {"tokens": [5]}, {"skip_special_tokens": True})):
+            self.assertEqual(self.server.post(path, {**body, **more}).json, self.server.post(path, body).json)
         self.assertEqual(self.server.post("/tokenize", {"prompt": "x", "model": "nope"}).status, 404)
         self.assertIn("U+0000", self.server.post("/tokenize", {"prompt": "a\0b"}).text)
         for text in "Is the star red?", " two  spaces\n", "é<|end|>":
@@ -205,6 +168,11 @@ class Settings(Case):
             reply = self.server.post("/v1/completions", {**asked, "stop_token_ids": [stop], "min_tokens": least}).json
             self.assertGreaterEqual(reply["usage"]["completion_tokens"], least)
             self.assertEqual(reply["choices"][0]["finish_reason"] == "stop" and not reply["choices"][0]["text"], least == 0)
+        with Server("--slots", "1", "--set", f"stop_token_ids=[{stop}]") as server:  # and so are those of the server's settings
+            for least in 0, 3:
+                reply = server.post("/v1/completions", {**asked, "min_tokens": least}).json
+                self.assertGreaterEqual(reply["usage"]["completion_tokens"], least)
+                self.assertEqual(reply["choices"][0]["finish_reason"] == "stop" and not reply["choices"][0]["text"], least == 0)
 
     def test_no_token_is_left(self):
         for limits in ({"guided_choice": ["yes"], "allowed_token_ids": [5]}, {"guided_choice": ["yes"], "min_tokens": 20},

@@ -53,6 +53,14 @@ typedef struct question {
     int joined;    /* patches of several pictures; 0: as many as are the rule there */
 } question;
 
+/* The first measured pace is of the tower's own time: pictures that are opened within the piece do not count. */
+static void expect_pace(const sac_work *w, const sac_media_work *before) {
+    const double n_patches = (double)((w->encoding.n_done - before->n_done) * w->encoding.m->tower.n_patches),
+                 seconds = w->encoding.vision_seconds - before->vision_seconds;
+    assert_true(n_patches > 0 && seconds > 0);
+    assert_true(fabs(w->pace.rate[SAC_PACE_TOWER] * seconds / n_patches - 1) < 1e-9);
+}
+
 static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
     sac_error err = {0};
     sac_part parts[PICTURES + 1];
@@ -67,10 +75,13 @@ static void ask(sac_session *s, const question *q, seen *t, int fail_at) {
     for (bool done = false; st == SAC_OK && !done;) {
         const bool at_tower = s->work->stage == SAC_WORK_MEDIA;
         const int before = t->n_tiles;
+        const sac_media_work encoded = s->work->encoding;
+        const bool is_measured = s->work->pace.rate[SAC_PACE_TOWER] > 0;
         if (at_tower && fail_at) late_fail_at = fail_at, fail_at = 0;
         late_prompt = at_tower ? 0 : LATE_STREAMS;
         st = sac_session_work_within(s, q->within, &done, &err);
         t->n_batches += t->n_tiles > before;
+        if (st == SAC_OK && !is_measured && t->n_tiles > before) expect_pace(s->work, &encoded);
     }
     late_prompt = LATE_STREAMS;
     assert_int_equal(late_in_flight(), 0);

@@ -17,4 +17,11 @@ bool serve_tokens_of_text(serve_token_ids *out, const sac_model *m, const char *
  * before. */
 bool serve_tokens_of_chat(serve_token_ids *out, const sac_model *m, const serve_request *r, serve_problem *p);
 
+/* The text as the template writes it, to be freed; NULL: *p says why. n_about: bytes that it may have; where it has more it is written
+ * twice. */
+char *serve_chat_text(const sac_model *m, const serve_request *r, size_t n_about, serve_problem *p);
+
+/* *n: how many tokens serve_tokens_of_chat makes of this text. They are found once, and not kept. */
+bool serve_tokens_count_chat(size_t *n, const sac_model *m, const char *text, serve_problem *p);
+
 #endif

@@ -155,7 +155,7 @@ static const struct {
     {"media_io_kwargs", NULL, {"image", "video"}},
     {"media_io_kwargs", "image", {"max_pixels"}},
     {"media_io_kwargs", "video", {VIDEO_KEYS}},
-    {"mm_processor_kwargs", NULL, {VIDEO_KEYS}},
+    {"mm_processor_kwargs", NULL, {VIDEO_KEYS, "do_sample_frames"}},
     {"response_format", NULL, {"type", "json_schema", "schema"}},
     {"response_format", "json_schema", {"name", "description", "schema", "strict"}},
     {"saccade",
@@ -163,15 +163,30 @@ static const struct {
      {"prefill", "decode", "kv", "rope", "reduce", "places", "place_layers", "progress", "parse_special", "timeout"}},
 };
 
-/* Of a part of a message; "uuid" is vLLM's name for what it caches. */
-static const char *const part_keys[] = {"type", "text", "image_url", "video_url", "video_frames", "cache_control", "uuid", NULL};
-static const char *const medium_keys[] = {"url", "urls", "timestamps", "detail", NULL};
+/* Of a part of a message beside its type's own, which has the type's name; "uuid" is vLLM's name for what it caches. */
+static const char *const part_keys[] = {"type", "cache_control", "uuid", NULL};
+
+/* What is within the type's own; of a text nothing is. */
+static const struct {
+    const char *type, *keys[4];
+} part_types[] = {
+    {"text", {NULL}},
+    {"image_url", {"url", "detail"}},
+    {"video_url", {"url", "timestamps", "detail"}},
+    {"video_frames", {"urls", "timestamps", "detail"}},
+};
 
 typedef struct checker {
     bool lenient;
     json_t **warnings;
     serve_problem *p;
 } checker;
+
+static bool pass_over(const checker *c, const char *path) {
+    if (c->lenient) return warn(c->warnings, path, c->p);
+    return serve_refuse(c->p, 400, path, "unknown_field",
+                        "'%.100s' is not known here; a server with --lenient-fields names it in the answer's 'warnings' instead", path);
+}
 
 static bool check_keys(const checker *c, const char *of, const json_t *object, const char *const *keys) {
     const char *name;
@@ -180,23 +195,35 @@ static bool check_keys(const checker *c, const char *of, const json_t *object, c
         char path[120];
         if (is_in(keys, name) || json_is_null(value)) continue;
         snprintf(path, sizeof path, "%s.%.60s", of, name);
-        if (!c->lenient)
-            return serve_refuse(c->p, 400, path, "unknown_field",
-                                "'%s' is not known here; a server with --lenient-fields names it in the answer's 'warnings' instead", path);
-        if (!warn(c->warnings, path, c->p)) return false;
+        if (!pass_over(c, path)) return false;
     }
     return true;
 }
 
+static size_t find_type(const char *type) {
+    size_t i = 0;
+    while (i < sizeof part_types / sizeof *part_types && strcmp(part_types[i].type, type) != 0) i++;
+    return i;
+}
+
+/* Another type's key with an empty text asks for nothing, as null does. */
+static bool is_empty_of_other(const char *name, const json_t *value) {
+    return json_is_string(value) && json_string_length(value) == 0 && find_type(name) < sizeof part_types / sizeof *part_types;
+}
+
 static bool check_part(const checker *c, const json_t *part, size_t message, size_t index) {
-    const char *type = json_string_value(json_object_get(part, "type"));
-    char of[64];
-    if (!type || !is_in(part_keys + 1, type)) return true; /* which is refused by its type */
+    const char *type = json_string_value(json_object_get(part, "type")), *name;
+    const size_t i = type ? find_type(type) : sizeof part_types / sizeof *part_types;
+    json_t *value;
+    char of[64], path[128];
+    if (i == sizeof part_types / sizeof *part_types) return true; /* which is refused by its type */
     snprintf(of, sizeof of, "messages[%zu].content[%zu]", message, index);
-    if (!check_keys(c, of, part, part_keys)) return false;
-    for (const char *const *kind = part_keys + 2; kind < part_keys + 5; kind++)
-        if (!check_keys(c, of, json_object_get(part, *kind), medium_keys)) return false;
-    return true;
+    json_object_foreach((json_t *)(uintptr_t)part, name, value) {
+        if (!strcmp(name, type) || is_in(part_keys, name) || json_is_null(value) || is_empty_of_other(name, value)) continue;
+        snprintf(path, sizeof path, "%s.%.60s", of, name);
+        if (!pass_over(c, path)) return false;
+    }
+    return check_keys(c, of, json_object_get(part, type), part_types[i].keys);
 }
 
 static bool check_nested(const checker *c, const json_t *body) {
@@ -221,7 +248,8 @@ bool serve_known_fields_check(const json_t *body, bool is_chat, bool lenient, js
                               serve_problem *p) {
     const char *name;
     json_t *value;
-    if (!check_nested(&(checker){lenient, warnings, p}, body)) return false;
+    const checker c = {lenient, warnings, p};
+    if (!check_nested(&c, body)) return false;
     json_object_foreach((json_t *)(uintptr_t)body, name, value) {
         bool known = false;
         const char *const *own = is_chat ? honoured_in_chat : honoured_in_completions;
@@ -229,12 +257,16 @@ bool serve_known_fields_check(const json_t *body, bool is_chat, bool lenient, js
         if (json_is_null(value)) continue;
         if (!check_not_done(name, value, &known, p)) return false;
         if (known) continue;
-        if (!lenient)
-            return serve_refuse(p, 400, name, "unknown_field",
-                                "'%.80s' is not known here; a server with --lenient-fields names it in the "
-                                "answer's 'warnings' instead",
-                                name);
-        if (!warn(warnings, name, p)) return false;
+        if (!pass_over(&c, name)) return false;
     }
+    return true;
+}
+
+bool serve_known_fields_of(const json_t *body, const char *const *known, bool lenient, json_t **warnings, serve_problem *p) {
+    const checker c = {lenient, warnings, p};
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)body, name, value)
+        if (!is_in(known, name) && !json_is_null(value) && !pass_over(&c, name)) return false;
     return true;
 }

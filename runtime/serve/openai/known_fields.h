@@ -12,4 +12,7 @@
 bool serve_known_fields_check(const json_t *body, bool is_chat, bool lenient, json_t **warnings,
                               serve_problem *p);
 
+/* The same of a route that takes those of `known` alone, which ends with NULL. */
+bool serve_known_fields_of(const json_t *body, const char *const *known, bool lenient, json_t **warnings, serve_problem *p);
+
 #endif

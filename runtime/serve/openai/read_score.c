@@ -17,8 +17,15 @@ static bool leave(other_request *o, const json_t *value) {
 
 /* ---------------------------------------------------------------- items */
 
+static bool is_given(const json_t *body, const char *name) {
+    const json_t *value = json_object_get(body, name);
+    return value && !json_is_null(value);
+}
+
+/* With a medium beside the text it is a message's part, which is refused or warned of there. */
 static bool is_text(const json_t *part) {
     const char *type = json_string_value(json_object_get(part, "type"));
+    if (is_given(part, "image_url") || is_given(part, "video_url") || is_given(part, "video_frames")) return false;
     return type && !strcmp(type, "text") && json_is_string(json_object_get(part, "text"));
 }
 
@@ -128,11 +135,6 @@ static bool compare(other_request *o, const json_t *body, const side *queries, c
     const bool ok = items ? read_sides(o, queries, documents, items) : serve_other_no_memory(o->p);
     json_decref(items);
     return ok;
-}
-
-static bool is_given(const json_t *body, const char *name) {
-    const json_t *value = json_object_get(body, name);
-    return value && !json_is_null(value);
 }
 
 /* ---------------------------------------------------------------- scores */

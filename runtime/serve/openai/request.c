@@ -231,6 +231,15 @@ static bool parse_stream(serve_request *r, serve_problem *p) {
                                    "'stream_options.include_obfuscation' is not taken with this value: events are as long as their texts");
 }
 
+/* transformers' do_sample_frames: a video's are chosen here in any case. */
+static bool check_sampling_of_frames(const json_t *mm, serve_problem *p) {
+    bool samples = true;
+    if (mm && !serve_field_bool(mm, "do_sample_frames", &samples, p)) return false;
+    return samples || serve_refuse(p, 400, "mm_processor_kwargs.do_sample_frames", "unsupported",
+                                   "'mm_processor_kwargs.do_sample_frames' is not taken with this value: for frames that are chosen "
+                                   "already give them as a list");
+}
+
 /* vLLM's {"media_io_kwargs": {"video": {"num_frames", "fps"}}, "mm_processor_kwargs": {"fps", "max_pixels"}}.
  * num_frames -1 is vLLM's "all". */
 static bool parse_video(serve_request *r, serve_problem *p) {
@@ -240,6 +249,7 @@ static bool parse_video(serve_request *r, serve_problem *p) {
     if (!serve_field_object(r->json, "mm_processor_kwargs", &mm, p)) return false;
     if (io && !serve_field_object(io, "video", &video, p)) return false;
     if (io && !serve_field_object(io, "image", &image, p)) return false;
+    if (!check_sampling_of_frames(mm, p)) return false;
     const json_t *places[] = {mm, video};
     for (size_t i = 0; i < 2; i++) {
         if (!places[i]) continue;

@@ -95,8 +95,6 @@ struct serve_request {
     sac_logit_bias *logit_bias; /* owned */
     bool *allowed;              /* [n_vocab] tokens that may come; owned; NULL = all */
     int n_vocab;
-    int32_t *late;              /* [n_late] that may not come before min_tokens, as the model's own stops; owned */
-    size_t n_late;
     sac_controls *controls;     /* owned; NULL = those of the server */
     const json_t *tools;        /* as given, checked; NULL = none */
     serve_tool_choice tool_choice;

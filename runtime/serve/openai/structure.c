@@ -37,11 +37,19 @@ static bool ask(structure *s, structure_kind kind, const json_t *value, const ch
 
 /* ---------------------------------------------------------------- the fields */
 
+/* A schema where its type has none, which would have no effect. */
+static bool check_place(const json_t *format, const char *type, const char *key, const char *of, serve_problem *p) {
+    if (!given(format, key) || !strcmp(type, of)) return true;
+    return serve_refuse(p, 400, "response_format", "unsupported",
+                        "'response_format.%s' belongs to the type %s, and the type is '%.40s'", key, of, type);
+}
+
 static bool read_response_format(const serve_request *r, structure *s, serve_problem *p) {
     const json_t *format = NULL, *schema = NULL;
     const char *type = "text", *param = "response_format";
     if (!serve_field_object(r->json, param, &format, p) || !format) return !p->status;
     if (!serve_field_string(format, "type", &type, p)) return false;
+    if (!check_place(format, type, "schema", "json_object", p) || !check_place(format, type, "json_schema", "json_schema", p)) return false;
     if (!strcmp(type, "text")) return true;
     if (!strcmp(type, "json_object")) { /* llama.cpp's may have a schema beside it */
         const json_t *own = given(format, "schema");

@@ -55,23 +55,13 @@ static bool parse_allowed(serve_request *r, int n_vocab, serve_problem *p) {
     return r->allowed || refuse_memory(p);
 }
 
-/* Tokens that the request lets the answer stop at; those of the model are the slot's. */
-static bool parse_late(serve_request *r, int n_vocab, serve_problem *p) {
-    const json_t *list = json_object_get(r->json, "stop_token_ids"); /* what is wrong with it is said where it is a setting */
-    if (!r->min_tokens || !json_is_array(list)) return true;
-    r->late = serve_read_ids(list, n_vocab, "stop_token_ids", p);
-    r->n_late = json_array_size(list);
-    return r->late != NULL;
-}
-
 bool serve_limits_parse(serve_request *r, int n_vocab, serve_problem *p) {
-    return parse_bias(r, n_vocab, p) && parse_allowed(r, n_vocab, p) && parse_late(r, n_vocab, p);
+    return parse_bias(r, n_vocab, p) && parse_allowed(r, n_vocab, p);
 }
 
 void serve_limits_free(serve_request *r) {
     free(r->logit_bias);
     free(r->allowed);
-    free(r->late);
 }
 
 void serve_limits_mask(const serve_request *r, uint32_t *bits, int n_vocab) {

@@ -2,6 +2,7 @@
 #include "tokenize.h"
 #include "chat_tokens.h"
 #include "fields.h"
+#include "known_fields.h"
 #include "other_api.h"
 #include "prompts.h"
 #include "text_length.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is told in one reply: a million tokens and more, in seconds. */
-enum { MOST_BYTES = 4 << 20 };
+/* What is told in one reply: a million tokens and more, in seconds. JSON may write a byte in six. */
+enum { MOST_BYTES = 4 << 20, MOST_BODY_BYTES = 6 * MOST_BYTES + (64 << 10) };
 
 static bool no_memory(serve_problem *p) {
     return serve_refuse(p, 503, NULL, "out_of_memory", "no memory for the request");
@@ -40,8 +41,15 @@ static bool check_bytes(size_t n, const char *param, serve_problem *p) {
                         "'%s' has %zu bytes of text: tokens of at most %d are told at a time, give it in parts", param, n, MOST_BYTES);
 }
 
+bool serve_tokenize_takes(size_t n_bytes, serve_problem *p) {
+    return n_bytes <= MOST_BODY_BYTES ||
+           serve_refuse(p, 413, NULL, "request_too_large",
+                        "the body has %zu bytes: tokens of at most %d bytes of text are told at a time, give it in parts", n_bytes,
+                        MOST_BYTES);
+}
+
 static bool read_messages(serve_token_ids *out, const sac_model *m, const serve_config *c, const json_t *body,
-                          serve_problem *p) {
+                          json_t **warnings, serve_problem *p) {
     serve_request r = {0};
     sac_model_info info;
     sac_model_get_info(m, &info);
@@ -54,6 +62,7 @@ static bool read_messages(serve_token_ids *out, const sac_model *m, const serve_
     for (size_t i = 0; ok && !r.chat.parse_special && i < r.n_parts; i++)
         if (r.parts[i].text) ok = check_text(m, r.parts[i].text, p);
     ok = ok && serve_tokens_of_chat(out, m, &r, p);
+    *warnings = json_incref(r.warnings);
     free(text);
     serve_request_free(&r);
     return ok;
@@ -74,42 +83,52 @@ static void write_name(serve_buffer *b, const sac_model *m, int32_t id) {
 }
 
 /* Without a tree, of which there would be a node for each token. NULL: no memory. */
-static char *write_reply(const sac_model *m, const serve_token_ids *all, bool names, int64_t n_ctx) {
+static char *write_reply(const sac_model *m, const serve_token_ids *all, bool names, const json_t *warnings, int64_t n_ctx) {
+    char *warned = warnings ? json_dumps(warnings, JSON_COMPACT) : NULL;
     serve_buffer b = {0};
     serve_buffer_format(&b, "{\"count\":%zu,\"max_model_len\":%lld,\"tokens\":[", all->n, (long long)n_ctx);
     for (size_t i = 0; i < all->n; i++) serve_buffer_format(&b, "%s%d", i ? "," : "", (int)all->of[i]);
-    serve_buffer_text(&b, names ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    serve_buffer_text(&b, names ? "],\"token_strs\":[" : "],\"token_strs\":null");
     for (size_t i = 0; names && i < all->n; i++) {
         if (i) serve_buffer_text(&b, ",");
         write_name(&b, m, all->of[i]);
     }
-    if (names) serve_buffer_text(&b, "]}");
-    char *text = b.failed ? NULL : strndup(b.data, b.n);
+    if (names) serve_buffer_text(&b, "]");
+    if (warned) serve_buffer_text(&b, ",\"warnings\":");
+    if (warned) serve_buffer_text(&b, warned);
+    serve_buffer_text(&b, "}");
+    char *text = b.failed || (warnings && !warned) ? NULL : strndup(b.data, b.n);
     serve_buffer_free(&b);
+    free(warned);
     return text;
 }
 
 /* Of a text; those of a conversation are a chat's. */
-static bool check_fields(const serve_config *c, const json_t *body, const char *const *known, serve_problem *p) {
-    const char *key, *model = NULL, *adapter = NULL;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)body, key, value) {
-        size_t i = 0;
-        while (known[i] && strcmp(known[i], key) != 0) i++;
-        if (!known[i] && !json_is_null(value) && !c->lenient_fields)
-            return serve_refuse(p, 400, key, "unknown_field", "'%.80s' is not taken here", key);
-    }
+static bool check_fields(const serve_config *c, const json_t *body, const char *const *known, json_t **warnings, serve_problem *p) {
+    const char *model = NULL, *adapter = NULL;
+    if (!serve_known_fields_of(body, known, c->lenient_fields, warnings, p)) return false;
     if (!serve_field_string(body, "model", &model, p)) return false;
     return !model || serve_model_find(&adapter, c, model, p);
 }
 
+/* Of others' routes: the value that says what is done here is taken, the other is not. *body loses it. */
+static bool take_done(json_t *body, const char *key, bool done, serve_problem *p) {
+    bool asked = done;
+    if (!serve_field_bool(body, key, &asked, p)) return false;
+    if (asked != done)
+        return serve_refuse(p, 400, key, "unsupported", "'%s' is not taken with this value", key);
+    json_object_del(body, key);
+    return true;
+}
+
 /* *body loses what only this route takes. */
-static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body,
-                        serve_problem *p) {
+static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, json_t *body, json_t **warnings,
+                      serve_problem *p) {
     bool names = false, chat = json_object_get(body, "messages") != NULL, special = !chat;
     const char *prompt = NULL;
     serve_token_ids all = {0};
-    if (!serve_field_bool(body, "return_token_strs", &names, p) ||
+    if (!take_done(body, "with_pieces", false, p) || !take_done(body, "parse_special", false, p) ||
+        !serve_field_bool(body, "return_token_strs", &names, p) ||
         !serve_field_bool(body, "add_special_tokens", &special, p) ||
         !serve_field_bool(body, "add_special", &special, p) ||
         !serve_field_string(body, "content", &prompt, p) || !serve_field_string(body, "prompt", &prompt, p))
@@ -118,34 +137,34 @@ static char *tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, 
         return serve_refuse(p, 400, "prompt", NULL, "'prompt', a text, or 'messages' are wanted"), NULL;
     static const char *const known[] = {"model",       "prompt",            "content", "add_special_tokens",
                                         "add_special", "return_token_strs", "user",    NULL};
-    if (prompt && !check_fields(c, body, known, p)) return NULL;
+    if (prompt && !check_fields(c, body, known, warnings, p)) return NULL;
     json_object_del(body, "return_token_strs");
     const bool ok = prompt ? check_bytes(strlen(prompt), json_object_get(body, "prompt") ? "prompt" : "content", p) &&
                                  serve_tokens_of_text(&all, m, prompt, strlen(prompt), special, false, p)
-                           : read_messages(&all, m, c, body, p);
-    char *reply = ok ? write_reply(m, &all, names, n_ctx) : NULL;
+                           : read_messages(&all, m, c, body, warnings, p);
+    char *reply = ok ? write_reply(m, &all, names, *warnings, n_ctx) : NULL;
     free(all.of);
     return reply;
 }
 
 /* Anthropic's: of a conversation in its words, which says nothing of the answer. */
-static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **body, serve_problem *p) {
+static json_t *count_tokens(const sac_model *m, const serve_config *c, json_t **body, json_t **warnings, serve_problem *p) {
     json_t *said = NULL;
     serve_token_ids all = {0};
     if (!json_object_get(*body, "max_tokens")) json_object_set_new(*body, "max_tokens", json_integer(1));
-    bool ok = serve_read_messages(body, &said, p) && read_messages(&all, m, c, *body, p);
+    bool ok = serve_read_messages(body, &said, p) && read_messages(&all, m, c, *body, warnings, p);
     json_decref(said);
     free(all.of);
     return ok ? json_pack("{s:I}", "input_tokens", (json_int_t)all.n) : NULL;
 }
 
-static json_t *detokenize(const sac_model *m, const serve_config *c, const json_t *body, serve_problem *p) {
+static json_t *detokenize(const sac_model *m, const serve_config *c, json_t *body, json_t **warnings, serve_problem *p) {
     static const char *const known[] = {"model", "tokens", "user", NULL};
     const json_t *tokens = json_object_get(body, "tokens");
     sac_model_info info;
     size_t n = 0;
     sac_model_get_info(m, &info);
-    if (!check_fields(c, body, known, p)) return NULL;
+    if (!take_done(body, "skip_special_tokens", true, p) || !check_fields(c, body, known, warnings, p)) return NULL;
     if (!json_is_array(tokens))
         return serve_refuse(p, 400, "tokens", NULL, "'tokens' must be a list of token ids"), NULL;
     serve_prompt prompt = {.n = json_array_size(tokens),
@@ -161,17 +180,19 @@ static json_t *detokenize(const sac_model *m, const serve_config *c, const json_
 char *serve_tokenize(const sac_model *m, const serve_config *c, int64_t n_ctx, serve_task task,
                      const char *body, size_t n_bytes, serve_problem *p) {
     json_error_t e;
-    json_t *read = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e), *reply = NULL;
+    json_t *read = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &e), *reply = NULL, *warnings = NULL;
     char *text = NULL;
     if (!read)
         serve_refuse_json(&e, p);
     else if (!json_is_object(read))
         serve_refuse(p, 400, NULL, "invalid_json", "the body must be a JSON object");
     else if (task == SERVE_TOKENIZE)
-        text = tokenize(m, c, n_ctx, read, p);
+        text = tokenize(m, c, n_ctx, read, &warnings, p);
     else
-        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, p) : detokenize(m, c, read, p);
+        reply = task == SERVE_COUNT_TOKENS ? count_tokens(m, c, &read, &warnings, p) : detokenize(m, c, read, &warnings, p);
+    if (reply && warnings) json_object_set(reply, "warnings", warnings);
     if (reply) text = json_dumps(reply, JSON_COMPACT);
+    json_decref(warnings);
     json_decref(reply);
     json_decref(read);
     if (!text && !p->status) no_memory(p);

@@ -105,7 +105,7 @@ static void count_tokens(serve_server *s, serve_job *j) {
     serve_problem p = {0};
     size_t n_tree;
     char *text = NULL;
-    if (serve_request_size(&n_tree, j->api, j->body.data, j->body.n, &p))
+    if (serve_tokenize_takes(j->body.n, &p) && serve_request_size(&n_tree, j->api, j->body.data, j->body.n, &p))
         text = serve_tokenize(s->model, s->config, s->n_ctx, j->task, j->body.data, j->body.n, &p);
     if (text) serve_job_output(j, text, strlen(text));
     free(text);
@@ -140,7 +140,7 @@ void *serve_parse_run(void *server) {
 static bool decode(serve_job *j, serve_problem *p) {
     serve_server *s = j->server;
     if (j->request->n_media && !serve_media_get(j, p)) return false;
-    if (serve_text_bytes(j->request) > SERVE_LONG_TEXT && !serve_text_fits(j->request, s->model, s->n_ctx, &j->cancelled, p)) return false;
+    if (serve_text_bytes(j->request) > SERVE_LONG_TEXT && !serve_text_fits(j->request, s->model, s->tokens, s->n_ctx, &j->cancelled, p)) return false;
     const size_t n = serve_content_drop_urls(j->request);
     j->request->n_room_bytes -= n;
     serve_server_return_room(s, n);

@@ -119,10 +119,12 @@ static sac_status begin_work(serve_slot *slot, sac_error *err) {
 /* Of a prompt whose tokens are to be scored, before its first choice. */
 static sac_status begin_scores(serve_slot *slot, sac_error *err) {
     const serve_request *r = slot->job->request;
-    return serve_prompt_scores_open(&slot->scores, slot->session, slot->server->tokens,
-                                    &r->prompts[slot->choice / r->n_choices],
-                                    r->score_prompt ? r->sampling.top_logprobs : -1, r->n_choices,
-                                    &slot->n_entries, slot->server->n_ctx, err);
+    SAC_TRY(serve_prompt_scores_open(&slot->scores, slot->session, slot->server->tokens,
+                                     &r->prompts[slot->choice / r->n_choices],
+                                     r->score_prompt ? r->sampling.top_logprobs : -1, r->n_choices,
+                                     &slot->n_entries, slot->server->n_ctx, err));
+    slot->answer.n_prompt_tokens = serve_prompt_scores_n(slot->scores);
+    return SAC_OK;
 }
 
 /* Of a text, the tokens are not counted yet: four bytes each. */

@@ -51,8 +51,10 @@ static void on_mask(void *ctx, uint32_t *allowed, int n_vocab) {
     if (slot->constraint) serve_constraint_mask(slot->constraint, allowed, n_vocab);
     if (r->allowed) serve_limits_mask(r, allowed, n_vocab);
     if (slot->n_tokens >= r->min_tokens) return;
+    const int32_t *ids;
+    const size_t n = sac_controls_stop_ids(r->sampling.controls, &ids); /* the request's, or those of the server's settings */
     exclude(slot->stop_ids, slot->n_stop_ids, allowed, n_vocab);
-    exclude(r->late, r->n_late, allowed, n_vocab);
+    exclude(ids, n, allowed, n_vocab);
 }
 
 /* Media and the prompt, of the first choice; tokens of the answer tell of themselves. */
