@@ -96,8 +96,8 @@ static char *write_reply(const sac_model *m, const serve_token_ids *all, bool na
     if (names) serve_buffer_text(&b, "]");
     if (warned) serve_buffer_text(&b, ",\"warnings\":");
     if (warned) serve_buffer_text(&b, warned);
-    serve_buffer_text(&b, "}");
-    char *text = b.failed || (warnings && !warned) ? NULL : strndup(b.data, b.n);
+    serve_buffer_add(&b, "}", 2); /* with its NUL */
+    char *text = b.failed || (warnings && !warned) ? NULL : strdup(b.data);
     serve_buffer_free(&b);
     free(warned);
     return text;
