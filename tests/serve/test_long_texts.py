@@ -57,6 +57,17 @@ class LongTexts(Case):
             self.assertEqual(long[key][0] if key == "choices" else long[key]["prompt_tokens"],
                              short[key][0] if key == "choices" else short[key]["prompt_tokens"])
 
+    def test_reasoning_that_the_template_leaves_out(self):
+        """Within an earlier turn's text, of more bytes than the context can hold."""
+        with Server("--ctx", CONTEXT, "--slots", "1", "--chat", "tests/serve/templates/thinking.jinja") as server:
+            said = []
+            for thought in "so", LONG + LONG:
+                messages = [turn("user", "x"), turn("assistant", f"<think>{thought}</think>y"), turn("user", "What moves?")]
+                reply = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 4, "temperature": 0})
+                self.assertEqual(reply.status, 200, reply.text[:300])
+                said.append((reply.json["choices"], reply.json["usage"]["prompt_tokens"]))
+            self.assertEqual(said[1], said[0])
+
     def test_tokens_that_are_told(self):
         for text, names in ('a "b"\n' * 9, True), (LONG, False):
             reply = self.server.post("/tokenize", {"prompt": text, "return_token_strs": names}).json

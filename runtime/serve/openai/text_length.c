@@ -22,12 +22,13 @@ static size_t count_texts(const serve_request *r) {
     return !r->is_chat ? r->n_prompts : r->each_alone ? r->n_messages : 1;
 }
 
-/* Of texts that are in the prompt whatever the template. */
+/* Of texts that are in the prompt whatever the template: of the model's own turns it may leave the reasoning out. */
 static size_t sure_bytes(const serve_request *r, size_t i) {
     if (!r->is_chat) return r->prompts[i].ids ? 0 : r->prompts[i].n;
     if (r->each_alone) return part_bytes(&r->messages[i]);
     size_t n = 0;
-    for (size_t k = 0; k < r->n_messages; k++) n += part_bytes(&r->messages[k]);
+    for (size_t k = 0; k < r->n_messages; k++)
+        if (strcmp(r->messages[k].role, "assistant") != 0) n += part_bytes(&r->messages[k]);
     return n;
 }
 
@@ -37,7 +38,10 @@ static size_t bytes_of(const serve_request *r, size_t i) {
     if (!r->is_chat) return n;
     if (r->each_alone) return n + length(r->messages[i].fields);
     n += length(r->chat.tools) + length(r->chat.documents) + length(r->chat.variables);
-    for (size_t k = 0; k < r->n_messages; k++) n += length(r->messages[k].fields);
+    for (size_t k = 0; k < r->n_messages; k++) {
+        const sac_message *m = &r->messages[k];
+        n += length(m->fields) + (strcmp(m->role, "assistant") ? 0 : part_bytes(m));
+    }
     return n;
 }
 
@@ -85,7 +89,7 @@ static bool count_parts(const sac_model *m, const sac_message *of, size_t *n, se
 
 /* Where the text as it is written has too many bytes nobody looks for its tokens. */
 static bool count_chat(const sac_model *m, const serve_tokens *t, const serve_request *r, int64_t n_ctx, size_t *n, serve_problem *p) {
-    char *text = serve_chat_text(m, r, sure_bytes(r, 0) + TEMPLATE_BYTES, p);
+    char *text = serve_chat_text(m, r, bytes_of(r, 0) + TEMPLATE_BYTES, p);
     const bool ok = text && check_bytes(strlen(text), longest_token(t), n_ctx, p) && serve_tokens_count_chat(n, m, text, p);
     free(text);
     return ok;
