@@ -401,7 +401,7 @@ static void sizes_that_cannot_be(void **state) {
         {{.width = 2, .height = 2, .rgb = rgb, .row_bytes = SIZE_MAX / 4 + 1}, "more than there can be"},
         {{.width = 2, .height = 2, .rgb = rgb, .n_frames = SIZE_MAX / 12 + 1}, "more than there can be"},
         {{.width = 2, .height = 1, .rgb = rgb, .n_frames = 2, .time_s = backwards}, "does not come after"},
-        {{.width = 2, .height = 1, .rgb = rgb, .n_frames = 2, .time_s = nowhere}, "does not come after"},
+        {{.width = 2, .height = 1, .rgb = rgb, .n_frames = 2, .time_s = nowhere}, "give times of at most"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refuses(&b, &(sac_part){.kind = SAC_PART_PIXELS, .pixels = cases[i].p}, cases[i].needle);
