@@ -20,6 +20,7 @@ static void process(const sac_image *image, const sac_dialect *dialect, const ch
     sac_visual_plan plan;
     sac_error err = {0};
     json_t *keys = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL;
+    model.config = json_object_get(keys, "image_grid_pinpoints") ? keys : NULL; /* both files have them */
     if (sac_processor_read(&config, keys, &model, &err) != SAC_OK) abort();
     json_decref(keys);
     if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) {
@@ -39,6 +40,8 @@ static void process(const sac_image *image, const sac_dialect *dialect, const ch
     sac_processor_free(&config);
 }
 
+static const char pinpoints[] = "{\"image_grid_pinpoints\": [[28, 56], [56, 28], [56, 56]]}";
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sac_image image;
     sac_image_limits limits = {.max_bytes = 1 << 20, .max_pixels = 1 << 16};
@@ -50,8 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) sum += image.rgb[i];
         if (sum == UINT32_MAX) abort();
         process(&image, &sac_dialect_clip, NULL);
-        process(&image, &sac_dialect_anyres, NULL);
-        process(&image, &sac_dialect_next_video, NULL);
+        process(&image, &sac_dialect_anyres, pinpoints);
+        process(&image, &sac_dialect_next_video, pinpoints);
         process(&image, &sac_dialect_internvl, "{\"size\": {\"height\": 28, \"width\": 28}}");
         process(&image, &sac_dialect_qwen2vl, NULL);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
