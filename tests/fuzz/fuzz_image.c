@@ -13,16 +13,19 @@ const char *__lsan_default_suppressions(void) {
     return "leak:libdav1d\n";
 }
 
-static void process(const sac_image *image, const sac_dialect *dialect, const char *preprocessor) {
+/* preprocessor and config: what the two files of a model's folder say, or NULL. */
+static void process(const sac_image *image, const sac_dialect *dialect, const char *preprocessor, const char *config_json) {
     sac_processor_model model = {
         .dialect = dialect, .image_size = 28, .patch_size = 14, .temporal_patch_size = 2, .merge_size = 2};
     sac_processor_config config;
     sac_visual_plan plan;
     sac_error err = {0};
     json_t *keys = preprocessor ? json_loads(preprocessor, 0, NULL) : NULL;
-    model.config = json_object_get(keys, "image_grid_pinpoints") ? keys : NULL; /* both files have them */
+    json_t *told = config_json ? json_loads(config_json, 0, NULL) : NULL;
+    model.config = told;
     if (sac_processor_read(&config, keys, &model, &err) != SAC_OK) abort();
     json_decref(keys);
+    json_decref(told);
     if (sac_processor_plan(&config, image->width, image->height, false, &plan, &err) != SAC_OK) {
         sac_processor_free(&config);
         return;
@@ -52,11 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint32_t sum = 0; /* reads every pixel: none may be missing */
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) sum += image.rgb[i];
         if (sum == UINT32_MAX) abort();
-        process(&image, &sac_dialect_clip, NULL);
-        process(&image, &sac_dialect_anyres, pinpoints);
-        process(&image, &sac_dialect_next_video, pinpoints);
-        process(&image, &sac_dialect_internvl, "{\"size\": {\"height\": 28, \"width\": 28}}");
-        process(&image, &sac_dialect_qwen2vl, NULL);
+        process(&image, &sac_dialect_clip, NULL, NULL);
+        process(&image, &sac_dialect_anyres, NULL, pinpoints);
+        process(&image, &sac_dialect_next_video, NULL, pinpoints);
+        process(&image, &sac_dialect_internvl, "{\"size\": {\"height\": 28, \"width\": 28}}", NULL);
+        process(&image, &sac_dialect_qwen2vl, NULL, NULL);
     } else if (image.rgb || !err.text[0] || strchr(err.text, '\n')) {
         abort();
     }
