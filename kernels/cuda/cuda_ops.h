@@ -30,6 +30,7 @@ sac_status sac_cuda_attention_any(const sac_stream *s, const sac_attention_args 
 sac_status sac_cuda_attention_decode(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_hopper(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_hopper_long(const sac_stream *s, const sac_attention_args *a);
+sac_status sac_cuda_attention_spread(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_lists(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_uneven(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a);

@@ -269,6 +269,9 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
         for (int64_t n = 128; n <= 1024; n *= 2) /* rows of a prompt in a pass with steps */
             for (int64_t kv = 32768; kv <= 131072; kv *= 4)
                 cuda_bench_attention(&b, 1, n, kv, 28, 4, 128, true), time_all(&b, t, o, "flash hopper");
+        for (int64_t n = 2; n <= 64; n *= 2) /* drafted rows; a second question */
+            cuda_bench_attention(&b, 1, n, 131072, 32, 8, 128, true), time_all(&b, t, o, n <= 16 ? "decode spread" : "flash spread"),
+                cuda_bench_attention(&b, 1, n, 131072, 28, 4, 128, true), time_all(&b, t, o, n <= 8 ? "decode spread" : "flash spread");
         cuda_bench_attention(&b, 16, 512, 2688, 28, 4, 128, true), time_all(&b, t, o, "flash cudnn hopper");
         cuda_bench_attention(&b, 1, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");
         cuda_bench_attention(&b, 32, 577, 577, 16, 16, 64, false), time_all(&b, t, o, "flash cudnn");

@@ -111,6 +111,11 @@ static const attention_case attention_cases[] = {
     {{1, 100, 300, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .far = (int64_t)1 << 23}},
     {{1, 300, 900, 123, 6, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true}}, /* and on Hopper */
     {{1, 385, 1000, -1, 8, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    /* few queries over many keys: one tile of rows and several, with keys behind the last query */
+    {{1, 5, 3000, -1, 32, 8, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 64, 5000, -1, 28, 4, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 3, 1100, 1000, 14, 2, 128, true, false, 0, 0}, {.wide = true, .lse = true}},
+    {{1, 33, 2000, 1400, 8, 2, 128, true, false, 0, 0}, {.wide = true}},
     /* chunks of a prompt with keys of their own */
     {{3, 128, 320, -1, 14, 2, 128, true, false, 0, 0}, {.wide = true, .own = true}},
     {{7, 130, 200, -1, 4, 2, 64, true, false, 0, 0}, {.wide = true, .own = true}},
@@ -273,6 +278,7 @@ VARIANT(attention, lists)
 VARIANT(attention, cudnn)
 VARIANT(attention, hopper)
 VARIANT(attention, hopper_long)
+VARIANT(attention, spread)
 VARIANT(packed_step, any)
 VARIANT(packed_step, mma)
 
@@ -289,6 +295,7 @@ const cuda_variant cuda_variants[] = {
     {"cudnn", CHECK_attention, plant_attention_cudnn},
     {"hopper", CHECK_attention, plant_attention_hopper},
     {"hopper_long", CHECK_attention, plant_attention_hopper_long},
+    {"spread", CHECK_attention, plant_attention_spread},
     {"any", CHECK_packed_step, plant_packed_step_any},
     {"mma", CHECK_packed_step, plant_packed_step_mma},
 };

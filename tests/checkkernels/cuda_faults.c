@@ -165,6 +165,13 @@ static sac_status attention_hopper_no_last_tile(const sac_stream *s, const sac_a
     sac_status st = sac_cuda_attention_hopper(s, &b);
     return st == SAC_UNSUPPORTED ? sac_cuda_attention(s, a) : st;
 }
+static sac_status attention_spread_sees_next(const sac_stream *s, const sac_attention_args *a) {
+    sac_attention_args b = *a;
+    b.first++;
+    if (s->device->compute != 90) return sac_cuda_attention(s, &b);
+    sac_status st = sac_cuda_attention_spread(s, &b);
+    return st == SAC_UNSUPPORTED ? sac_cuda_attention(s, a) : st;
+}
 static sac_status rope_no_rest(const sac_stream *s, const sac_rope_args *a) {
     sac_rope_args b = *a;
     b.rotation.rot_dim = a->rotation.rot_dim / 16 * 16;
@@ -500,6 +507,7 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_spans", attention, attention_no_spans)                                                             \
     X("hopper_sees_next_key", attention, attention_hopper_sees_next)                                         \
     X("hopper_no_last_tile", attention, attention_hopper_no_last_tile)                                       \
+    X("spread_sees_next_key", attention, attention_spread_sees_next)                                         \
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_channel", pack_rows, pack_no_channel)                                                              \
     X("undivided", mean_rows, mean_rows_undivided)                                                           \

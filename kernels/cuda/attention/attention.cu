@@ -160,9 +160,13 @@ extern "C" sac_status sac_cuda_attention(const sac_stream *s, const sac_attentio
     if (attention_is_half(a) && attention_fits_int(a)) {
         const int from_queries = tuning_of(s->device).hopper_queries;
         const bool few = a->n_batch == 1 && a->n_q * group <= FEW_ROWS;
+        const int64_t n_queries = a->causal && a->n_q >= 128 ? a->n_q * a->n_batch : a->n_q;
+        if (a->n_q > 1 && a->n_q * group > SPREAD_ROWS && a->n_kv >= SPREAD_KEYS && n_queries < from_queries) {
+            st = sac_cuda_attention_spread(s, a);
+            if (st != SAC_UNSUPPORTED) return st;
+        }
         if (few && a->uneven) st = sac_cuda_attention_uneven(s, a);
         if (few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_decode(s, a);
-        const int64_t n_queries = a->causal && a->n_q >= 128 ? a->n_q * a->n_batch : a->n_q;
         if (!few && from_queries && n_queries >= from_queries) st = sac_cuda_attention_hopper(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = sac_cuda_attention_lists(s, a);
         if (!few && st == SAC_UNSUPPORTED) st = by_cudnn(s, a);

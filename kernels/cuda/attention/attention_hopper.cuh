@@ -37,10 +37,12 @@ typedef struct hopper_job {
     void *o;
     float *lse;
     unsigned *drawn, *through; /* tiles drawn, blocks that are through: zero between ops */
-    int64_t o_stride, o_batch;
+    int64_t o_stride, o_batch, lse_batch;
     int n_q, n_kv, first, n_heads, group; /* group: query heads of a key-value head */
     int n_blocks, n_tiles, section;       /* heads drawn side by side */
     bool causal;
+    bool same_queries; /* of all batches */
+    bool in_floats;    /* o */
     float scale_log2;
     /* Where a tile of queries reads the blocks of keys of a list (attention_blocks.cu): lists are [block of queries][head]. */
     const int32_t *columns, *counts; /* ascending numbers, column_stride apart; how many */
@@ -118,8 +120,8 @@ __device__ __forceinline__ void copy_all(const hopper_job &a, hopper_shared<KEYS
         m.tile = t;
         if constexpr (LISTED) m.n = n, m.own[0] = row / KEYS, m.own[1] = below;
         barrier_expect(&m.q_full, Q_BYTES);
-        copy_box(m.q, &a.q, &m.q_full, 0, w.query, w.head, w.batch, once);
-        copy_box(m.q + Q_BYTES / 2, &a.q, &m.q_full, 64, w.query, w.head, w.batch, once);
+        copy_box(m.q, &a.q, &m.q_full, 0, w.query, w.head, a.same_queries ? 0 : w.batch, once);
+        copy_box(m.q + Q_BYTES / 2, &a.q, &m.q_full, 64, w.query, w.head, a.same_queries ? 0 : w.batch, once);
         q_phase ^= 1;
         if constexpr (LISTED) {
             for (int i = n - 2; i >= 0; i--) {
@@ -242,7 +244,15 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
         sum = quad_sum(sum);
         float share = 1 / sum;
         int i = query + 8 * r;
-        T *to = (T *)a.o + t.batch * a.o_batch + i * a.o_stride + t.head * D + threadIdx.x % 4 * 8;
+        const int64_t at = t.batch * a.o_batch + i * a.o_stride + t.head * D;
+        T *to = (T *)a.o + at + threadIdx.x % 4 * 8;
+        if (a.in_floats) {
+            float *all = (float *)a.o + at + threadIdx.x % 4 * 2;
+#pragma unroll
+            for (int j = 0; j < D / 8; j++)
+                if (i < a.n_q)
+                    *(float2 *)(all + 8 * j) = make_float2(o[4 * j + 2 * r] * share, o[4 * j + 2 * r + 1] * share);
+        } else
 #pragma unroll
         for (int j = 0; j < D / 32; j++) {
             uint32_t u[4];
@@ -253,7 +263,7 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
             if (i < a.n_q) *(uint4 *)(to + 32 * j) = make_uint4(u[0], u[1], u[2], u[3]);
         }
         if (a.lse && i < a.n_q && threadIdx.x % 4 == 0)
-            a.lse[(int64_t)i * a.n_heads + t.head] = (w.max[r] * a.scale_log2 + log2f(sum)) * LN_2;
+            a.lse[t.batch * a.lse_batch + (int64_t)i * a.n_heads + t.head] = (w.max[r] * a.scale_log2 + log2f(sum)) * LN_2;
     }
 }
 

@@ -66,6 +66,9 @@ enum { HALVES_BELOW_ROWS = 128 };
 enum { BRIEF_BYTES = 16 << 20 };
 /* Queries times heads of a group that the split kernel takes (attention_decode.cu). */
 enum { FEW_ROWS = 64 };
+/* Such rows above which, and keys from which on, parts of the keys go to the kernel for Hopper (attention_spread.cu): the split
+ * kernel reads all keys for every 16 of them. */
+enum { SPREAD_ROWS = 16, SPREAD_KEYS = 16384 };
 
 /* Steps of several sequences share out so many waves of blocks at most (waves.cuh). */
 enum { MANY_WAVES = 3 };
