@@ -41,10 +41,10 @@ typedef struct hopper_job {
     int n_q, n_kv, first, n_heads, group; /* group: query heads of a key-value head */
     int n_blocks, n_tiles, section;       /* heads drawn side by side */
     bool causal;
-    bool same_queries; /* of all batches */
-    bool in_floats;    /* o */
+    bool same_queries; /* all batches have those of the first */
+    bool in_floats;    /* o is f32 */
     float scale_log2;
-    /* Where a tile of queries reads the blocks of keys of a list (attention_blocks.cu): lists are [block of queries][head]. */
+    /* Where a tile of queries reads the blocks of keys of a list (block_attention.cu): lists are [block of queries][head]. */
     const int32_t *columns, *counts; /* ascending numbers, column_stride apart; how many */
     int64_t column_stride;
 } hopper_job;
@@ -252,15 +252,16 @@ __device__ __forceinline__ void store_rows(const hopper_job &a, const hopper_til
             for (int j = 0; j < D / 8; j++)
                 if (i < a.n_q)
                     *(float2 *)(all + 8 * j) = make_float2(o[4 * j + 2 * r] * share, o[4 * j + 2 * r + 1] * share);
-        } else
+        } else {
 #pragma unroll
-        for (int j = 0; j < D / 32; j++) {
-            uint32_t u[4];
+            for (int j = 0; j < D / 32; j++) {
+                uint32_t u[4];
 #pragma unroll
-            for (int c = 0; c < 4; c++)
-                u[c] = pack<T>(o[16 * j + 4 * c + 2 * r] * share, o[16 * j + 4 * c + 2 * r + 1] * share);
-            transpose_quad(u);
-            if (i < a.n_q) *(uint4 *)(to + 32 * j) = make_uint4(u[0], u[1], u[2], u[3]);
+                for (int c = 0; c < 4; c++)
+                    u[c] = pack<T>(o[16 * j + 4 * c + 2 * r] * share, o[16 * j + 4 * c + 2 * r + 1] * share);
+                transpose_quad(u);
+                if (i < a.n_q) *(uint4 *)(to + 32 * j) = make_uint4(u[0], u[1], u[2], u[3]);
+            }
         }
         if (a.lse && i < a.n_q && threadIdx.x % 4 == 0)
             a.lse[t.batch * a.lse_batch + (int64_t)i * a.n_heads + t.head] = (w.max[r] * a.scale_log2 + log2f(sum)) * LN_2;

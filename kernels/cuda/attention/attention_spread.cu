@@ -3,8 +3,8 @@
  *
  * Rows of a key-value head (queries times the heads of its group) are laid side by side and go through the kernel of attention_hopper.cuh,
  * 128 at a time. Keys that all of them see are cut into parts of the same length, each of which is a problem of its own with the same
- * queries. What is left, a part's rest and the keys on the diagonal, goes through the kernels of few keys. All are joined by the sums of
- * their weights (Flash-Decoding). Parts are kept in f32. */
+ * queries. What is left, a part's rest and the keys on the diagonal, goes through attention_decode or attention_flash. All are joined by the
+ * sums of their weights (Flash-Decoding). Parts are kept in f32. */
 #include "attention_hopper.cuh"
 #include "tensor_map.cuh"
 
