@@ -118,7 +118,7 @@ def main():
     a.probe = next(q for q in (a.programs / "tower_probe", a.programs / "tests/tower_probe") if q.exists())
     n_layers = 3 if a.tiny else a.layers
     folder = a.work / f"{SHAPE}-long-{'tiny-' if a.tiny else ''}{n_layers}"
-    towers.FRAMES = a.frames  # of the limit on a video's pixels
+    towers.FRAMES = 1  # Qwen2.5-VL limits the pixels of a frame
     model = towers.make(folder, SHAPE, n_layers, a.tiny, a.device)
     if a.device == "cuda":
         torch.cuda.empty_cache()

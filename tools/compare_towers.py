@@ -75,9 +75,9 @@ def make(folder, shape, layers, tiny, device):
     save_model.save(save_model.cast(model, torch.bfloat16), folder)
     (folder / "config.json").write_text(json.dumps(config))
     shutil.copy(ROOT / "tests/golden/models" / s["golden"] / "tokenizer.json", folder)
-    for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
+    for name, most in (("preprocessor_config.json", max(w * h for w, h in s["sizes"])), ("video_preprocessor_config.json", 2 * FRAMES * 1280 * 736)):
         p = {k: v for k, v in read(name, s["golden"]).items() if not k.endswith("_pixels")}
-        p.update(patch_size=s["vision"]["patch_size"], size={"shortest_edge": 4 * s["unit"] ** 2, "longest_edge": 2 * FRAMES * 1280 * 736})
+        p.update(patch_size=s["vision"]["patch_size"], size={"shortest_edge": 4 * s["unit"] ** 2, "longest_edge": most})
         (folder / name).write_text(json.dumps(p))
     return model
 

@@ -34,12 +34,15 @@ sac_workspace_need sac_session_need(const sac_model *m, const sac_decoder_state 
     bool prompt = use == SAC_FOR_PROMPT, vision = prompt && m->loaded.has_vision;
     sac_decoder_loan loan = sac_decoder_loan_plan(d, sac_model_decoder(m), use);
     size_t rows = sac_decoder_loan_bytes(&loan);
+    const int64_t n = prompt ? d->chunk : d->n_spare + 1 + d->n_ahead;
+    const size_t scratch = scratch_bytes(m, n, vision);
+    const bool device_vision = vision && tower_on_device(m, reduce);
     return (sac_workspace_need){.rows_bytes = d->device ? 0 : rows,
                                 .device_rows_bytes = d->device ? rows : 0,
-                                .scratch_bytes =
-                                    scratch_bytes(m, prompt ? d->chunk : d->n_spare + 1 + d->n_ahead, vision),
+                                .scratch_bytes = scratch,
+                                .spare_bytes = device_vision ? scratch - scratch_bytes(m, n, false) : 0,
                                 .vision = vision,
-                                .device_vision = vision && tower_on_device(m, reduce)};
+                                .device_vision = device_vision};
 }
 
 /* Limits and layout stay what the session has. */

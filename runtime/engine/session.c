@@ -145,7 +145,7 @@ static void add_workspace(sac_memory_report *r, const sac_model *m, const sac_de
     add_shared(r, "hidden states and queries", loan.hidden_bytes);
     add_shared(r, "activations of a chunk", loan.activation_bytes);
     add_shared(r, "vision", sac_workspace_vision_bytes(m, &need));
-    add_shared(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), need.scratch_bytes));
+    add_shared(r, "op scratch", sac_stream_bytes(sac_pool_n_threads(m->pool), need.scratch_bytes - need.spare_bytes));
     r->workspace_device_bytes = sac_workspace_device_bytes(m, &need);
     r->device_vision_bytes = sac_workspace_device_vision_bytes(m, &need);
 }

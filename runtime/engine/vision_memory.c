@@ -58,12 +58,12 @@ sac_vision_sizes sac_vision_measure(const sac_model *model) {
     return z;
 }
 
-size_t sac_vision_host_bytes(const sac_model *model) {
+size_t sac_vision_host_bytes(const sac_model *model, bool with_tower) {
     const sac_loaded_model *m = &model->loaded;
     sac_arena measure = sac_arena_measure();
     sac_vision_state v;
     if (!m->has_vision) return 0;
-    return sac_vision_take(&v, model, &measure, NULL) == SAC_OK ? measure.used_bytes : 0;
+    return sac_vision_take(&v, model, with_tower, &measure, NULL) == SAC_OK ? measure.used_bytes : 0;
 }
 
 sac_vision_loan sac_vision_device_bytes(const sac_model *m) {
@@ -87,26 +87,31 @@ sac_vision_state sac_vision_limits(const sac_model *m) {
                               .max_tokens = (int64_t)(z.layout / sizeof(int32_t))};
 }
 
-sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, sac_arena *a, sac_error *err) {
+static sac_status take_tower(sac_vision_state *v, const sac_model *model, const sac_vision_sizes *z, sac_arena *a, sac_error *err) {
+    SAC_TRY(sac_tower_state_take(&v->tower, &model->loaded.tower.config, z->batch_segments, a, err));
+    v->tower.fast = model->fast;
+    v->patches = sac_arena_take(a, z->patches);
+    v->features = sac_arena_take(a, z->features);
+    v->mid = sac_arena_take(a, z->mid);
+    if (a->base && (!v->patches || !v->features || !v->mid)) return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for the tower");
+    return SAC_OK;
+}
+
+sac_status sac_vision_take(sac_vision_state *v, const sac_model *model, bool with_tower, sac_arena *a, sac_error *err) {
     const sac_loaded_model *m = &model->loaded;
     sac_vision_sizes z = sac_vision_measure(model);
     *v = sac_vision_limits(model);
-    SAC_TRY(sac_tower_state_take(&v->tower, &m->tower.config, z.batch_segments, a, err));
-    v->tower.fast = model->fast;
-    v->patches = sac_arena_take(a, z.patches);
+    if (with_tower) SAC_TRY(take_tower(v, model, &z, a, err));
     v->segment_start = sac_arena_take(a, z.segment_start);
     v->tile = sac_arena_take(a, z.tile);
     v->frame = sac_arena_take(a, z.frame);
-    v->features = sac_arena_take(a, z.features);
-    v->mid = sac_arena_take(a, z.mid);
     v->raw = sac_arena_take(a, z.raw);
     v->pooled = sac_arena_take(a, z.pooled);
     v->class_attention = sac_arena_take(a, z.class_attention);
     v->blend.source = sac_arena_take(a, z.blend);
     v->blend.weight = sac_arena_take(a, z.blend);
     v->blend.newline = m->image_newline;
-    if (a->base && (!v->patches || !v->segment_start || !v->tile || !v->features || !v->mid || !v->raw ||
-                    !v->pooled || !v->class_attention || !v->blend.weight))
+    if (a->base && (!v->segment_start || !v->tile || !v->raw || !v->pooled || !v->class_attention || !v->blend.weight))
         return sac_fail(err, SAC_INTERNAL, "the memory plan leaves no room for vision");
     return SAC_OK;
 }

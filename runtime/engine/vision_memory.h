@@ -7,8 +7,8 @@
 /* What a session knows of them all the time: how much a picture and a batch may have. No buffers. */
 sac_vision_state sac_vision_limits(const sac_model *m);
 
-/* The buffers on the host; measuring arenas plan them. */
-sac_status sac_vision_take(sac_vision_state *v, const sac_model *m, sac_arena *host, sac_error *err);
+/* The buffers on the host, with or without the tower's own; measuring arenas plan them. */
+sac_status sac_vision_take(sac_vision_state *v, const sac_model *m, bool with_tower, sac_arena *host, sac_error *err);
 
 /* Those of a tower on the device, out of its memory and a little of the host's; pinned memory, events and a stream
  * besides. sac_device_vision_close also after a failure. */
@@ -16,7 +16,7 @@ sac_status sac_vision_take_device(sac_device_vision *v, const sac_model *m, cons
                                   sac_arena *device, sac_arena *host, sac_error *err);
 
 /* What they take of the arenas, and pinned. */
-size_t sac_vision_host_bytes(const sac_model *m);
+size_t sac_vision_host_bytes(const sac_model *m, bool with_tower);
 typedef struct sac_vision_loan {
     size_t device_bytes, host_bytes, pinned_bytes;
 } sac_vision_loan;

@@ -19,6 +19,7 @@ enum {
 typedef struct sac_workspace_need {
     size_t rows_bytes, device_rows_bytes; /* laid out anew for every loan */
     size_t scratch_bytes;                 /* one block for the host's op in flight */
+    size_t spare_bytes;                   /* of it, what only a batch of tiles needs that the device refuses */
     bool vision, device_vision;           /* the tower's buffers on the host; on the device */
 } sac_workspace_need;
 
@@ -69,9 +70,8 @@ void sac_workspace_give_back(const sac_model *m, sac_workspace *w);
 
 /* ---- made of (workspace_open.c) */
 
-size_t sac_workspace_host_bytes(const sac_model *m, const sac_workspace_need *need);
 size_t sac_workspace_device_bytes(const sac_model *m, const sac_workspace_need *need);
-/* The tower's part of them. */
+/* What the tower may have of the host's pages, pinned ones among them, and of the device's memory. */
 size_t sac_workspace_vision_bytes(const sac_model *m, const sac_workspace_need *need);
 size_t sac_workspace_device_vision_bytes(const sac_model *m, const sac_workspace_need *need);
 size_t sac_workspace_pinned_bytes(const sac_model *m, const sac_workspace_need *need); /* of the host's */

@@ -11,12 +11,14 @@ static sac_vision_loan on_device(const sac_model *m, const sac_workspace_need *n
     return need->device_vision ? sac_vision_device_bytes(m) : (sac_vision_loan){0};
 }
 
-static size_t vision_arena_bytes(const sac_model *m, const sac_workspace_need *need) {
-    return (need->vision ? sac_vision_host_bytes(m) : 0) + on_device(m, need).host_bytes;
+static size_t vision_arena_bytes(const sac_model *m, const sac_workspace_need *need, bool with_tower) {
+    return (need->vision ? sac_vision_host_bytes(m, with_tower) : 0) + on_device(m, need).host_bytes;
 }
 
+/* Where the tower runs on the device, the host's has its place in the arena, but no pages: only a batch that the device refuses
+ * touches them. */
 size_t sac_workspace_vision_bytes(const sac_model *m, const sac_workspace_need *need) {
-    return vision_arena_bytes(m, need) + on_device(m, need).pinned_bytes;
+    return vision_arena_bytes(m, need, !need->device_vision) + on_device(m, need).pinned_bytes;
 }
 
 size_t sac_workspace_pinned_bytes(const sac_model *m, const sac_workspace_need *need) {
@@ -25,10 +27,6 @@ size_t sac_workspace_pinned_bytes(const sac_model *m, const sac_workspace_need *
 
 size_t sac_workspace_device_vision_bytes(const sac_model *m, const sac_workspace_need *need) {
     return on_device(m, need).device_bytes;
-}
-
-size_t sac_workspace_host_bytes(const sac_model *m, const sac_workspace_need *need) {
-    return stream_bytes(m, need) + sac_workspace_vision_bytes(m, need) + need->rows_bytes;
 }
 
 size_t sac_workspace_device_bytes(const sac_model *m, const sac_workspace_need *need) {
@@ -55,10 +53,10 @@ static sac_status open_device(sac_workspace *w, const sac_model *m, const sac_wo
 sac_status sac_workspace_open(sac_workspace *w, const sac_model *m, const sac_workspace_need *need,
                               sac_error *err) {
     *w = (sac_workspace){.has = *need};
-    SAC_TRY(sac_arena_open(&w->fixed, stream_bytes(m, need) + vision_arena_bytes(m, need), err));
+    SAC_TRY(sac_arena_open(&w->fixed, stream_bytes(m, need) + vision_arena_bytes(m, need, true), err));
     SAC_TRY(sac_arena_open(&w->rows, need->rows_bytes, err));
     SAC_TRY(sac_stream_init(&w->stream, m->pool, &w->fixed, need->scratch_bytes, err));
-    if (need->vision) SAC_TRY(sac_vision_take(&w->vision, m, &w->fixed, err));
+    if (need->vision) SAC_TRY(sac_vision_take(&w->vision, m, true, &w->fixed, err));
     return sac_model_on_device(m) ? open_device(w, m, need, err) : SAC_OK;
 }
 
