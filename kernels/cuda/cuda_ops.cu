@@ -3,10 +3,43 @@
 #include "context.cuh"
 #include "cudnn.cuh"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 namespace sac {
+
+/* ---------------------------------------------------------------- blocks that wait for each other */
+
+enum { MOST_CARDS = 64 };
+static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
+static cudaStream_t last_waiting[MOST_CARDS]; /* by card: the stream that started one last, or NULL */
+
+static bool is_shared(const sac_device *d) {
+    int is_on = 0;
+    return status_of(cudaDeviceGetAttribute(&is_on, cudaDevAttrMpsEnabled, d->index)) == SAC_OK && is_on;
+}
+
+waiting::waiting(const sac_stream *s) : may(false) {
+    const int card = s->device->index;
+    pthread_mutex_lock(&waiting_lock);
+    if (card < 0 || card >= MOST_CARDS || is_shared(s->device)) return;
+    cudaStream_t &last = last_waiting[card];
+    if (last && last != cuda_stream(s) && status_of(cudaStreamQuery(last)) != SAC_OK) return;
+    last = cuda_stream(s);
+    may = true;
+}
+waiting::~waiting() {
+    pthread_mutex_unlock(&waiting_lock);
+}
+static void forget_waiting(const sac_stream *s) {
+    pthread_mutex_lock(&waiting_lock);
+    for (cudaStream_t &last : last_waiting)
+        if (last == cuda_stream(s)) last = NULL;
+    pthread_mutex_unlock(&waiting_lock);
+}
+
+/* ---------------------------------------------------------------- libraries */
 
 extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
     int cudnn_version = 0;
@@ -44,6 +77,7 @@ extern "C" void sac_cuda_ops_close(sac_stream *s) {
     cuda_ops *o = ops_of(s);
     if (!o) return;
     cudaStreamSynchronize(cuda_stream(s));
+    forget_waiting(s);
     attention::cudnn_close(o->cudnn);
     linear::cublaslt_close(&o->lt);
     free(o);

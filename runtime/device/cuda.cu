@@ -212,6 +212,7 @@ extern "C" sac_status sac_cuda_device_open(sac_device *d, int index, sac_error *
     d->no_choice = limits.no_choice;
     d->no_e4m3 = limits.no_e4m3;
     d->no_few_rows = limits.no_few_rows;
+    d->no_out = limits.no_out;
     d->n_processors = p.multiProcessorCount;
     d->memory_bytes = p.totalGlobalMem;
     snprintf(d->name, sizeof d->name, "%.79s", p.name);

@@ -37,12 +37,14 @@ sac_status sac_cuda_limits_parse(sac_cuda_limits *l, const char *text, sac_error
             l->no_e4m3 = !is_on;
         else if (read_number(&at, "few", 0, 1, &is_on))
             l->no_few_rows = !is_on;
+        else if (read_number(&at, "out", 0, 1, &is_on))
+            l->no_out = !is_on;
         else
             return sac_fail(
                 err, SAC_BAD_ARGUMENT,
                 "SAC_CUDA_LIMITS: \"%.40s\" is none of compute=80 and later, shared=48 and more (KiB), "
                 "early=0 or 1, cudnn=0 or 1, streams=0 or 1, digits=0 or 1, choice=0 or 1, e4m3=0 or 1, "
-                "few=0 or 1, with commas between",
+                "few=0 or 1, out=0 or 1, with commas between",
                 at);
     }
     return SAC_OK;

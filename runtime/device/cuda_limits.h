@@ -19,6 +19,7 @@ typedef struct sac_cuda_limits {
     bool no_choice;  /* choice=0: logits of every step come to the host, which looks for the largest itself */
     bool no_e4m3; /* e4m3=0: FP8 weights meet x in 16 bits, as on cards before Hopper (blocks/linear_e4m3.cu) */
     bool no_few_rows; /* few=0: gate and up of 9 to 32 rows go to cuBLASLt, as on cards before Hopper (linear/few_rows.cuh) */
+    bool no_out; /* out=0: what follows attention in a layer goes op by op (blocks/out_e4m3.cu) */
 } sac_cuda_limits;
 
 /* `text` NULL or empty: none. BAD_ARGUMENT with what may stand there. */

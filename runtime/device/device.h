@@ -53,6 +53,7 @@ struct sac_device {
     bool no_choice;       /* all logits come to the host */
     bool no_e4m3;         /* FP8 weights meet x in 16 bits */
     bool no_few_rows;     /* gate and up of 9 to 32 rows go to the library */
+    bool no_out;          /* what follows attention in a layer goes op by op */
     int n_processors;    /* multiprocessors of the card; 1 on the CPU */
     size_t memory_bytes; /* of the whole card; 0 on the CPU: not asked for */
     char name[80];

@@ -152,14 +152,14 @@ static void limits_of_a_card(void **state) {
     assert_int_equal(sac_cuda_counted_compute(90, 80, &l), 80);
     assert_int_equal(sac_cuda_counted_compute(120, 120, &l), 120);
     assert_int_equal(sac_cuda_counted_shared(232448, &l), 232448);
-    assert_int_equal(sac_cuda_limits_parse(&l, "compute=89,shared=99,early=0,cudnn=0,streams=0,digits=0,choice=0,e4m3=0,few=0", &err), SAC_OK);
-    assert_true(l.no_early && l.no_cudnn && l.no_wide_streams && l.no_digits && l.no_choice && l.no_e4m3 && l.no_few_rows);
+    assert_int_equal(sac_cuda_limits_parse(&l, "compute=89,shared=99,early=0,cudnn=0,streams=0,digits=0,choice=0,e4m3=0,few=0,out=0", &err), SAC_OK);
+    assert_true(l.no_early && l.no_cudnn && l.no_wide_streams && l.no_digits && l.no_choice && l.no_e4m3 && l.no_few_rows && l.no_out);
     assert_int_equal(sac_cuda_counted_compute(90, 90, &l), 89);
     assert_int_equal(sac_cuda_counted_compute(86, 80, &l), 86);
     assert_int_equal(sac_cuda_counted_shared(232448, &l), 99 << 10);
     assert_int_equal(sac_cuda_counted_shared(64 << 10, &l), 64 << 10);
-    assert_int_equal(sac_cuda_limits_parse(&l, "early=1,cudnn=1,streams=1,digits=1,choice=1,e4m3=1,few=1", &err), SAC_OK);
-    assert_true(!l.no_early && !l.no_cudnn && !l.no_wide_streams && !l.no_digits && !l.no_choice && !l.no_e4m3 && !l.no_few_rows);
+    assert_int_equal(sac_cuda_limits_parse(&l, "early=1,cudnn=1,streams=1,digits=1,choice=1,e4m3=1,few=1,out=1", &err), SAC_OK);
+    assert_true(!l.no_early && !l.no_cudnn && !l.no_wide_streams && !l.no_digits && !l.no_choice && !l.no_e4m3 && !l.no_few_rows && !l.no_out);
     for (size_t i = 0; i < SAC_COUNT(wrong); i++) {
         assert_int_equal(sac_cuda_limits_parse(&l, wrong[i], &err), SAC_BAD_ARGUMENT);
         assert_non_null(strstr(err.text, "SAC_CUDA_LIMITS"));

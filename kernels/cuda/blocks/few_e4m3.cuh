@@ -36,7 +36,8 @@ struct input {
     const float *x_scales; /* [m], or [k / 128][m] */
     float *parts;          /* [blocks][2][N / 2][WORKERS] */
     unsigned *met;         /* [tiles], zero between ops */
-    int m, steps, units, n_tiles, stages, most; /* steps of a tile; of x's scales for a row; steps of a block at most */
+    int m, steps, units, n_tiles, stages; /* steps of a tile; of x's scales for a row */
+    int most_units;                       /* there is room for */
 };
 
 /* d = (or +=) A B^T, A [64][32] and B [N][32] of e4m3 in shared memory. */
@@ -236,7 +237,7 @@ static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constan
     extern __shared__ uint8_t unaligned[];
     __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
     __shared__ int is_last;
-    const memory m = memory_of<N, BY_UNITS>(unaligned, full, empty, &is_last, in.stages, in.units);
+    const memory m = memory_of<N, BY_UNITS>(unaligned, full, empty, &is_last, in.stages, in.most_units);
     const share of = share_of(in);
     start_next();
     if (threadIdx.x == 0) open_ring(m);

@@ -5,11 +5,8 @@
  * which are rounded in as few goes as there is room for. */
 #include "blocks.cuh"
 #include "block_weights.cuh"
+#include "e4m3_codes.cuh"
 #include "e4m3_product.cuh"
-#include "norm.cuh"
-#include "x_rounding.cuh"
-
-#include <cuda_fp8.h>
 
 namespace sac::blocks {
 
@@ -17,7 +14,7 @@ using namespace sac::rows;
 using namespace sac::weights;
 
 /* Room for weights, and for the library. The rest is x's. */
-enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, E4M3_UNIT = 128, PLAIN_THREADS = 256, FEW_E4M3_ROWS = 64 };
+enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, PLAIN_THREADS = 256, FEW_E4M3_ROWS = 64 };
 
 /* ---------------------------------------------------------------- weights */
 
@@ -98,73 +95,24 @@ static sac_status plain_rows(const sac_stream *s, const plain_job &j) {
 
 /* ---------------------------------------------------------------- x */
 
-struct e4m3_rows_job {
-    sac_mat x;
-    uint8_t *codes; /* [rows][cols] */
-    float *scales;  /* [rows], or [cols / 128][rows] */
-    float scale;    /* of all, or 0 */
-};
-
-__device__ __forceinline__ uint2 eight_codes(const float e[8], float scale) {
-    float v[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = scale != 0 ? __fdiv_rn(e[i], scale) : 0;
-    uint32_t two[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        two[i] = __nv_cvt_float2_to_fp8x2(make_float2(v[2 * i], v[2 * i + 1]), __NV_SATFINITE, __NV_E4M3);
-    return make_uint2(two[0] | two[1] << 16, two[2] | two[3] << 16);
-}
-
 /* A row has one scale. */
 template <typename T> static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const e4m3_rows_job j) {
     __shared__ uint32_t part[32];
     const int64_t row = norm_row(j.x.rows);
-    const int n_vec = (int)(j.x.cols / 8);
     start_next();
     wait_for_last();
-    if (row < 0) return;
-    const T *x = (const T *)j.x.data + row * j.x.stride;
-    uint8_t *to = j.codes + row * j.x.cols;
-    raw<T, 8> now[NORM_VECTORS];
-    load_row<T, 8>(now, x, n_vec);
-    float scale = j.scale;
-    if (scale == 0) {
-        uint32_t largest = 0;
-        for_row<T, 8>(now, x, n_vec, [&](const float *e, int) {
-#pragma unroll
-            for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
-        });
-        scale = scale_of(block_largest(largest, part), false);
-    }
-    if (threadIdx.x == 0) j.scales[row] = scale;
-    for_row<T, 8>(now, x, n_vec, [&](const float *e, int at) { *(uint2 *)(to + at) = eight_codes(e, scale); });
+    if (row >= 0) round_row<whole_block, T>(j, row, part);
 }
 
-/* 16 lanes have 128 elements, which share a scale. */
 template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(const e4m3_rows_job j) {
-    const int64_t units = (j.x.cols + E4M3_UNIT - 1) / E4M3_UNIT,
-                  at = (int64_t)blockIdx.x * (ROUNDED_THREADS / 16) + threadIdx.x / 16, row = at / units,
-                  unit = at - row * units, col = unit * E4M3_UNIT + threadIdx.x % 16 * 8;
-    const bool is_there = row < j.x.rows && col < j.x.cols;
-    float e[8] = {};
-    uint32_t largest = 0;
     start_next();
     wait_for_last();
-    if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
-#pragma unroll
-    for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
-#pragma unroll
-    for (int i = 8; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
-    const float scale = scale_of(largest, false);
-    if (!is_there) return;
-    *(uint2 *)(j.codes + row * j.x.cols + col) = eight_codes(e, scale);
-    if (threadIdx.x % 16 == 0) j.scales[unit * j.x.rows + row] = scale;
+    round_units<T>(j, (int64_t)blockIdx.x * (ROUNDED_THREADS / UNIT_LANES) + threadIdx.x / UNIT_LANES);
 }
 
 template <typename T> static sac_status e4m3_rows(const sac_stream *s, const e4m3_rows_job &j, bool by_units) {
     if (by_units) {
-        const int64_t blocks = ceil_div(j.x.rows * ceil_div(j.x.cols, E4M3_UNIT), ROUNDED_THREADS / 16);
+        const int64_t blocks = ceil_div(j.x.rows * ceil_div(j.x.cols, E4M3_UNIT), ROUNDED_THREADS / UNIT_LANES);
         return blocks > INT32_MAX ? SAC_UNSUPPORTED
                                   : launch(s, of_step({(unsigned)blocks, ROUNDED_THREADS}), e4m3_units_kernel<T>, j);
     }
@@ -174,73 +122,21 @@ template <typename T> static sac_status e4m3_rows(const sac_stream *s, const e4m
     return launch(s, of_step({(unsigned)ceil_div(j.x.rows, threads.y), threads}), e4m3_rows_kernel<T>, j);
 }
 
-/* Normalised on the way, and rounded to T as the op alone would; a block has a row. */
-struct norm_job {
-    const float *norm; /* [cols] */
-    float eps;
-};
+/* A block has a row. */
 template <typename T, bool BY_UNITS>
 static __global__ void __launch_bounds__(NORM_THREADS) e4m3_norm_kernel(const e4m3_rows_job j, const norm_job of) {
-    __shared__ float part[32];
-    __shared__ uint32_t largest_of[32];
-    const int64_t row = blockIdx.x;
-    const int n_vec = (int)(j.x.cols / 8);
+    __shared__ uint32_t part[32];
     start_next();
     wait_for_last();
-    const T *x = (const T *)j.x.data + row * j.x.stride;
-    uint8_t *to = j.codes + row * j.x.cols;
-    raw<T, 8> now[NORM_VECTORS] = {};
-    load_row<T, 8>(now, x, n_vec);
-    float sum = 0;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) sum += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
-    const float of_norm = 1.0f / sqrtf(block_sum(sum, part) / (float)j.x.cols + of.eps);
-    uint32_t largest = 0;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++) {
-        const int v = threadIdx.x + c * blockDim.x;
-        float g[8] = {};
-        if (v < n_vec) load<8>(g, of.norm + v * 8);
-        if (BY_UNITS) largest = 0;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * g[i]);
-            largest = max(largest, magnitude(to_f32(now[c].e[i])));
-        }
-        if constexpr (BY_UNITS) { /* 16 lanes have 128 elements */
-#pragma unroll
-            for (int i = 8; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
-            const float scale = scale_of(largest, false);
-            float e[8];
-#pragma unroll
-            for (int i = 0; i < 8; i++) e[i] = to_f32(now[c].e[i]);
-            if (v >= n_vec) continue;
-            *(uint2 *)(to + v * 8) = eight_codes(e, scale);
-            if (v % 16 == 0) j.scales[v / 16 * j.x.rows + row] = scale;
-        }
-    }
-    if constexpr (!BY_UNITS) {
-        const float scale = j.scale != 0 ? j.scale : scale_of(block_largest(largest, largest_of), false);
-        if (threadIdx.x == 0) j.scales[row] = scale;
-#pragma unroll
-        for (int c = 0; c < NORM_VECTORS; c++) {
-            const int v = threadIdx.x + c * blockDim.x;
-            float e[8];
-#pragma unroll
-            for (int i = 0; i < 8; i++) e[i] = to_f32(now[c].e[i]);
-            if (v < n_vec) *(uint2 *)(to + v * 8) = eight_codes(e, scale);
-        }
-    }
+    norm_and_round_row<whole_block, T, BY_UNITS>(j, of, blockIdx.x, part);
 }
 
 sac_status round_to_e4m3(const sac_stream *s, sac_mat x, x_rounding r, const float *norm, float eps, uint8_t *codes, float *scales) {
     const e4m3_rows_job j = {x, codes, scales, r.how == SAC_X_FP8_STATIC ? r.scale : 0};
     const bool by_units = r.how == SAC_X_FP8_GROUPS, is_f16 = x.dtype == SAC_DTYPE_F16;
     if (!norm) return is_f16 ? e4m3_rows<half>(s, j, by_units) : e4m3_rows<bf16>(s, j, by_units);
-    const int64_t n_vec = x.cols / 8, threads = min_of(NORM_THREADS, ceil_div(n_vec, 32) * 32);
-    if (n_vec > NORM_VECTORS * threads || x.rows > INT32_MAX) return SAC_UNSUPPORTED;
+    const int64_t threads = norm_and_round_threads(x.cols);
+    if (!threads || x.rows > INT32_MAX) return SAC_UNSUPPORTED;
     const norm_job n = {norm, eps};
     const launch_plan p = of_step({dim3((unsigned)x.rows), dim3((unsigned)threads)});
     if (by_units) return launch(s, p, is_f16 ? e4m3_norm_kernel<half, true> : e4m3_norm_kernel<bf16, true>, j, n);

@@ -41,6 +41,18 @@ typedef struct cuda_ops {
     char line[96];
 } cuda_ops;
 
+/* One kernel of those whose blocks wait for each other may be under way on a card: two might have a part of it each, for ever. While this
+ * object lives the stream may start one, if `may`: it is the stream's turn, no other stream has one under way, and the card is not shared
+ * with other programs' kernels (MPS). */
+class waiting {
+  public:
+    explicit waiting(const sac_stream *s);
+    ~waiting();
+    waiting(const waiting &) = delete;
+    waiting &operator=(const waiting &) = delete;
+    bool may;
+};
+
 static inline cuda_ops *ops_of(const sac_stream *s) {
     return (cuda_ops *)s->ops_state;
 }
