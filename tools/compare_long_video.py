@@ -20,7 +20,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import compare_towers as towers
 
 SHAPE = "qwen2.5-vl-7b"
-LINES = ["", "prefill=zipvl:ratio=0.42 kv=mixed", "prefill=tokenselect:pos=orig,vote=true decode=tokenselect:pos=orig,vote=true,theta=-1",
+LINES = ["", "prefill=zipvl:ratio=0.42 kv=mixed", "prefill=tokenselect:pos=orig decode=tokenselect:pos=orig,theta=-1",
+         "prefill=tokenselect:pos=orig decode=tokenselect:pos=orig,theta=2", "prefill=tokenselect:pos=orig,vote=true decode=tokenselect:pos=orig,vote=true,theta=-1",
          "prefill=tokenselect:pos=orig,vote=true decode=tokenselect:pos=orig,vote=true,theta=2"]
 WARM = 2048  # rows
 

@@ -71,11 +71,10 @@ static sac_status run(const sac_stream *s, const rows_of_x &of, input in, const 
     auto chosen = kernel<N, BY_UNITS, JOB>;
     const int64_t m = of.x.rows, k = of.x.cols, all = (int64_t)in.n_tiles * in.steps, blocks = min_of(all, s->device->n_processors);
     const int most = block_shared_bytes(s->device) - LEFT_BYTES;
-    const int steps = (int)ceil_div(all, blocks); /* of a block at most */
-    in.m = (int)m, in.most_units = in.units;
+    in.m = (int)m, in.most = (int)ceil_div(all, blocks);
     in.stages = MOST_STAGES;
-    while (in.stages > 2 && P::bytes(in.stages, in.units, steps) + 1024 > most) in.stages--;
-    const int64_t bytes = P::bytes(in.stages, in.units, steps) + 1024;
+    while (in.stages > 2 && P::bytes(in.stages, in.units, in.most) + 1024 > most) in.stages--;
+    const int64_t bytes = P::bytes(in.stages, in.units, in.most) + 1024;
     size_t room;
     uint8_t *at = scratch_rest(s, &room);
     const size_t code_bytes = (size_t)ceil_div(m * k, 256) * 256, scale_bytes = (size_t)ceil_div(4 * m * in.units, 256) * 256;
@@ -126,6 +125,10 @@ sac_status product_e4m3_rows(const sac_stream *s, const product_job &j) {
 sac_status qkv_e4m3_rows(const sac_stream *s, const qkv_product &j) {
     const rows_of_x of = {{(void *)j.x, 1, j.n_cols, j.n_cols, j.x_type}, j.rounding, j.norm, j.eps};
     const bool by_units = j.rounding.how == SAC_X_FP8_GROUPS;
+    if (!s->device->no_out && !s->device->no_few_rows) {
+        const sac_status st = qkv_e4m3_row(s, j);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     if (!is_taken(s, of) || j.interleaved || (TILE_ROWS % j.head_dim && j.head_dim % TILE_ROWS)) return SAC_UNSUPPORTED;
     input in = input_of(j.n_cols, by_units);
     head_boxes job = {j, {}, {}};

@@ -36,8 +36,7 @@ struct input {
     const float *x_scales; /* [m], or [k / 128][m] */
     float *parts;          /* [blocks][2][N / 2][WORKERS] */
     unsigned *met;         /* [tiles], zero between ops */
-    int m, steps, units, n_tiles, stages; /* steps of a tile; of x's scales for a row */
-    int most_units;                       /* there is room for */
+    int m, steps, units, n_tiles, stages, most; /* steps of a tile; of x's scales for a row; steps of a block at most */
 };
 
 /* d = (or +=) A B^T, A [64][32] and B [N][32] of e4m3 in shared memory. */
@@ -73,15 +72,6 @@ __device__ __forceinline__ int block_of(int step, int n) {
     return (int)(((unsigned)(step + 1) * gridDim.x - 1) / (unsigned)n);
 }
 
-/* A block's share of a product's steps. */
-struct share {
-    int all, first, n;
-};
-__device__ __forceinline__ share share_of(const input &in) {
-    const int all = in.n_tiles * in.steps, first = steps_before(blockIdx.x, all);
-    return {all, first, steps_before(blockIdx.x + 1, all) - first};
-}
-
 /* Where the parts of a block's shared memory lie, behind the ring. */
 template <int N, bool BY_UNITS> struct places {
     enum { STAGE = BOXES * BOX_BYTES + N * STEP };
@@ -89,81 +79,80 @@ template <int N, bool BY_UNITS> struct places {
         return stages * STAGE + 4 * (N * SUMS_ROW + (BY_UNITS ? units * N + BOXES * most : N));
     }
 };
-struct memory {
-    uint8_t *ring;
-    uint64_t *full, *empty; /* [MOST_STAGES] */
-    float *sums, *x_scales, *w_scales;
-    int *is_last;
-    int stages;
-};
-template <int N, bool BY_UNITS>
-__device__ __forceinline__ memory memory_of(uint8_t *unaligned, uint64_t *full, uint64_t *empty, int *is_last, int stages, int units) {
+
+/* JOB has box(tile, i, &row): the map of a tile's box i, and where it begins; scales(tile, i): scales of the row of blocks that it lies in;
+ * warm(tile, i): asks for what row i of a tile meets at its end; finish(tile, sums, scales of x, m): what becomes of sums [m][SUMS_ROW], of the
+ * first box, then of the second, by WORKERS threads; scales of rows are still to be met. */
+template <int N, bool BY_UNITS, typename JOB>
+static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ input in, const __grid_constant__ JOB job) {
+#if HOPPER
+    typedef places<N, BY_UNITS> P;
+    extern __shared__ uint8_t unaligned[];
+    __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
+    __shared__ int is_last;
     uint8_t *ring = unaligned + (1024 - (shared_address(unaligned) & 1023)) % 1024;
-    float *sums = (float *)(ring + stages * places<N, BY_UNITS>::STAGE), *x_scales = sums + N * SUMS_ROW;
-    return {ring, full, empty, sums, x_scales, x_scales + (BY_UNITS ? units * N : N), is_last, stages};
-}
-__device__ __forceinline__ void open_ring(const memory &m) {
-    for (int i = 0; i < m.stages; i++) barrier_init(&m.full[i], 1), barrier_init(&m.empty[i], WORKERS / 32);
-    barrier_init_done();
-}
-
-/* A place in the ring that goes round. */
-struct place {
-    int stage = 0;
-    uint32_t phase = 0;
-
-    __device__ __forceinline__ void go_on(int stages) {
-        if (++stage == stages) stage = 0, phase ^= 1;
+    float *sums = (float *)(ring + in.stages * P::STAGE), *x_scales = sums + N * SUMS_ROW,
+          *w_scales = x_scales + (BY_UNITS ? in.units * N : N);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int all = in.n_tiles * in.steps, first = steps_before(blockIdx.x, all), n = steps_before(blockIdx.x + 1, all) - first;
+    start_next();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < in.stages; i++) barrier_init(&full[i], 1), barrier_init(&empty[i], WORKERS / 32);
+        barrier_init_done();
     }
-};
-
-/* What a share needs to know of w, by all threads: scales of blocks, in `w_scales`, and what is met at the end. */
-template <bool BY_UNITS, typename JOB>
-__device__ __forceinline__ void look_ahead(const input &in, const JOB &job, const share &of, float *w_scales) {
     if (BY_UNITS)
-        for (int i = threadIdx.x; i < BOXES * of.n; i += THREADS) {
-            const int at = of.first + i / BOXES, tile = at / in.steps;
+        for (int i = threadIdx.x; i < BOXES * n; i += THREADS) {
+            const int at = first + i / BOXES, tile = at / in.steps;
             w_scales[i] = job.scales(tile, i % BOXES)[at - tile * in.steps];
         }
-    for (int tile = of.first / in.steps; threadIdx.x < TILE_ROWS && tile * in.steps < of.first + of.n; tile++)
+    for (int tile = first / in.steps; threadIdx.x < TILE_ROWS && tile * in.steps < first + n; tile++)
         job.warm(tile, threadIdx.x);
-}
+    __syncthreads();
 
-/* Asks for w and x of a step. */
-template <int N, bool BY_UNITS, typename JOB>
-__device__ __forceinline__ void ask_w(const input &in, const JOB &job, const memory &m, int at, place p, uint64_t policy) {
-    typedef places<N, BY_UNITS> P;
-    const int tile = at / in.steps, step = at - tile * in.steps;
-    barrier_expect(&m.full[p.stage], P::STAGE);
+    if (warp == WORKERS / 32) {
+        if (lane) return;
+        const uint64_t once = pass_through_l2(), often = keep_in_l2();
+        int tile = first / in.steps, step = first - tile * in.steps, stage = 0, x_step = step, x_stage = 0;
+        uint32_t phase = 0;
+        auto ask_w = [&](void) {
+            barrier_expect(&full[stage], P::STAGE);
 #pragma unroll
-    for (int b = 0; b < BOXES; b++) {
-        int row;
-        const int map = job.box(tile, b, row);
-        copy_box(m.ring + p.stage * P::STAGE + b * BOX_BYTES, &in.w[map], &m.full[p.stage], step * STEP, row, 0, 0, policy);
+            for (int b = 0; b < BOXES; b++) {
+                int row;
+                const int map = job.box(tile, b, row);
+                copy_box(ring + stage * P::STAGE + b * BOX_BYTES, &in.w[map], &full[stage], step * STEP, row, 0, 0, once);
+            }
+            if (++step == in.steps) step = 0, tile++;
+            if (++stage == in.stages) stage = 0, phase ^= 1;
+        };
+        auto ask_x = [&](void) {
+            copy_box(ring + x_stage * P::STAGE + BOXES * BOX_BYTES, &in.x, &full[x_stage], x_step * STEP, 0, 0, 0, often);
+            if (++x_step == in.steps) x_step = 0;
+            if (++x_stage == in.stages) x_stage = 0;
+        };
+        const int at_once = min(in.stages, n);
+        for (int i = 0; i < at_once; i++) ask_w();
+        wait_for_last();
+        for (int i = 0; i < at_once; i++) ask_x();
+        for (int i = at_once; i < n; i++) { /* phase is that of the stage's second use by now */
+            barrier_wait(&empty[stage], phase ^ 1);
+            ask_w();
+            ask_x();
+        }
+        return;
     }
-}
-template <int N, bool BY_UNITS>
-__device__ __forceinline__ void ask_x(const input &in, const memory &m, int at, place p, uint64_t policy) {
-    typedef places<N, BY_UNITS> P;
-    copy_box(m.ring + p.stage * P::STAGE + BOXES * BOX_BYTES, &in.x, &m.full[p.stage], at % in.steps * STEP, 0, 0, 0, policy);
-}
 
-/* Scales of x, where they are met. */
-template <int N, bool BY_UNITS> __device__ __forceinline__ void load_x_scales(const input &in, const memory &m) {
+    wait_for_last();
     for (int i = threadIdx.x; i < (BY_UNITS ? in.units : 1) * N; i += WORKERS)
-        m.x_scales[i] = i % N < in.m ? __ldcg(in.x_scales + i / N * in.m + i % N) : 0;
+        x_scales[i] = i % N < in.m ? in.x_scales[i / N * in.m + i % N] : 0;
     meet(MEETING, WORKERS);
-}
-
-/* The workers' part of a share, from what lies at `p` of the ring on. */
-template <int N, bool BY_UNITS, typename JOB>
-__device__ __forceinline__ void multiply(const input &in, const JOB &job, const share &of, const memory &m, const float *w_scales, place &p) {
-    typedef places<N, BY_UNITS> P;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4, g = lane / 4, t = lane % 4;
-    for (int i = 0; i < of.n;) {
-        const int tile = (of.first + i) / in.steps, begin = tile * in.steps, stop = min(of.n, begin + in.steps - of.first);
-        int step = of.first + i - begin;
-        const bool is_whole = step == 0 && of.first + stop == begin + in.steps;
+    const int group = warp / 4, g = lane / 4, t = lane % 4;
+    int stage = 0;
+    uint32_t phase = 0;
+    for (int i = 0; i < n;) {
+        const int tile = (first + i) / in.steps, begin = tile * in.steps, stop = min(n, begin + in.steps - first);
+        int step = first + i - begin;
+        const bool is_whole = step == 0 && first + stop == begin + in.steps;
         float acc[N / 2];
 #pragma unroll
         for (int e = 0; e < N / 2; e++) acc[e] = 0;
@@ -171,8 +160,8 @@ __device__ __forceinline__ void multiply(const input &in, const JOB &job, const 
             float here[N / 2];
 #pragma unroll
             for (int e = 0; e < N / 2; e++) here[e] = 0;
-            barrier_wait(&m.full[p.stage], p.phase);
-            const uint8_t *at = m.ring + p.stage * P::STAGE;
+            barrier_wait(&full[stage], phase);
+            const uint8_t *at = ring + stage * P::STAGE;
             const uint64_t a = matrix_at(at + group * BOX_BYTES, 16, 1024),
                            b = matrix_at(at + BOXES * BOX_BYTES, 16, 1024);
             settle(here);
@@ -182,11 +171,11 @@ __device__ __forceinline__ void multiply(const input &in, const JOB &job, const 
             products_commit();
             products_wait<0>();
             settle(here);
-            if (lane == 0) barrier_arrive(&m.empty[p.stage]);
-            p.go_on(m.stages);
+            if (lane == 0) barrier_arrive(&empty[stage]);
+            if (++stage == in.stages) stage = 0, phase ^= 1;
             if constexpr (BY_UNITS) {
                 const float of_w = w_scales[i * BOXES + group];
-                const float *of_x = m.x_scales + step * N + 2 * t;
+                const float *of_x = x_scales + step * N + 2 * t;
 #pragma unroll
                 for (int c = 0; c < N / 8; c++) {
                     const float2 two = *(const float2 *)(of_x + 8 * c);
@@ -199,70 +188,33 @@ __device__ __forceinline__ void multiply(const input &in, const JOB &job, const 
             }
         }
         if (!is_whole) {
-            const int from = block_of(begin, of.all), end = block_of(begin + in.steps - 1, of.all) + 1;
-            float *to = in.parts + (2 * (int64_t)blockIdx.x + (begin > of.first)) * (N / 2 * WORKERS) + threadIdx.x;
+            const int from = block_of(begin, all), end = block_of(begin + in.steps - 1, all) + 1;
+            float *to = in.parts + (2 * (int64_t)blockIdx.x + (begin > first)) * (N / 2 * WORKERS) + threadIdx.x;
 #pragma unroll
             for (int e = 0; e < N / 2; e++) to[e * WORKERS] = acc[e];
             meet(MEETING, WORKERS);
-            if (threadIdx.x == 0) *m.is_last = count_in(in.met + tile, (unsigned)(end - from)) == (unsigned)(end - from - 1);
+            if (threadIdx.x == 0) is_last = count_in(in.met + tile, (unsigned)(end - from)) == (unsigned)(end - from - 1);
             meet(MEETING, WORKERS);
-            if (!*m.is_last) continue;
+            if (!is_last) continue;
 #pragma unroll
             for (int e = 0; e < N / 2; e++) acc[e] = 0;
 #pragma unroll(N > 32 ? 1 : N > 16 ? 2 : 4) /* asked for together */
             for (int block = from; block < end; block++) {
-                const bool is_second = begin > steps_before(block, of.all);
+                const bool is_second = begin > steps_before(block, all);
                 const float *part = in.parts + (2 * (int64_t)block + is_second) * (N / 2 * WORKERS) + threadIdx.x;
 #pragma unroll
                 for (int e = 0; e < N / 2; e++) acc[e] += __ldcg(part + e * WORKERS);
             }
         }
-        float *to = m.sums + group * BOX_ROWS + warp % 4 * 16 + g;
+        float *to = sums + group * BOX_ROWS + warp % 4 * 16 + g;
 #pragma unroll
         for (int c = 0; c < N / 8; c++)
 #pragma unroll
             for (int e = 0; e < 4; e++) to[(8 * c + 2 * t + e % 2) * SUMS_ROW + e / 2 * 8] = acc[4 * c + e];
         meet(MEETING, WORKERS);
-        job.finish(tile, m.sums, m.x_scales, in.m);
+        job.finish(tile, sums, x_scales, in.m);
         meet(MEETING, WORKERS);
     }
-}
-
-/* One product. JOB has box(tile, i, &row): the map of a tile's box i, and where it begins; scales(tile, i): scales of the row of blocks that
- * it lies in; warm(tile, i): asks for what row i of a tile meets at its end; finish(tile, sums, scales of x, m): what becomes of sums
- * [m][SUMS_ROW], of the first box, then of the second, by WORKERS threads; scales of rows are still to be met. */
-template <int N, bool BY_UNITS, typename JOB>
-static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ input in, const __grid_constant__ JOB job) {
-#if HOPPER
-    extern __shared__ uint8_t unaligned[];
-    __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
-    __shared__ int is_last;
-    const memory m = memory_of<N, BY_UNITS>(unaligned, full, empty, &is_last, in.stages, in.most_units);
-    const share of = share_of(in);
-    start_next();
-    if (threadIdx.x == 0) open_ring(m);
-    look_ahead<BY_UNITS>(in, job, of, m.w_scales);
-    __syncthreads();
-
-    place p;
-    if (threadIdx.x >= WORKERS) {
-        if (threadIdx.x > WORKERS) return;
-        const uint64_t once = pass_through_l2(), often = keep_in_l2();
-        const int at_once = min(in.stages, of.n);
-        place x;
-        for (int i = 0; i < at_once; i++, p.go_on(in.stages)) ask_w<N, BY_UNITS>(in, job, m, of.first + i, p, once);
-        wait_for_last();
-        for (int i = 0; i < at_once; i++, x.go_on(in.stages)) ask_x<N, BY_UNITS>(in, m, of.first + i, x, often);
-        for (int i = at_once; i < of.n; i++, p.go_on(in.stages)) { /* its phase is that of the stage's second use by now */
-            barrier_wait(&m.empty[p.stage], p.phase ^ 1);
-            ask_w<N, BY_UNITS>(in, job, m, of.first + i, p, once);
-            ask_x<N, BY_UNITS>(in, m, of.first + i, p, often);
-        }
-        return;
-    }
-    wait_for_last();
-    load_x_scales<N, BY_UNITS>(in, m);
-    multiply<N, BY_UNITS>(in, job, of, m, m.w_scales, p);
 #else
     (void)in, (void)job;
 #endif
