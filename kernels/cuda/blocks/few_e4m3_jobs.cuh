@@ -100,7 +100,7 @@ static inline bool map_codes(CUtensorMap *map, const void *codes, int64_t cols, 
                      bytes[3] = {pitch, pitch * (cuuint64_t)n_rows, pitch * (cuuint64_t)n_rows};
     const cuuint32_t boxes[4] = {STEP, (cuuint32_t)box, 1, 1}, steps[4] = {1, 1, 1, 1};
     return encode && encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)codes, sizes, bytes, boxes, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 

@@ -45,36 +45,52 @@ __device__ __forceinline__ void wait_for_all(const unsigned *counter) {
 }
 
 /* x behind the first product, of the parts of its sums, normalised. A block of all keeps each piece of it in `middle`. */
-template <typename T, bool BY_UNITS> __device__ __forceinline__ void make_normed_x(const job &j, const memory &m, uint32_t *part) {
+template <typename T, bool BY_UNITS, int V>
+__device__ __forceinline__ void make_normed_x(const job &j, const memory &m, uint32_t *part) {
     const matrices &p = j.of[OUT];
     const share of(p);
     const int n_vec = (int)(p.n[0] / 8);
     const float of_x = m.x_scales[0];
-    raw<T, 8> now[MOST_VECTORS] = {};
+    /* What the sums meet, asked for together with them. */
+    const row_factors<V> bias(j.bias, p.n[0]), scale(BY_UNITS ? NULL : p.scale[0].at, p.n[0]), norm(j.norm, p.n[0]);
+    raw<T, 8> now[V];
+    float sum[V][8] = {};
+    take_row(now, (const T *)j.x, (int)p.n[0]);
+    const float *at[V];
+    int from[V], n[V], most = 0;
+    bool is_second[V];
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
-        const int v = threadIdx.x + c * WORKERS, col = v * 8, tile = col / TILE_ROWS;
+    for (int c = 0; c < V; c++) {
+        const int v = threadIdx.x + c * WORKERS, tile = v * 8 / TILE_ROWS;
+        at[c] = p.parts + v * 8 % TILE_ROWS;
+        n[c] = 0;
         if (v >= n_vec) continue;
-        const raw<T, 8> before = *(const raw<T, 8> *)((const T *)j.x + col);
-        const int from = block_of(tile * of.steps, of.all), end = block_of((tile + 1) * of.steps - 1, of.all) + 1;
-        float sum[8] = {};
-#pragma unroll 4 /* asked for together */
-        for (int block = from; block < end; block++) {
-            const float *at = p.parts + of.part(block, tile) * TILE_ROWS + col % TILE_ROWS;
-            const float4 low = __ldcg((const float4 *)at), high = __ldcg((const float4 *)at + 1);
-            sum[0] += low.x, sum[1] += low.y, sum[2] += low.z, sum[3] += low.w;
-            sum[4] += high.x, sum[5] += high.y, sum[6] += high.z, sum[7] += high.w;
+        from[c] = of.first_block(tile), n[c] = of.n_blocks(tile, from[c]), is_second[c] = of.is_second(tile, from[c]);
+        most = max(most, n[c]);
+    }
+#pragma unroll(8 / V) /* asked for together */
+    for (int i = 0; i < most; i++)
+#pragma unroll
+        for (int c = 0; c < V; c++) {
+            if (i >= n[c]) continue;
+            const float4 *here = (const float4 *)(at[c] + of.part(from[c], is_second[c], i) * TILE_ROWS), low = __ldcg(here), high = __ldcg(here + 1);
+            sum[c][0] += low.x, sum[c][1] += low.y, sum[c][2] += low.z, sum[c][3] += low.w;
+            sum[c][4] += high.x, sum[c][5] += high.y, sum[c][6] += high.z, sum[c][7] += high.w;
         }
+#pragma unroll
+    for (int c = 0; c < V; c++) {
+        const int v = threadIdx.x + c * WORKERS;
+        if (v >= n_vec) continue;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            float y = p.scale[0].met(sum[i], col + i, of_x);
-            if (j.bias) y += j.bias[col + i];
-            now[c].e[i] = from_f32<T>(y + to_f32(before.e[i]));
+            float y = BY_UNITS ? sum[c][i] : sum[c][i] * (scale.e[c][i] * of_x);
+            if (j.bias) y += bias.e[c][i];
+            now[c].e[i] = from_f32<T>(y + to_f32(now[c].e[i]));
         }
-        if (v % gridDim.x == blockIdx.x) *(raw<T, 8> *)((T *)j.middle + col) = now[c];
+        if (v % gridDim.x == blockIdx.x) *(raw<T, 8> *)((T *)j.middle + v * 8) = now[c];
     }
-    norm_row(now, j.norm, j.eps, (int)p.n[0], part);
-    keep_codes<T, BY_UNITS>(now, (int)p.n[0], j.of[GATE_UP].x_scale, m, part);
+    norm_row(now, norm, j.eps, (int)p.n[0], part);
+    keep_codes<BY_UNITS>(now, (int)p.n[0], j.of[GATE_UP].x_scale, m, part);
 }
 
 /* The stretches of act(gate) * up that the block's share of the last product meets, one behind the other. */
@@ -104,14 +120,22 @@ template <typename T, bool BY_UNITS> __device__ __forceinline__ void make_last_x
     workers::meet();
 }
 
-template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_gates(const job &j, int tile, const memory &m) {
-    const matrices &p = j.of[GATE_UP];
+/* What a tile's sums meet for a thread, asked for before they are there. */
+struct gate_ends {
+    float gate, up;
+
+    __device__ __forceinline__ gate_ends(const matrices &p, int tile) : gate(0), up(0) {
+        const int64_t col = (int64_t)tile * BOX_ROWS + threadIdx.x;
+        if (threadIdx.x < BOX_ROWS && col < p.n[0] && !p.scale[0].of_blocks) gate = p.scale[0].at[col], up = p.scale[1].at[col];
+    }
+};
+template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_gates(const job &j, int tile, const memory &m, const gate_ends &scale) {
     const int64_t col = (int64_t)tile * BOX_ROWS + threadIdx.x;
     if (threadIdx.x >= BOX_ROWS) return;
     uint32_t largest = 0;
-    if (col < p.n[0]) {
-        const float of_x = m.x_scales[0], gate = p.scale[0].met(m.sums[threadIdx.x], col, of_x),
-                    up = p.scale[1].met(m.sums[BOX_ROWS + threadIdx.x], col, of_x);
+    if (col < j.of[GATE_UP].n[0]) {
+        float gate = m.sums[threadIdx.x], up = m.sums[BOX_ROWS + threadIdx.x];
+        if (!BY_UNITS) gate *= scale.gate * m.x_scales[0], up *= scale.up * m.x_scales[0];
         const T y = from_f32<T>(activate_as<T>(SAC_ACT_SILU, gate) * up);
         ((T *)j.wide)[col] = y;
         largest = magnitude(to_f32(y));
@@ -120,30 +144,37 @@ template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_gate
     largest = __reduce_max_sync(~0u, largest);
     if (threadIdx.x % 32 == 0) atomicMax(&j.met->largest, largest);
 }
-template <typename T> __device__ __forceinline__ void finish_last(const job &j, int tile, const memory &m) {
-    const matrices &p = j.of[DOWN];
+
+template <typename T> struct last_ends {
+    float scale, before;
+
+    __device__ __forceinline__ last_ends(const job &j, int tile) : scale(0), before(0) {
+        const matrices &p = j.of[DOWN];
+        const int64_t row = (int64_t)tile * TILE_ROWS + threadIdx.x;
+        if (threadIdx.x >= TILE_ROWS || row >= p.n[0]) return;
+        before = to_f32(((const T *)j.middle)[row]);
+        if (!p.scale[0].of_blocks) scale = p.scale[0].at[row];
+    }
+};
+template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_last(const job &j, int tile, const memory &m, const last_ends<T> &ends) {
     const int64_t row = (int64_t)tile * TILE_ROWS + threadIdx.x;
-    if (threadIdx.x >= TILE_ROWS || row >= p.n[0]) return;
-    const float y = p.scale[0].met(m.sums[threadIdx.x], row, m.x_scales[0]);
-    ((T *)j.x)[row] = from_f32<T>(y + to_f32(((const T *)j.middle)[row]));
+    if (threadIdx.x >= TILE_ROWS || row >= j.of[DOWN].n[0]) return;
+    const float sum = m.sums[threadIdx.x], y = BY_UNITS ? sum : sum * (ends.scale * m.x_scales[0]);
+    ((T *)j.x)[row] = from_f32<T>(y + ends.before);
 }
 #endif
 
-template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
+template <bool BY_UNITS, typename T, int V> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
 #if HOPPER
     extern __shared__ uint8_t unaligned[];
     __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
     __shared__ uint32_t part[32];
     __shared__ int is_last;
     const memory m = memory_of(unaligned, full, empty, &is_last, j.stages, j.x_bytes);
-    const float *const biases[3] = {j.bias}, *const none[3] = {};
+    const float *const none[3] = {};
     float *const scales[PRODUCTS] = {m.x_scales + j.scales_at[OUT], m.x_scales + j.scales_at[GATE_UP], m.x_scales + j.scales_at[DOWN]};
     start_next();
     if (threadIdx.x == 0) open_ring(m);
-    look_ahead<BY_UNITS>(j.of[OUT], one_matrix(), scales[OUT], biases);
-    look_ahead<BY_UNITS>(j.of[GATE_UP], two_matrices(), scales[GATE_UP], none);
-    look_ahead<BY_UNITS>(j.of[DOWN], one_matrix(), scales[DOWN], none);
-    look_ahead(j.norm, j.of[GATE_UP].k);
     __syncthreads();
     place at;
     if (threadIdx.x >= WORKERS) {
@@ -155,25 +186,30 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
         copy(j.of[DOWN], one_matrix(), m, at, n_asked, once);
         return;
     }
+    look_ahead<BY_UNITS>(j.of[OUT], one_matrix(), scales[OUT], none);
+    look_ahead<BY_UNITS>(j.of[GATE_UP], two_matrices(), scales[GATE_UP], none);
+    look_ahead<BY_UNITS>(j.of[DOWN], one_matrix(), scales[DOWN], none);
     float sum[2];
-    raw<T, 8> o[MOST_VECTORS];
+    raw<T, 8> o[V];
     wait_for_last();
     take_row(o, (const T *)j.o, j.of[OUT].k);
-    keep_codes<T, BY_UNITS>(o, j.of[OUT].k, j.of[OUT].x_scale, m, part);
+    keep_codes<BY_UNITS>(o, j.of[OUT].k, j.of[OUT].x_scale, m, part);
     const share out(j.of[OUT]);
     for (int i = 0; i < out.n_tiles; i++) {
         multiply<BY_UNITS, false>(out, out.tile(i), m, scales[OUT], at, sum);
-        put_sums(j.of[OUT].parts + out.part(blockIdx.x, out.tile(i)) * TILE_ROWS, sum);
+        put_sums(j.of[OUT].parts + out.part(out.tile(i)) * TILE_ROWS, sum);
     }
     workers::meet();
     count(&j.met->done[0]);
     wait_for_all(&j.met->done[0]);
-    make_normed_x<T, BY_UNITS>(j, m, part);
+    make_normed_x<T, BY_UNITS, V>(j, m, part);
     const share gates(j.of[GATE_UP]);
     for (int i = 0; i < gates.n_tiles; i++) {
-        multiply<BY_UNITS, false>(gates, gates.tile(i), m, scales[GATE_UP], at, sum);
-        if (!join(j.of[GATE_UP], gates, gates.tile(i), m, sum)) continue;
-        finish_gates<T, BY_UNITS>(j, gates.tile(i), m);
+        const int tile = gates.tile(i);
+        const gate_ends meets(j.of[GATE_UP], tile);
+        multiply<BY_UNITS, false>(gates, tile, m, scales[GATE_UP], at, sum);
+        if (!join(j.of[GATE_UP], gates, tile, m, sum)) continue;
+        finish_gates<T, BY_UNITS>(j, tile, m, meets);
         workers::meet();
     }
     workers::meet();
@@ -182,9 +218,11 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
     make_last_x<T, BY_UNITS>(j, m);
     const share down(j.of[DOWN]);
     for (int i = 0; i < down.n_tiles; i++) {
-        multiply<BY_UNITS, true>(down, down.tile(i), m, scales[DOWN], at, sum);
-        if (!join(j.of[DOWN], down, down.tile(i), m, sum)) continue;
-        finish_last<T>(j, down.tile(i), m);
+        const int tile = down.tile(i);
+        const last_ends<T> meets(j, tile);
+        multiply<BY_UNITS, true>(down, tile, m, scales[DOWN], at, sum);
+        if (!join(j.of[DOWN], down, tile, m, sum)) continue;
+        finish_last<T, BY_UNITS>(j, tile, m, meets);
         workers::meet();
     }
     if (threadIdx.x == 0 && count_in(&j.met->ended, gridDim.x) == gridDim.x - 1) j.met->done[0] = j.met->done[1] = j.met->largest = 0;
@@ -195,8 +233,8 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
 
 /* ---------------------------------------------------------------- launches */
 
-template <bool BY_UNITS, typename T> static sac_status run(const sac_stream *s, job &j) {
-    auto chosen = kernel<BY_UNITS, T>;
+template <bool BY_UNITS, typename T, int V> static sac_status run(const sac_stream *s, job &j) {
+    auto chosen = kernel<BY_UNITS, T, V>;
     const int64_t blocks = s->device->n_processors;
     int n_x_scales = 1, n_w_scales = 0;
     int64_t bytes;
@@ -219,8 +257,12 @@ template <bool BY_UNITS, typename T> static sac_status run(const sac_stream *s, 
     SAC_TRY(has_code(chosen, &has));
     return !has || !room.suffices() || j.stages < 2 ? SAC_UNSUPPORTED : launch(s, plan_of(s, blocks, bytes), chosen, j);
 }
+template <bool BY_UNITS, typename T> static sac_status run_width(const sac_stream *s, job &j) {
+    const int64_t widest = max_of(j.of[OUT].k, j.of[GATE_UP].k);
+    return widest <= FEW_VECTORS * X_COLS_OF_VECTOR ? run<BY_UNITS, T, FEW_VECTORS>(s, j) : run<BY_UNITS, T, MOST_VECTORS>(s, j);
+}
 template <bool BY_UNITS> static sac_status run_type(const sac_stream *s, const sac_out_step_args *a, job &j) {
-    return a->x.dtype == SAC_DTYPE_F16 ? run<BY_UNITS, half>(s, j) : run<BY_UNITS, bf16>(s, j);
+    return a->x.dtype == SAC_DTYPE_F16 ? run_width<BY_UNITS, half>(s, j) : run_width<BY_UNITS, bf16>(s, j);
 }
 
 static bool same_rounding(const x_rounding &a, const x_rounding &b) {

@@ -31,27 +31,42 @@ struct heads {
 };
 
 #if HOPPER
-/* A thread has a channel of the first half and the one that it is turned with. */
-__device__ __forceinline__ void finish(const job &j, int tile, const memory &m) {
-    const qkv_product &to = j.to;
-    if (threadIdx.x >= TILE_ROWS / 2) return;
-    int row;
-    const int of = heads{j}.box(tile, 0, row), half = to.head_dim / 2, apart = min(half, (int)BOX_ROWS),
-              at = threadIdx.x / apart * 2 * apart + threadIdx.x % apart;
-    row += at;
-    if (row >= j.of.n[of]) return;
-    const int head = row / to.head_dim, channel = row - head * to.head_dim;
-    float x = j.of.scale[of].met(m.sums[at], row, m.x_scales[0]), y = j.of.scale[of].met(m.sums[at + apart], row + half, m.x_scales[0]);
-    if (const float *b = to.bias[of]) x += b[row], y += b[row + half];
-    if (of < 2) {
-        const float *cs = to.cos_sin + ((int64_t)to.pos[0] * half + channel) * 2;
-        turn(cs[0], cs[1], x, y);
+/* A channel of a head's first half and the one that it is turned with: what a thread does with a tile's sums, asked for before they are
+ * there. */
+struct ends {
+    void *to;
+    int64_t first;
+    float scale[2], bias[2], turned[2];
+    int at, apart, half;
+    bool is_there;
+
+    __device__ __forceinline__ ends(const job &j, int tile) : scale{}, bias{}, turned{1, 0} {
+        const qkv_product &p = j.to;
+        int row;
+        const int of = heads{j}.box(tile, 0, row);
+        half = p.head_dim / 2, apart = min(half, (int)BOX_ROWS), at = threadIdx.x / apart * 2 * apart + threadIdx.x % apart;
+        row += at;
+        is_there = threadIdx.x < TILE_ROWS / 2 && row < j.of.n[of];
+        if (!is_there) return;
+        const int head = row / p.head_dim, channel = row - head * p.head_dim;
+        to = of == 0 ? p.q : of == 1 ? p.k : p.v;
+        first = of == 0 ? (int64_t)head * p.head_dim + channel : p.row_at + head * p.head_stride + channel;
+        if (!j.of.scale[of].of_blocks) scale[0] = j.of.scale[of].at[row], scale[1] = j.of.scale[of].at[row + half];
+        if (const float *b = p.bias[of]) bias[0] = b[row], bias[1] = b[row + half];
+        if (of == 2) return;
+        const float *cs = p.cos_sin + ((int64_t)p.pos[0] * half + channel) * 2;
+        turned[0] = cs[0], turned[1] = cs[1];
     }
-    void *out = of == 0 ? to.q : of == 1 ? to.k : to.v;
-    const int64_t first = of == 0 ? (int64_t)head * to.head_dim + channel : to.row_at + head * to.head_stride + channel;
-    store_any(to.out, out, first, x);
-    store_any(to.out, out, first + half, y);
-}
+    template <bool BY_UNITS> __device__ __forceinline__ void finish(const job &j, const memory &m) const {
+        if (!is_there) return;
+        float x = m.sums[at], y = m.sums[at + apart];
+        if (!BY_UNITS) x *= scale[0] * m.x_scales[0], y *= scale[1] * m.x_scales[0];
+        x += bias[0], y += bias[1];
+        if (to != j.to.v) turn(turned[0], turned[1], x, y);
+        store_any(j.to.out, to, first, x);
+        store_any(j.to.out, to, first + half, y);
+    }
+};
 #endif
 
 template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
@@ -63,8 +78,6 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
     const memory m = memory_of(unaligned, full, empty, &is_last, j.stages, j.x_bytes);
     start_next();
     if (threadIdx.x == 0) open_ring(m);
-    look_ahead<BY_UNITS>(j.of, heads{j}, m.x_scales + j.scales_at, j.to.bias);
-    look_ahead(j.to.norm, j.of.k);
     __syncthreads();
     place at;
     if (threadIdx.x >= WORKERS) {
@@ -74,15 +87,18 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
     }
     float sum[2];
     raw<T, 8> x[MOST_VECTORS];
+    const share of(j.of);
+    look_ahead<BY_UNITS>(j.of, heads{j}, m.x_scales + j.scales_at, j.to.bias);
+    const row_factors<MOST_VECTORS> norm(j.to.norm, j.of.k);
     wait_for_last();
     take_row(x, (const T *)j.to.x, j.of.k);
-    norm_row(x, j.to.norm, j.to.eps, j.of.k, part);
-    keep_codes<T, BY_UNITS>(x, j.of.k, j.of.x_scale, m, part);
-    const share of(j.of);
+    norm_row(x, norm, j.to.eps, j.of.k, part);
+    keep_codes<BY_UNITS>(x, j.of.k, j.of.x_scale, m, part);
     for (int i = 0; i < of.n_tiles; i++) {
+        const ends meets(j, of.tile(i));
         multiply<BY_UNITS, false>(of, of.tile(i), m, m.x_scales + j.scales_at, at, sum);
         if (!join(j.of, of, of.tile(i), m, sum)) continue;
-        finish(j, of.tile(i), m);
+        meets.template finish<BY_UNITS>(j, m);
         workers::meet();
     }
 #else

@@ -15,7 +15,9 @@
 
 namespace sac::blocks::row_e4m3 {
 
-enum { STAGE = BOXES * BOX_BYTES, MOST_VECTORS = NORM_VECTORS, MOST_X_COLS = MOST_VECTORS * 8 * WORKERS };
+/* A row that is normalised lies in registers: some vectors of 8 a thread, FEW or MOST. */
+enum { STAGE = BOXES * BOX_BYTES, FEW_VECTORS = 2, MOST_VECTORS = 3, X_COLS_OF_VECTOR = 8 * WORKERS, MOST_X_COLS = MOST_VECTORS * X_COLS_OF_VECTOR };
+enum { AT_ONCE = 8 /* parts that are asked for together */ };
 enum { X_BEHIND = 128 /* bytes behind x that the other columns of a tensor core's product read */ };
 
 /* One or several matrices whose tiles are one list. */
@@ -76,8 +78,13 @@ struct share {
     __device__ __forceinline__ int begin(int tile) const { return max(first, tile * steps); }
     __device__ __forceinline__ int end(int tile) const { return min(first + n, (tile + 1) * steps); }
     __device__ __forceinline__ bool has_all(int tile) const { return begin(tile) == tile * steps && end(tile) == (tile + 1) * steps; }
-    /* Which of the block's parts a tile's is. */
-    __device__ __forceinline__ int64_t part(int block, int tile) const { return 2 * (int64_t)block + (tile * steps > steps_before(block, all)); }
+    /* The blocks that have steps of a tile, and where the part of the one at `i` of them lies: all but the first began with this tile. */
+    __device__ __forceinline__ int first_block(int tile) const { return block_of(tile * steps, all); }
+    __device__ __forceinline__ int n_blocks(int tile, int from) const { return block_of((tile + 1) * steps - 1, all) + 1 - from; }
+    __device__ __forceinline__ bool is_second(int tile, int from) const { return tile * steps > steps_before(from, all); }
+    static __device__ __forceinline__ int part(int from, bool is_second, int i) { return 2 * (from + i) + (i == 0 && is_second); }
+    /* Of this block. */
+    __device__ __forceinline__ int part(int tile) const { return 2 * (int)blockIdx.x + (tile * steps > first); }
 };
 
 struct memory {
@@ -115,13 +122,13 @@ template <typename OF> __device__ __forceinline__ void copy(const matrices &p, c
     }
 }
 
-/* Scales of w's blocks for the steps of a share, and what its sums meet at their end, by all threads. */
+/* Scales of w's blocks for the steps of a share, and what its sums meet at their end, by the workers. */
 template <bool BY_UNITS, typename OF>
 __device__ __forceinline__ void look_ahead(const matrices &p, const OF &boxes, float *w_scales, const float *const bias[3]) {
     const share of(p);
     int row;
     if (BY_UNITS)
-        for (int i = threadIdx.x; i < BOXES * of.n; i += THREADS) {
+        for (int i = threadIdx.x; i < BOXES * of.n; i += WORKERS) {
             const int at = of.first + i / BOXES, tile = at / of.steps, matrix = boxes.box(tile, i % BOXES, row);
             w_scales[i] = p.scale[matrix].of(row < p.n[matrix] ? row : 0)[at - tile * of.steps];
         }
@@ -139,13 +146,13 @@ __device__ __forceinline__ void look_ahead(const float *x, int64_t n) {
 }
 
 /* A row [k] of which a product's blocks need all to codes, and the scales that it was divided by. */
-template <typename T, bool BY_UNITS>
-__device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k, float x_scale, const memory &m, uint32_t *part) {
+template <bool BY_UNITS, typename T, int V>
+__device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[V], int k, float x_scale, const memory &m, uint32_t *part) {
     const int n_vec = k / 8;
     uint32_t largest = 0;
     float e[8], scale = x_scale;
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
+    for (int c = 0; c < V; c++) {
         const int v = threadIdx.x + c * WORKERS;
         unpack_eight(e, now[c]);
         if (BY_UNITS) largest = 0;
@@ -163,7 +170,7 @@ __device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k
         if (scale == 0) scale = scale_of(team_largest<workers>(largest, part), false);
         if (threadIdx.x == 0) m.x_scales[0] = scale;
 #pragma unroll
-        for (int c = 0; c < MOST_VECTORS; c++) {
+        for (int c = 0; c < V; c++) {
             const int v = threadIdx.x + c * WORKERS;
             unpack_eight(e, now[c]);
             if (v < n_vec) *(uint2 *)(m.x + v * 8) = eight_codes(e, scale);
@@ -175,31 +182,41 @@ __device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k
 }
 
 /* A row of f16 or bf16. */
-template <typename T> __device__ __forceinline__ void take_row(raw<T, 8> (&now)[MOST_VECTORS], const T *x, int n) {
+template <typename T, int V> __device__ __forceinline__ void take_row(raw<T, 8> (&now)[V], const T *x, int n) {
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
+    for (int c = 0; c < V; c++) {
         const int v = threadIdx.x + c * WORKERS;
         now[c] = raw<T, 8>{};
         if (v < n / 8) now[c] = *(const raw<T, 8> *)(x + v * 8);
     }
 }
+/* What a row is multiplied by. */
+template <int V> struct row_factors {
+    float e[V][8];
+
+    __device__ __forceinline__ row_factors(const float *x, int64_t n) {
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            if (const int v = threadIdx.x + c * WORKERS; x && v < n / 8)
+                load<8>(e[c], x + v * 8);
+            else
+#pragma unroll
+                for (int i = 0; i < 8; i++) e[c][i] = 0;
+    }
+};
 /* Normalised as norm_and_round_row does. */
-template <typename T>
-__device__ __forceinline__ void norm_row(raw<T, 8> (&now)[MOST_VECTORS], const float *norm, float eps, int n, uint32_t *part) {
+template <typename T, int V>
+__device__ __forceinline__ void norm_row(raw<T, 8> (&now)[V], const row_factors<V> &norm, float eps, int n, uint32_t *part) {
     float squares = 0;
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++)
+    for (int c = 0; c < V; c++)
 #pragma unroll
         for (int i = 0; i < 8; i++) squares += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
     const float of_norm = 1.0f / sqrtf(team_sum<workers>(squares, part) / (float)n + eps);
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
-        const int v = threadIdx.x + c * WORKERS;
-        float g[8] = {};
-        if (v < n / 8) load<8>(g, norm + v * 8);
+    for (int c = 0; c < V; c++)
 #pragma unroll
-        for (int i = 0; i < 8; i++) now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * g[i]);
-    }
+        for (int i = 0; i < 8; i++) now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * norm.e[c][i]);
 }
 
 /* x for the tensor core: the row's 16 bytes of a core matrix are followed by what is the row's next 16, so that the other seven columns are
@@ -249,16 +266,23 @@ __device__ __forceinline__ bool join(const matrices &p, const share &of, int til
         workers::meet();
         return true;
     }
-    const int from = block_of(tile * of.steps, of.all), end = block_of((tile + 1) * of.steps - 1, of.all) + 1;
-    put_sums(p.parts + of.part(blockIdx.x, tile) * TILE_ROWS, sum);
+    const int from = of.first_block(tile), n = of.n_blocks(tile, from);
+    put_sums(p.parts + of.part(tile) * TILE_ROWS, sum);
     workers::meet();
-    if (threadIdx.x == 0) *m.is_last = count_in(p.met + tile, (unsigned)(end - from)) == (unsigned)(end - from - 1);
+    if (threadIdx.x == 0) *m.is_last = count_in(p.met + tile, (unsigned)n) == (unsigned)(n - 1);
     workers::meet();
     if (!*m.is_last) return false;
     if (threadIdx.x < TILE_ROWS) {
+        const bool is_second = of.is_second(tile, from);
         float all = 0;
-#pragma unroll 4
-        for (int block = from; block < end; block++) all += __ldcg(p.parts + of.part(block, tile) * TILE_ROWS + threadIdx.x);
+        for (int i = 0; i < n; i += AT_ONCE) {
+            float some[AT_ONCE];
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++) some[e] = i + e < n ? __ldcg(p.parts + of.part(from, is_second, i + e) * TILE_ROWS + threadIdx.x) : 0;
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++)
+                if (i + e < n) all += some[e];
+        }
         m.sums[threadIdx.x] = all;
     }
     workers::meet();
