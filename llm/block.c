@@ -279,11 +279,16 @@ static sac_block_rows of_width(const sac_block_rows *r, int64_t width) {
     return s;
 }
 
+/* Whether norm, gate and up of these rows may be one op with what is beside them. */
+static bool may_fuse(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU && w->mlp_norm;
+    return r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !r->n_prompt && !has_adapters(r);
+}
+
 /* act(gate) * up of the normalised rows, to r->gate. */
 static sac_status gate(const sac_block_rows *r, const sac_decoder_layer *w) {
-    const bool is_plain = sac_gate_activation(r->shape.gate_act) == SAC_ACT_SILU && w->mlp_norm;
     const sac_mat x = input_of(r, w->mlp_norm);
-    if (r->ops->fuses && is_plain && (r->steps || r->hidden.rows == 1) && !r->n_prompt && !has_adapters(r)) {
+    if (may_fuse(r, w)) {
         sac_status st = r->ops->gate_up_step(r->stream, &(sac_gate_up_step_args){.y = r->gate,
                                                                                  .x = r->hidden,
                                                                                  .norm = w->mlp_norm,
@@ -387,7 +392,27 @@ sac_status sac_block_attended(const sac_block_rows *r, const sac_decoder_layer *
     return post_norm(r, w->attn_post_norm);
 }
 
+/* Everything of `out`, where a device does it in one go. */
+static sac_status step_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const sac_block_rows own = of_width(r, sac_block_mlp_width(&r->shape, w));
+    return r->ops->out_step(r->stream, &(sac_out_step_args){.x = r->hidden,
+                                                            .o = r->q,
+                                                            .wide = own.gate,
+                                                            .wo = w->o,
+                                                            .o_bias = w->o_bias,
+                                                            .norm = w->mlp_norm,
+                                                            .eps = r->shape.rms_eps,
+                                                            .gate = w->gate,
+                                                            .up = w->up,
+                                                            .down = w->down});
+}
+
 sac_status sac_block_out(const sac_block_rows *r, const sac_decoder_layer *w) {
+    const bool apart = adds_apart(r, w->attn_post_norm) || adds_apart(r, w->mlp_post_norm);
+    if (may_fuse(r, w) && !apart && !r->shape.gated_attention && !w->experts) {
+        const sac_status st = step_out(r, w);
+        if (st != SAC_UNSUPPORTED) return st;
+    }
     SAC_TRY(gate_attention(r));
     if (adds_apart(r, w->attn_post_norm)) {
         SAC_TRY(sac_block_attended(r, w));

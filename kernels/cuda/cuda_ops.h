@@ -41,6 +41,7 @@ sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_arg
 /* Weights in GGUF's blocks, as sac_place_weight lays them out (blocks/). A group's products with an activation or a sum
  * are one part alone. */
 sac_status sac_cuda_gate_up_blocks(const sac_stream *s, const sac_gate_up_step_args *a);
+sac_status sac_cuda_out_blocks(const sac_stream *s, const sac_out_step_args *a);
 sac_status sac_cuda_qkv_blocks(const sac_stream *s, const sac_qkv_step_args *a);
 sac_status sac_cuda_linear_group_blocks(const sac_stream *s, const sac_linear_group_args *a,
                                         sac_activation act, bool accumulate);

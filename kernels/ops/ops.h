@@ -50,6 +50,7 @@
 #include "op_mask_scores.h"
 #include "op_mean_rows.h"
 #include "op_mix_rows.h"
+#include "op_out_step.h"
 #include "op_pack_channels.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
@@ -141,14 +142,15 @@
     X(delta_rule)                                                                                            \
     X(largest)                                                                                               \
     X(edit_scores)                                                                                           \
-    X(weigh_scores)
+    X(weigh_scores)                                                                                          \
+    X(out_step)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
-    bool fuses; /* qkv_step, gate_up_step, store_many and packed_step gain over the ops that they join; else
+    bool fuses; /* qkv_step, gate_up_step, out_step, store_many and packed_step gain over what they join; else
                    they are only the contract, with other roundings than those ops */
     /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
      * scratch. */

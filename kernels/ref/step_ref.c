@@ -132,3 +132,13 @@ sac_status sac_ref_gate_up_step(const sac_stream *s, const sac_gate_up_step_args
     }
     return SAC_OK;
 }
+
+sac_status sac_ref_out_step(const sac_stream *s, const sac_out_step_args *a) {
+    assert(a->x.rows == a->o.rows && a->x.rows == a->wide.rows && a->gate.tensor.dim[0] == a->wide.cols);
+    SAC_TRY(sac_ref_linear(
+        s, &(sac_linear_args){.y = a->x, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true}));
+    SAC_TRY(sac_ref_gate_up_step(
+        s, &(sac_gate_up_step_args){
+               .y = a->wide, .x = a->x, .norm = a->norm, .eps = a->eps, .gate = a->gate, .up = a->up}));
+    return sac_ref_linear(s, &(sac_linear_args){.y = a->x, .x = a->wide, .w = a->down, .accumulate = true});
+}

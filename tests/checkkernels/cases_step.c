@@ -1,7 +1,8 @@
-/* cases_step.c - cases of qkv_step, gate_up_step, mean_rows, choice_rows, choice_step and choice_attend. */
+/* cases_step.c - cases of qkv_step, gate_up_step, out_step, mean_rows, choice_rows, choice_step and choice_attend. */
 #include "check.h"
 
 #include <math.h>
+#include <string.h>
 
 #define EPS 0x1p-24
 
@@ -87,6 +88,48 @@ void check_make_gates(check_case *c, int64_t rows, int64_t n, int64_t k, sac_dty
 
 static void make_gate_up(check_case *c, const struct step_shape *sh, int64_t rows, sac_dtype t) {
     check_make_gates(c, rows, sh->n_heads * sh->head_dim + (sh->first % 2), sh->hidden, t);
+}
+
+/* Sums of o and of what the MLP makes come to about 1, beside rows of x with outliers. */
+void check_make_out_rows(check_case *c, int64_t rows, int64_t hidden, int64_t k, int64_t wide, bool bias) {
+    sac_out_step_args *a = &c->out_step;
+    const int64_t gap = rows == 1 ? 0 : 8;
+    *a = (sac_out_step_args){.eps = 1e-6f};
+    a->x = check_mat(c, true, rows, hidden, gap, 4, CHECK_OUTLIERS);
+    a->wide = check_mat(c, true, rows, wide, gap, 4, CHECK_UNIFORM);
+    a->o = check_mat(c, false, rows, k, gap, 4, CHECK_UNIFORM);
+    a->norm = norm_of(c, hidden);
+    a->o_bias = bias_of(c, bias, hidden);
+    snprintf(c->text, sizeof c->text, "%lld rows, %lld, o %lld, wide %lld%s", (long long)rows,
+             (long long)hidden, (long long)k, (long long)wide, bias ? " bias" : "");
+}
+
+/* Tokens, hidden, columns of o, channels of the MLP. */
+static const int64_t outs[][4] = {{1, 8, 8, 8},      {1, 264, 136, 520}, {8, 96, 100, 72},
+                                  {2, 256, 128, 96}, {9, 44, 24, 33},    {1, 1000, 512, 264},
+                                  {33, 40, 24, 56},  {5, 130, 257, 129}, {1, 640, 1160, 300},
+                                  {3, 1000, 72, 50}, {64, 24, 40, 16}};
+
+static void make_out(check_case *c, int i, sac_dtype t) {
+    const int64_t rows = outs[i][0], hidden = outs[i][1], k = outs[i][2], wide = outs[i][3];
+    sac_out_step_args *a = &c->out_step;
+    check_make_out_rows(c, rows, hidden, k, wide, i % 2 == 0);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < k; j++) sac_mat_row_f32(a->o, r)[j] *= 3 / sqrtf((float)k);
+    a->wo = check_weights(c, t, hidden, k, 4, CHECK_UNIFORM);
+    a->gate = check_weights(c, t, wide, hidden, 4, CHECK_UNIFORM);
+    a->up = check_weights(c, t, wide, hidden, 4, CHECK_UNIFORM);
+    a->down = check_weights(c, t, hidden, wide, 4, CHECK_UNIFORM);
+    /* a sum of o, which a channel of the MLP sees through its norm; those channels, each a term of a sum */
+    double *allowed = check_allow(c, rows * (hidden + wide)), of_o = EPS * (16 + 4 * sqrt((double)k));
+    const double of_wide = 2 * of_o + EPS * (64 + 16 * sqrt((double)hidden)),
+                 of_x = of_o + sqrt((double)wide) * (of_wide + 4 * EPS);
+    for (int64_t j = 0; j < rows * hidden; j++) allowed[j] = of_x;
+    for (int64_t j = rows * hidden; j < rows * (hidden + wide); j++) allowed[j] = of_wide;
+    c->relative = 8 * EPS;
+    char text[sizeof c->text];
+    memcpy(text, c->text, sizeof text);
+    snprintf(c->text, sizeof c->text, "%s %.150s", sac_dtype_name(t), text);
 }
 
 static bool make_mean(check_case *c, int i) {
@@ -245,6 +288,8 @@ bool check_make_step_of(check_case *c, int i, sac_dtype t) {
         make_qkv(c, &shapes[i], t);
     else if (c->op == CHECK_gate_up_step && i < N_SHAPES + CHECK_FEW_STEPS)
         make_gate_up(c, &shapes[i % N_SHAPES], i < N_SHAPES ? 1 : few[i - N_SHAPES], t);
+    else if (c->op == CHECK_out_step && i < (int)SAC_COUNT(outs))
+        make_out(c, i, t);
     else
         return false;
     return true;
@@ -269,6 +314,7 @@ bool check_make_step(check_case *c, int i, bool quick) {
     if (c->op == CHECK_choice_rows) return make_choice(c, i);
     if (c->op == CHECK_choice_step) return make_choice_step(c, i);
     if (c->op == CHECK_choice_attend) return make_choice_attend(c, i);
+    if (c->op == CHECK_out_step) return check_make_step_of(c, i / 3, (sac_dtype)(i % 3));
     if (quick && is_left_out(i / 3, (sac_dtype)(i % 3))) return true; /* no buffers: skipped */
     return check_make_step_of(c, i / 3, (sac_dtype)(i % 3));
 }

@@ -201,6 +201,8 @@ enum { CHECK_STEP_SHAPES = 13, CHECK_FEW_STEPS = 10 /* of gate_up_step, after th
 bool check_make_step_of(check_case *c, int i, sac_dtype t);
 /* gate_up_step of so many tokens: n channels of k. */
 void check_make_gates(check_case *c, int64_t rows, int64_t n, int64_t k, sac_dtype t);
+/* What out_step has beside its weights, of o so many columns; results in order: x, wide. */
+void check_make_out_rows(check_case *c, int64_t rows, int64_t hidden, int64_t k, int64_t wide, bool bias);
 bool check_make_linear_of(check_case *c, int64_t m, int64_t n, int64_t k, sac_dtype t);
 
 /* Calls the op of the case out of a table. */

@@ -56,7 +56,8 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_choice_step:
     case CHECK_choice_attend:
     case CHECK_qkv_step:
-    case CHECK_gate_up_step: return check_make_step(c, i, o->quick);
+    case CHECK_gate_up_step:
+    case CHECK_out_step: return check_make_step(c, i, o->quick);
     case CHECK_route:
     case CHECK_expert_linear:
     case CHECK_mix_rows: return check_make_experts(c, i);

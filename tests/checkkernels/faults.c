@@ -356,6 +356,36 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     return ref().gate_up_step(s, &b);
 }
 
+static sac_status out_no_last_row(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    if (b.x.rows > 1) b.x.rows--, b.o.rows--, b.wide.rows--;
+    return ref().out_step(s, &b);
+}
+static sac_status out_no_bias(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    b.o_bias = NULL;
+    return ref().out_step(s, &b);
+}
+static sac_status out_other_eps(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    b.eps += 0.1f;
+    return ref().out_step(s, &b);
+}
+/* The MLP sees the rows as they were before attention was added. */
+static sac_status out_norm_too_early(const sac_stream *s, const sac_out_step_args *a) {
+    sac_weight none = a->wo;
+    float *zeros = calloc((size_t)(none.tensor.dim[0] * none.tensor.dim[1]), sizeof *zeros);
+    if (!zeros) return SAC_NO_MEMORY;
+    none.tensor.data = zeros;
+    sac_out_step_args early = *a;
+    early.wo = none, early.o_bias = NULL;
+    sac_status st = ref().out_step(s, &early);
+    free(zeros);
+    if (st != SAC_OK) return st;
+    return ref().linear(
+        s, &(sac_linear_args){.y = a->x, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true});
+}
+
 static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group_args *a) {
     sac_linear_group_args b = *a;
     b.n--;
@@ -391,6 +421,10 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_rest", rope, rope_no_rest)                                                                         \
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
+    X("no_last_row", out_step, out_no_last_row)                                                              \
+    X("no_bias", out_step, out_no_bias)                                                                      \
+    X("other_eps", out_step, out_other_eps)                                                                  \
+    X("norm_too_early", out_step, out_norm_too_early)                                                        \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \
     X("one_list", attention_many, attention_many_one_list)                                                   \

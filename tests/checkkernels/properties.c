@@ -286,6 +286,29 @@ static void gate_is_of_parts(property_test *p) {
                         1e-4);
 }
 
+/* Product, norm, gate and up, swiglu and the last product, one after the other. */
+static void out_is_of_parts(property_test *p) {
+    const sac_out_step_args *a = &p->c.out_step;
+    expect(p, check_make_step_of(&p->c, 2, SAC_DTYPE_F32), "no case", 0, 1);
+    sac_mat h = check_mat(&p->c, false, a->x.rows, a->x.cols, 0, 0, CHECK_UNIFORM);
+    for (int64_t i = 0; i < h.rows; i++)
+        memcpy(sac_mat_row_f32(h, i), sac_mat_row_f32(a->x, i), (size_t)h.cols * sizeof(float));
+    p->t->out_step(p->s, a);
+    p->t->linear(p->s,
+                 &(sac_linear_args){.y = h, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true});
+    sac_mat x = norm_of(p, h, a->norm, a->eps), gate = product_of(p, x, a->gate, NULL),
+            up = product_of(p, x, a->up, NULL);
+    p->t->swiglu(p->s, &(sac_swiglu_args){.y = gate, .gate = gate, .up = up});
+    p->t->linear(p->s, &(sac_linear_args){.y = h, .x = gate, .w = a->down, .accumulate = true});
+    for (int64_t i = 0; i < h.rows; i++) {
+        for (int64_t j = 0; j < gate.cols; j++)
+            expect_near(p, "wide", (double)sac_mat_row_f32(a->wide, i)[j],
+                        (double)sac_mat_row_f32(gate, i)[j], 1e-4);
+        for (int64_t j = 0; j < h.cols; j++)
+            expect_near(p, "x", (double)sac_mat_row_f32(a->x, i)[j], (double)sac_mat_row_f32(h, i)[j], 1e-3);
+    }
+}
+
 /* Norm, products and rotation, one after the other. */
 static void qkv_is_of_parts(property_test *p) {
     const sac_qkv_step_args *a = &p->c.qkv_step;
@@ -352,6 +375,7 @@ int check_properties(check_op op, const sac_ops *t, const sac_stream *s, uint64_
         [CHECK_packed_vote] = vote_is_of_scores,
         [CHECK_gate_up_step] = gate_is_of_parts,
         [CHECK_qkv_step] = qkv_is_of_parts,
+        [CHECK_out_step] = out_is_of_parts,
         [CHECK_delta_rule] = delta_goes_by_rows,
     };
     property_test p = {.t = t, .s = s, .c = {.op = op, .rng = seed}, .text = text};

@@ -83,11 +83,11 @@ typedef struct rig {
     sac_decoder_batch batch;
 } rig;
 
-/* Calls of store_many, attention_many, packed_step_many and gate_up_step with several sequences; products of
+/* Calls of store_many, attention_many, packed_step_many, gate_up_step and out_step with several sequences; products of
  * a group as one, and groups. */
-static int n_together[4], n_joined, n_groups;
+static int n_together[5], n_joined, n_groups;
 static int n_listed; /* sequences that read lists in attention_many beside others */
-static bool refuse;
+static bool refuse, refuse_out; /* out_step alone */
 static bool adapters; /* every third sequence has one, every third another */
 
 #define COUNT(op, i, n_sequences)                                                                            \
@@ -98,6 +98,11 @@ static bool adapters; /* every third sequence has one, every third another */
 COUNT(store_many, 0, n)
 COUNT(packed_step_many, 2, n)
 COUNT(gate_up_step, 3, x.rows)
+
+static sac_status count_out_step(const sac_stream *s, const sac_out_step_args *a) {
+    if (a->x.rows > 1) n_together[4]++;
+    return refuse || refuse_out ? SAC_UNSUPPORTED : closed_out_step(s, a);
+}
 
 static sac_status count_attention_many(const sac_stream *s, const sac_attention_many_args *a) {
     if (a->n > 1) n_together[1]++;
@@ -204,6 +209,7 @@ static void rig_open(rig *r, bool there, bool apart) {
         r->ops.attention_many = count_attention_many;
         r->ops.packed_step_many = count_packed_step_many;
         r->ops.gate_up_step = count_gate_up_step;
+        r->ops.out_step = count_out_step;
         r->ops.linear_group = join_linear_group;
     }
     draw_model(r, apart);

@@ -51,7 +51,9 @@ static void compare(int n, int n_steps, bool apart) {
     assert_int_equal(n_together[0], n > 1 ? n_steps * LAYERS * (n > 32 ? 2 : 1) : 0);
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
     assert_true(n < 14 || n_listed >= 2 * n_steps * LAYERS); /* quest's and tokenselect's; not heads' own */
-    assert_int_equal(n_together[3], n > 1 && !adapters ? n_steps * LAYERS : 0);
+    const int n_fused = n > 1 && !adapters ? n_steps * LAYERS : 0;
+    assert_int_equal(n_together[3], refuse || refuse_out ? n_fused : 0);
+    assert_int_equal(n_together[4], n_fused);
     bool parted = refuse || adapters;
     assert_int_equal(n_groups,
                      n_steps * LAYERS * (parted ? 2 : 1)); /* q, k and v; gate and up if not fused */
@@ -77,6 +79,9 @@ static void refused_ops_are_done_one_by_one(void **state) {
     compare(18, 36, false);
     compare(3, 5, true);
     refuse = false;
+    refuse_out = true; /* gate_up_step is there */
+    compare(18, 12, false);
+    refuse_out = false;
 }
 
 /* A step that is no batch's. */

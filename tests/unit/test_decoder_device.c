@@ -101,6 +101,10 @@ static sac_status no_gate_up_step(const sac_stream *s, const sac_gate_up_step_ar
     (void)s, (void)a;
     return SAC_UNSUPPORTED;
 }
+static sac_status no_out_step(const sac_stream *s, const sac_out_step_args *a) {
+    (void)s, (void)a;
+    return SAC_UNSUPPORTED;
+}
 static sac_status no_store_many(const sac_stream *s, const sac_store_many_args *a) {
     (void)s, (void)a;
     return SAC_UNSUPPORTED;
@@ -115,7 +119,8 @@ static void start(run *r, const sac_decoder *d, const char *prefill, const char 
     sac_ops_init_cpu(&r->ops, sac_cpu_flags());
     if (there) {
         sac_ops plain = r->ops;
-        plain.qkv_step = no_qkv_step, plain.gate_up_step = no_gate_up_step, plain.store_many = no_store_many;
+        plain.qkv_step = no_qkv_step, plain.gate_up_step = no_gate_up_step, plain.out_step = no_out_step;
+        plain.store_many = no_store_many;
         r->ops = closed_ops(&plain);
         r->stream.device = &r->card;
     }

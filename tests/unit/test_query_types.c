@@ -62,6 +62,12 @@ static sac_status see_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) 
     return fuses ? expect(a->x.dtype == activations && a->q.dtype == rows[0] && a->kv.dtype == rows[0])
                  : SAC_UNSUPPORTED;
 }
+static sac_status see_out_step(const sac_stream *s, const sac_out_step_args *a) {
+    (void)s;
+    return fuses ? expect(a->x.dtype == activations && a->o.dtype == activations &&
+                          a->wide.dtype == activations)
+                 : SAC_UNSUPPORTED;
+}
 static sac_status see_attention(const sac_stream *s, const sac_attention_args *a) {
     (void)s;
     n_attended++;
@@ -94,8 +100,8 @@ static sac_ops seeing_ops(void) {
 #undef X
     };
     t.linear = see_linear, t.linear_group = see_linear_group, t.rope = see_rope, t.kv_store = see_kv_store;
-    t.store_many = see_store_many, t.qkv_step = see_qkv_step, t.attention = see_attention;
-    t.attention_many = see_attention_many, t.convert_rows = see_convert_rows;
+    t.store_many = see_store_many, t.qkv_step = see_qkv_step, t.out_step = see_out_step;
+    t.attention = see_attention, t.attention_many = see_attention_many, t.convert_rows = see_convert_rows;
     return t;
 }
 

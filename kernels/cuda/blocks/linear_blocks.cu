@@ -259,4 +259,9 @@ extern "C" sac_status sac_cuda_embed_blocks(const sac_stream *s, const sac_embed
     return a->y.rows ? unpack(s, w->dtype, j) : SAC_OK;
 }
 
+extern "C" sac_status sac_cuda_out_blocks(const sac_stream *s, const sac_out_step_args *a) {
+    (void)s, (void)a;
+    return SAC_UNSUPPORTED;
+}
+
 } // namespace sac::blocks

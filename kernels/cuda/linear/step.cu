@@ -226,4 +226,8 @@ extern "C" sac_status sac_cuda_gate_up_step(const sac_stream *s, const sac_gate_
                : stream_pairs::run<half_weights<bf16>>(s, a->x.data, a->norm, a->eps, k, a->y.cols, j);
 }
 
+extern "C" sac_status sac_cuda_out_step(const sac_stream *s, const sac_out_step_args *a) {
+    return sac_dtype_block(a->wo.tensor.dtype) > 1 ? sac_cuda_out_blocks(s, a) : SAC_UNSUPPORTED;
+}
+
 } // namespace sac::linear
