@@ -9,9 +9,9 @@
  * x += wide down^T. Weights may ask for rounded x (sac_weight.x_rounding): each product rounds its rows as linear and
  * gate_up_step do. A device may round a to x's type. */
 typedef struct sac_out_step_args {
-    sac_mat x;    /* [rows][hidden], in and out */
-    sac_mat o;    /* [rows][k of wo] what attention gives */
-    sac_mat wide; /* [rows][n of gate] written */
+    sac_mat x;           /* [rows][hidden], in and out */
+    sac_mat o;           /* [rows][k of wo] what attention gives */
+    sac_mat wide;        /* [rows][n of gate] written */
     sac_weight wo;       /* [hidden][k] */
     const float *o_bias; /* [hidden] or NULL */
     const float *norm;   /* [hidden] */

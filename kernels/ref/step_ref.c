@@ -140,6 +140,5 @@ sac_status sac_ref_out_step(const sac_stream *s, const sac_out_step_args *a) {
     SAC_TRY(sac_ref_gate_up_step(
         s, &(sac_gate_up_step_args){
                .y = a->wide, .x = a->x, .norm = a->norm, .eps = a->eps, .gate = a->gate, .up = a->up}));
-    return sac_ref_linear(s,
-                          &(sac_linear_args){.y = a->x, .x = a->wide, .w = a->down, .accumulate = true});
+    return sac_ref_linear(s, &(sac_linear_args){.y = a->x, .x = a->wide, .w = a->down, .accumulate = true});
 }

@@ -105,9 +105,10 @@ void check_make_out_rows(check_case *c, int64_t rows, int64_t hidden, int64_t k,
 }
 
 /* Tokens, hidden, columns of o, channels of the MLP. */
-static const int64_t outs[][4] = {{1, 8, 8, 8},       {1, 264, 136, 520},  {8, 96, 100, 72},   {2, 256, 128, 96},
-                                  {9, 44, 24, 33},    {1, 1000, 512, 264}, {33, 40, 24, 56},   {5, 130, 257, 129},
-                                  {1, 640, 1160, 300}, {3, 1000, 72, 50},  {64, 24, 40, 16}};
+static const int64_t outs[][4] = {{1, 8, 8, 8},      {1, 264, 136, 520}, {8, 96, 100, 72},
+                                  {2, 256, 128, 96}, {9, 44, 24, 33},    {1, 1000, 512, 264},
+                                  {33, 40, 24, 56},  {5, 130, 257, 129}, {1, 640, 1160, 300},
+                                  {3, 1000, 72, 50}, {64, 24, 40, 16}};
 
 static void make_out(check_case *c, int i, sac_dtype t) {
     const int64_t rows = outs[i][0], hidden = outs[i][1], k = outs[i][2], wide = outs[i][3];

@@ -250,7 +250,9 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     }
     for (int i = 0; o->op && strcmp(o->op, "step") == 0 && i < 3 * 5; i++) { /* a chain of ops, named here only */
         static const int64_t rows[] = {1, 8, 16, 32, 64};
-        cuda_bench_step(&b, (bench_weights)(i / 5), rows[i % 5]), time_chain(&b, t, o);
+        const bench_weights of = (bench_weights)(i / 5);
+        for (int in_one = 0; in_one <= (of != STEP_BF16); in_one++)
+            cuda_bench_step(&b, of, rows[i % 5], in_one), time_chain(&b, t, o);
     }
     static const int64_t contexts[] = {1024, 4096, 8192, 16384, 32768, 131072, 524288, 1048576};
     for (size_t i = 0; WANTED(attention) && i < SAC_COUNT(contexts); i++)

@@ -62,10 +62,10 @@ void cuda_bench_selection(bench *b, int64_t n, int64_t k, int bits, bool listed)
 void cuda_bench_prefill_selection(bench *b, int64_t n);
 void cuda_bench_unturn(bench *b, int64_t n);
 /* A layer's step over one row, or without attention over several; up to STEP_FUSED_ROWS, or STEP_E4M3_ROWS of FP8 as plain
- * rows, norm, gate and up are one op (cuda_bench_step.c). */
+ * rows, norm, gate and up are one op; `out_in_one`: so are they with the products either side (cuda_bench_step.c). */
 typedef enum bench_weights { STEP_BF16, STEP_FP8, STEP_FP8_BLOCKS } bench_weights;
 enum { STEP_FUSED_ROWS = 8, STEP_E4M3_ROWS = 64 };
-void cuda_bench_step(bench *b, bench_weights of, int64_t rows);
+void cuda_bench_step(bench *b, bench_weights of, int64_t rows, bool out_in_one);
 void cuda_bench_patchify(bench *b, int64_t n_tiles);
 
 #endif

@@ -46,7 +46,16 @@ static void add_norm(bench *b, sac_mat y, sac_mat x, const float *norm) {
     next(b, CHECK_rmsnorm)->rmsnorm = (sac_rmsnorm_args){y, x, norm, 1e-6f};
 }
 
-static void add_one(bench *b, bench_weights of, sac_mat hidden) {
+/* The product of what attention gives and everything behind it, in one go. */
+static void add_out(bench *b, bench_weights of, sac_mat hidden, sac_mat o, sac_mat wide) {
+    sac_out_step_args *a = &next(b, CHECK_out_step)->out_step;
+    *a = (sac_out_step_args){.x = hidden, .o = o, .wide = wide, .norm = floats(b, HIDDEN), .eps = 1e-6f};
+    a->wo = weights(b, of, HIDDEN, HIDDEN);
+    a->gate = weights(b, of, INTER, HIDDEN), a->up = weights(b, of, INTER, HIDDEN);
+    a->down = weights(b, of, HIDDEN, INTER);
+}
+
+static void add_one(bench *b, bench_weights of, sac_mat hidden, bool out_in_one) {
     const sac_mat o = mat(b, 1, HIDDEN), gate = mat(b, 1, INTER);
     const int32_t at = CONTEXT - 1;
     int32_t *pos = (int32_t *)(void *)(b->arena + ARENA_BYTES - SHARED_BYTES); /* calls share it */
@@ -71,6 +80,10 @@ static void add_one(bench *b, bench_weights of, sac_mat hidden) {
                                                                .n_heads = 28,
                                                                .scale = 0.1f,
                                                                .causal = true};
+    if (out_in_one) {
+        add_out(b, of, hidden, o, gate);
+        return;
+    }
     add_product(b, hidden, o, weights(b, of, HIDDEN, HIDDEN));
     sac_gate_up_step_args *g = &next(b, CHECK_gate_up_step)->gate_up_step;
     *g = (sac_gate_up_step_args){.y = gate, .x = hidden, .norm = floats(b, HIDDEN), .eps = 1e-6f};
@@ -96,7 +109,7 @@ static void add_gates(bench *b, bench_weights of, sac_mat gate, sac_mat hidden) 
 }
 
 /* Outputs of products of the same rows lie side by side, as in a batch. */
-static void add_some(bench *b, bench_weights of, sac_mat hidden) {
+static void add_some(bench *b, bench_weights of, sac_mat hidden, bool out_in_one) {
     const int64_t n = hidden.rows;
     const sac_mat x = mat(b, n, HIDDEN), qkv = mat(b, n, HIDDEN + 2 * KV), both = mat(b, n, 2 * INTER), q = columns(qkv, 0, HIDDEN),
                   k = columns(qkv, HIDDEN, KV), v = columns(qkv, HIDDEN + KV, KV), gate = columns(both, 0, INTER),
@@ -105,6 +118,10 @@ static void add_some(bench *b, bench_weights of, sac_mat hidden) {
     sac_linear_group_args *g = &next(b, CHECK_linear_group)->linear_group;
     *g = (sac_linear_group_args){.n = 3, .x = x, .y = {q, k, v}};
     g->w[0] = weights(b, of, HIDDEN, HIDDEN), g->w[1] = weights(b, of, KV, HIDDEN), g->w[2] = weights(b, of, KV, HIDDEN);
+    if (out_in_one) {
+        add_out(b, of, hidden, q, gate);
+        return;
+    }
     add_product(b, hidden, q, weights(b, of, HIDDEN, HIDDEN));
     if (is_fused(b, of, n)) {
         add_gates(b, of, gate, hidden);
@@ -123,15 +140,16 @@ static void add_some(bench *b, bench_weights of, sac_mat hidden) {
     add_product(b, hidden, gate, weights(b, of, HIDDEN, INTER));
 }
 
-void cuda_bench_step(bench *b, bench_weights of, int64_t rows) {
+void cuda_bench_step(bench *b, bench_weights of, int64_t rows, bool out_in_one) {
     static const char *const names[] = {"bf16", "fp8", "fp8 blocks"};
     memset(&b->c, 0, sizeof b->c);
     b->n_more = -1, b->span = 0, b->flops = b->bytes = 0, b->name = "step";
-    snprintf(b->shape, sizeof b->shape, "%s, %lld row%s", names[of], (long long)rows, rows == 1 ? "" : "s");
+    snprintf(b->shape, sizeof b->shape, "%s, %lld row%s%s", names[of], (long long)rows, rows == 1 ? "" : "s",
+             out_in_one ? ", out in one" : "");
     const sac_mat hidden = mat(b, rows, HIDDEN);
     if (rows == 1)
-        add_one(b, of, hidden);
+        add_one(b, of, hidden, out_in_one);
     else
-        add_some(b, of, hidden);
+        add_some(b, of, hidden, out_in_one);
     b->flops *= (double)rows;
 }

@@ -71,16 +71,30 @@ static bool is_of_plain_rows(const sac_device *d, const sac_weight *w) {
            (int)sac_code_layout_type(w, sac_code_layout_is_plain(d)) == SAC_DTYPE_E4M3_ROWS;
 }
 
+/* Plain rows in all of its products, and so much in each, in tiles of 128 outputs, of gate and up of 64, and 128 elements, that every
+ * processor has a part. */
+static bool is_way_out(const sac_device *d, const sac_out_step_args *a) {
+    const sac_weight *w[] = {&a->wo, &a->gate, &a->up, &a->down};
+    const int64_t hidden = (a->x.cols + 127) / 128, k = (a->o.cols + 127) / 128,
+                  wide = (a->wide.cols + 127) / 128, halves = (a->wide.cols + 63) / 64,
+                  least = d->n_processors;
+    for (int i = 0; i < 4; i++)
+        if (!is_of_plain_rows(d, w[i])) return false;
+    return hidden * k >= least && halves * hidden >= least && hidden * wide >= least;
+}
+
 static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bool aligned) {
     const sac_gate_up_step_args *gate = &c->gate_up_step;
     bool is_half = t != SAC_DTYPE_F32 && gate->gate.tensor.dtype == t;
     if (c->op == CHECK_gate_up_step && aligned && is_half && gate->x.cols % 8 == 0)
         return gate->x.rows > (d->compute == 90 && !d->no_few_rows ? 32 : 8);
     if (c->op == CHECK_gate_up_step && aligned && t != SAC_DTYPE_F32 && is_of_plain_rows(d, &gate->gate)) return gate->x.rows > 64;
+    if (c->op == CHECK_out_step && aligned && t != SAC_DTYPE_F32 && is_way_out(d, &c->out_step))
+        return c->out_step.x.rows > 64;
     if (aligned && is_fused(d, c, t)) return false;
-    if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_choice_step ||
-        c->op == CHECK_attention_many || c->op == CHECK_packed_step_many || c->op == CHECK_choice_attend ||
-        c->op == CHECK_packed_vote || c->op == CHECK_block_attention)
+    if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_out_step ||
+        c->op == CHECK_choice_step || c->op == CHECK_attention_many || c->op == CHECK_packed_step_many ||
+        c->op == CHECK_choice_attend || c->op == CHECK_packed_vote || c->op == CHECK_block_attention)
         return true; /* the ops that they fuse go on */
     return (c->op == CHECK_linear_group && is_refused(&c->linear_group.w[0], t)) ||
            (c->op == CHECK_expert_linear && c->expert_linear.w[0].format != SAC_WEIGHT_FLOATS) ||

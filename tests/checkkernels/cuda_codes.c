@@ -3,6 +3,7 @@
 #include "cuda/weights/code_layout.h"
 #include "cuda_twin.h"
 #include "ref/weights/ref_weights.h"
+#include "ref/weights/x_rounding.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,12 +53,20 @@ static const int64_t shapes[][3] = {{1, 9224, 512}, {1, 24, 8},     {1, 40, 2184
 /* Plain rows: so many steps along k for each block of a GPU that its ring comes round, for each count of rows (blocks/few_e4m3.cuh). */
 static const int64_t plain_shapes[][3] = {{1, 9224, 4096}, {16, 9224, 2064}, {24, 9224, 2064}};
 static const int64_t plain_gates[][3] = {{12, 4104, 1040}, {24, 4104, 1040}};
+/* Of out_step rows, hidden, columns of o and channels of the MLP, none a multiple of a tile: counts of rows either side of 8 and 32, each
+ * product with a part for every processor, then more parts than processors, and some without so much work. */
+static const int64_t plain_outs[][4] = {{1, 2112, 912, 976},   {2, 2112, 912, 976},   {8, 1232, 1680, 1744},
+                                        {9, 2112, 912, 976},   {33, 2112, 912, 976},  {64, 1232, 1680, 1744},
+                                        {1, 2064, 1040, 2320}, {5, 2064, 1040, 2320}, {1, 3584, 3584, 1304},
+                                        {1, 528, 272, 1304},   {9, 528, 528, 1304}};
 enum {
     N_KINDS = (int)SAC_COUNT(kinds),
     N_SHAPES = (int)SAC_COUNT(shapes),
     N_PLAIN_SHAPES = (int)SAC_COUNT(plain_shapes),
     N_GATES = 3,
-    N_PLAIN_GATES = (int)SAC_COUNT(plain_gates)
+    N_PLAIN_GATES = (int)SAC_COUNT(plain_gates),
+    N_PLAIN_OUTS = (int)SAC_COUNT(plain_outs),
+    N_MIXED_OUTS = 2
 };
 
 static sac_tensor random_tensor(check_case *c, sac_dtype t, int64_t rows, int64_t cols) {
@@ -93,8 +102,8 @@ static sac_tensor order_of(check_case *c, int64_t k, int64_t group) {
     return (sac_tensor){g, SAC_DTYPE_I32, 2, {1, k}};
 }
 
-/* n and k are multiples of 8. Values of about 1 in size, whatever the codes. */
-static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, int64_t k) {
+/* n and k are multiples of 8. Values of about `size`, whatever the codes. */
+static sac_weight sized_weights(check_case *c, const code_kind *kind, int64_t n, int64_t k, double size) {
     static const sac_weight_format formats[SAC_N_DTYPES] = {
         [SAC_DTYPE_AWQ] = SAC_WEIGHT_AWQ,         [SAC_DTYPE_GPTQ_4] = SAC_WEIGHT_GPTQ,
         [SAC_DTYPE_GPTQ_8] = SAC_WEIGHT_GPTQ,     [SAC_DTYPE_PACKED_4] = SAC_WEIGHT_PACKED,
@@ -114,7 +123,7 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     const double most = t == SAC_DTYPE_FP8 || t == SAC_DTYPE_NF4 ? 1
                         : sac_dtype_block(t) == 2                ? 0x1p-3
                                                                  : 0x1p-7;
-    w.scales = scales_of(c, kind->scales, by_column ? n_groups : rows, by_column ? n : n_groups, most);
+    w.scales = scales_of(c, kind->scales, by_column ? n_groups : rows, by_column ? n : n_groups, size * most);
     if (kind->zeros && by_column)
         w.zeros = random_tensor(c, t, n_groups, n), w.zero_add = (int)check_rand_int(c, 0, 1);
     if (t == SAC_DTYPE_AWQ) w.zero_add = 0;
@@ -127,6 +136,9 @@ static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, in
     if (kind->how == SAC_X_FP8_STATIC || kind->how == SAC_X_INT8_STATIC)
         w.x_scale = kind->how == SAC_X_FP8_STATIC ? 0x1.8p-10f : 0x1.8p-7f; /* what is above 0.66 or 1.5 is cut */
     return w;
+}
+static sac_weight weights_of(check_case *c, const code_kind *kind, int64_t n, int64_t k) {
+    return sized_weights(c, kind, n, k, 1);
 }
 
 static double unit_of(sac_dtype t) {
@@ -264,6 +276,112 @@ static void make_gates(check_case *c, const code_kind *kind, int64_t rows, int64
     describe(c, kind, rows, n, k, kind->group);
 }
 
+/* Rows of numbers, and what each may be off on the device. */
+typedef struct inexact {
+    int64_t rows, cols;
+    float *x, *off;
+} inexact;
+
+static inexact inexact_rows(int64_t rows, int64_t cols) {
+    const size_t n = (size_t)(rows * cols);
+    return (inexact){rows, cols, calloc(n, sizeof(float)), calloc(n, sizeof(float))};
+}
+static void free_rows(inexact m) {
+    free(m.x), free(m.off);
+}
+
+/* y += x w^T. Where x, rounded to 8 bits, is not what the reference has, a few elements come one step beside its: of 2^-4 or, of those
+ * that are off themselves, of as much as they are. Errors of elements are independent. */
+static void add_products(inexact y, inexact x, const sac_weight *w, bool is_exact, sac_dtype t) {
+    const int64_t k = x.cols;
+    const double part = (is_exact || !w->x_rounding ? 0 : 0.1) + 4 * unit_of(t);
+    float *rounded = malloc((size_t)(x.rows * k) * sizeof *rounded), *row = malloc((size_t)k * sizeof *row);
+    memcpy(rounded, x.x, (size_t)(x.rows * k) * sizeof *rounded);
+    for (int64_t i = 0; i < x.rows && w->x_rounding; i++) sac_round_x(w, x.x + i * k, rounded + i * k, k);
+    for (int64_t j = 0; j < y.cols; j++) {
+        sac_ref_weight_of(w)->row(w, j, k, row);
+        for (int64_t i = 0; i < x.rows; i++) {
+            double sum[4] = {0};
+            for (int64_t e = 0; e < k; e++) sum[e % 4] += (double)rounded[i * k + e] * (double)row[e];
+            y.x[i * y.cols + j] += (float)(sum[0] + sum[1] + sum[2] + sum[3]);
+            const double off =
+                part * products(x.x + i * k, row, k) + (is_exact ? 0 : products(x.off + i * k, row, k));
+            y.off[i * y.cols + j] += (float)off;
+        }
+    }
+    free(rounded), free(row);
+}
+
+/* What out_step may be off: its sum of o is rounded to t, then the normalised row is, then the MLP's channels. */
+static void allow_out(check_case *c, sac_dtype t) {
+    const sac_out_step_args *a = &c->out_step;
+    const int64_t rows = a->x.rows, hidden = a->x.cols, wide = a->wide.cols, n_x = rows * hidden,
+                  n_wide = rows * wide;
+    const double unit = unit_of(t);
+    inexact o = inexact_rows(rows, a->o.cols), x = inexact_rows(rows, hidden),
+            normed = inexact_rows(rows, hidden), gate = inexact_rows(rows, wide),
+            up = inexact_rows(rows, wide);
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(o.x + r * o.cols, sac_mat_row_f32(a->o, r), (size_t)o.cols * sizeof(float));
+        for (int64_t i = 0; i < hidden; i++)
+            x.x[r * hidden + i] = sac_mat_row_f32(a->x, r)[i] + (a->o_bias ? a->o_bias[i] : 0);
+    }
+    add_products(x, o, &a->wo, true, t);
+    for (int64_t r = 0; r < rows; r++) {
+        double squares = 0;
+        for (int64_t i = r * hidden; i < (r + 1) * hidden; i++) {
+            squares += (double)x.x[i] * (double)x.x[i];
+            x.off[i] += (float)(2 * unit * fabs((double)x.x[i]));
+        }
+        const double scale = 1 / sqrt(squares / (double)hidden + (double)a->eps);
+        for (int64_t i = 0; i < hidden; i++) {
+            const double by = scale * (double)a->norm[i];
+            normed.x[r * hidden + i] = (float)((double)x.x[r * hidden + i] * by);
+            normed.off[r * hidden + i] = (float)((double)x.off[r * hidden + i] * fabs(by));
+        }
+    }
+    add_products(gate, normed, &a->gate, false, t);
+    add_products(up, normed, &a->up, false, t);
+    for (int64_t i = 0; i < n_wide; i++) {
+        const double g = (double)gate.x[i], off = (double)gate.off[i], most = fabs(g) + off,
+                     most_up = fabs((double)up.x[i]) + (double)up.off[i];
+        gate.x[i] = (float)(g / (1 + exp(-g)) * (double)up.x[i]);
+        gate.off[i] = (float)(1.1 * off * most_up + most * (double)up.off[i] + 4 * unit * most * most_up);
+    }
+    add_products(x, gate, &a->down, false, t);
+    double *allowed = check_allow(c, n_x + n_wide);
+    for (int64_t i = 0; i < n_x; i++) allowed[i] = 1e-6 + (double)x.off[i];
+    for (int64_t i = 0; i < n_wide; i++) allowed[n_x + i] = 1e-6 + (double)gate.off[i];
+    free_rows(o), free_rows(x), free_rows(normed), free_rows(gate), free_rows(up);
+}
+
+/* Products with 3 / sqrt(k) of weights of about 1 come to about 1. Each input has a scale of its own where it has one that does not change.
+ * `mixed`: one of the products is of weights that are no plain rows. */
+static void make_out(check_case *c, const code_kind *kind, const int64_t *shape, int i, bool mixed,
+                     sac_dtype t) {
+    static const code_kind other = {SAC_DTYPE_FP8, 0, 0, SAC_DTYPE_F32, false, false, true, SAC_X_EXACT};
+    const int64_t rows = shape[0], hidden = shape[1], k = shape[2], wide = shape[3];
+    const code_kind *of_o = mixed && i % 2 ? &other : kind, *of_down = mixed && i % 2 == 0 ? &other : kind;
+    sac_out_step_args *a = &c->out_step;
+    check_make_out_rows(c, rows, hidden, k, wide, i % 3 != 1);
+    a->wo = sized_weights(c, of_o, hidden, k, 3 / sqrt((double)k));
+    a->gate = weights_of(c, kind, wide, hidden);
+    a->up = weights_of(c, kind, wide, hidden);
+    a->down = sized_weights(c, of_down, hidden, wide, 3 / sqrt((double)wide));
+    a->gate.x_scale *= 0.5f, a->up.x_scale *= 0.5f, a->down.x_scale *= 2;
+    c->same_bits = true;
+    allow_out(c, t);
+    char text[120];
+    snprintf(text, sizeof text, "%.119s", c->text);
+    snprintf(c->text, sizeof c->text, "%s group=%lld %s scales%s%s", text, (long long)kind->group,
+             sac_dtype_name(kind->scales), kind->how ? " x rounded" : "", mixed ? " mixed" : "");
+}
+
+/* Many rows take the host seconds: each count of them is in one type alone. */
+static bool is_in_type(int64_t rows, sac_dtype t) {
+    return rows <= 32 || t == (rows == 33 ? SAC_DTYPE_F16 : SAC_DTYPE_BF16);
+}
+
 /* Of cases_step.c's shapes those whose heads are halves of whole tiles, all turned; the wide ones last, which not every kind has:
  * their weights take the host seconds. */
 static const int qkv_shapes[] = {1, 2, 8, 6, 10, 12, 9};
@@ -316,6 +434,7 @@ int cuda_n_code_cases(check_op op) {
     return op == CHECK_linear         ? N_KINDS * (N_SHAPES + N_PLAIN_SHAPES)
            : op == CHECK_linear_group ? N_KINDS * 6
            : op == CHECK_gate_up_step ? N_KINDS * (N_GATES + N_PLAIN_GATES)
+           : op == CHECK_out_step     ? N_KINDS * (N_PLAIN_OUTS + N_MIXED_OUTS)
            : op == CHECK_qkv_step     ? N_KINDS * N_QKV
                                       : 0;
 }
@@ -346,5 +465,10 @@ void cuda_make_code_case(check_case *c, check_op op, int i, sac_dtype t) {
     if (op == CHECK_gate_up_step && !kind->ordered && (of < N_GATES || is_of_e4m3(kind))) {
         const int64_t *shape = of >= N_GATES ? plain_gates[of - N_GATES] : of == 2 && is_of_e4m3(kind) ? many : gates[of];
         make_gates(c, kind, shape[0], shape[1], columns_of(kind, shape[2]), t);
+    }
+    if (op == CHECK_out_step && is_of_e4m3(kind)) {
+        const bool mixed = of >= N_PLAIN_OUTS;
+        const int64_t *shape = plain_outs[mixed ? 0 : of];
+        if (is_in_type(shape[0], t)) make_out(c, kind, shape, of, mixed, t);
     }
 }

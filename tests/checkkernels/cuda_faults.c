@@ -422,6 +422,40 @@ static sac_status gate_no_last_row(const sac_stream *s, const sac_gate_up_step_a
     return sac_cuda_gate_up_step(s, &b);
 }
 
+/* The ops that it joins, where no kernel does it in one go. */
+static sac_status out_step(const sac_stream *s, const sac_out_step_args *a) {
+    const sac_status st = sac_cuda_out_step(s, a);
+    if (st != SAC_UNSUPPORTED || a->wo.format == SAC_WEIGHT_FLOATS) return st;
+    const sac_linear_args first = {.y = a->x, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true},
+                          last = {.y = a->x, .x = a->wide, .w = a->down, .accumulate = true};
+    const sac_gate_up_step_args gate = {
+        .y = a->wide, .x = a->x, .norm = a->norm, .eps = a->eps, .gate = a->gate, .up = a->up};
+    SAC_TRY(sac_cuda_linear(s, &first));
+    SAC_TRY(sac_cuda_gate_up_step(s, &gate));
+    return sac_cuda_linear(s, &last);
+}
+static sac_status out_no_last_row(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    if (b.x.rows > 1) b.x.rows--, b.o.rows--, b.wide.rows--;
+    return out_step(s, &b);
+}
+static sac_status out_no_bias(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    b.o_bias = NULL;
+    return out_step(s, &b);
+}
+/* Squares of rows with outliers are about 70 in the mean. */
+static sac_status out_other_eps(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    b.eps += 100;
+    return out_step(s, &b);
+}
+static sac_status out_one_scale(const sac_stream *s, const sac_out_step_args *a) {
+    sac_out_step_args b = *a;
+    b.gate.x_scale = b.up.x_scale = b.down.x_scale = a->wo.x_scale;
+    return out_step(s, &b);
+}
+
 /* Weights in blocks begin 16 bytes late. */
 static sac_status linear_moved_blocks(const sac_stream *s, const sac_linear_args *a) {
     sac_linear_args b = *a;
@@ -522,6 +556,10 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("no_last_part", linear_group, group_no_last_part)                                                      \
     X("no_last_row", gate_up_step, gate_no_last_row)                                                         \
     X("other_scale", gate_up_step, gate_other_scale)                                                         \
+    X("no_last_row", out_step, out_no_last_row)                                                              \
+    X("no_bias", out_step, out_no_bias)                                                                      \
+    X("other_eps", out_step, out_other_eps)                                                                  \
+    X("one_scale", out_step, out_one_scale)                                                                  \
     X("other_scale", qkv_step, qkv_other_scale)                                                              \
     X("one_position", store_many, store_many_one_position)                                                   \
     X("one_view", attention_many, attention_many_one_view)                                                   \

@@ -39,6 +39,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_attention: m[0] = &c->attention.o, m[1] = &c->attention.q; return 2;
     case CHECK_qkv_step: m[0] = &c->qkv_step.q, m[1] = &c->qkv_step.x; return 2;
     case CHECK_gate_up_step: m[0] = &c->gate_up_step.y, m[1] = &c->gate_up_step.x; return 2;
+    case CHECK_out_step: m[0] = &c->out_step.x, m[1] = &c->out_step.o, m[2] = &c->out_step.wide; return 3;
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_vote: m[0] = &c->packed_vote.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
@@ -175,11 +176,15 @@ static void send_sparse(cuda_twin *w, const check_buffer *b, const cuda_part *p,
 
 /* ---------------------------------------------------------------- weights whose scales lie apart */
 
-static int weights_of(check_case *c, sac_weight *of[SAC_LINEAR_GROUP_MOST]) {
+static int weights_of(check_case *c, sac_weight *of[CUDA_MOST_WEIGHTS]) {
     int n = 0;
     if (c->op == CHECK_linear) of[n++] = &c->linear.w;
     if (c->op == CHECK_embed) of[n++] = &c->embed.table;
     if (c->op == CHECK_gate_up_step) of[n++] = &c->gate_up_step.gate, of[n++] = &c->gate_up_step.up;
+    if (c->op == CHECK_out_step) {
+        of[n++] = &c->out_step.wo, of[n++] = &c->out_step.down;
+        of[n++] = &c->out_step.gate, of[n++] = &c->out_step.up;
+    }
     if (c->op == CHECK_qkv_step)
         of[n++] = &c->qkv_step.wq, of[n++] = &c->qkv_step.wk, of[n++] = &c->qkv_step.wv;
     for (int i = 0; c->op == CHECK_linear_group && i < c->linear_group.n; i++)
@@ -189,7 +194,7 @@ static int weights_of(check_case *c, sac_weight *of[SAC_LINEAR_GROUP_MOST]) {
 
 /* As sac_place_weight has them, each in memory of its own. */
 static bool place_codes(cuda_twin *w, check_case *c) {
-    sac_weight *of[SAC_LINEAR_GROUP_MOST];
+    sac_weight *of[CUDA_MOST_WEIGHTS];
     sac_error err;
     bool ok = true;
     for (int i = weights_of(c, of) - 1; ok && i >= 0; i--) {
@@ -216,7 +221,7 @@ static bool place_codes(cuda_twin *w, check_case *c) {
 }
 
 static void point_to_codes(const cuda_twin *w, check_case *c, check_case *d) {
-    sac_weight *here[SAC_LINEAR_GROUP_MOST], *there[SAC_LINEAR_GROUP_MOST];
+    sac_weight *here[CUDA_MOST_WEIGHTS], *there[CUDA_MOST_WEIGHTS];
     const int n = weights_of(c, here);
     weights_of(d, there);
     for (int i = 0; i < n; i++) {
@@ -263,7 +268,7 @@ void cuda_twin_release(cuda_twin *w, const check_case *c) {
         w->device->free(w->device, w->part[i].own);
         w->part[i].own = NULL;
     }
-    for (int i = 0; i < SAC_LINEAR_GROUP_MOST; i++) {
+    for (int i = 0; i < CUDA_MOST_WEIGHTS; i++) {
         w->device->free(w->device, w->codes[i]);
         w->device->free(w->device, w->order[i]);
         w->codes[i] = w->order[i] = NULL;

@@ -14,6 +14,8 @@ typedef struct cuda_part {
     uint8_t *own; /* memory of a buffer whose rows are far apart */
 } cuda_part;
 
+enum { CUDA_MOST_WEIGHTS = 4 /* of an op: out_step */ };
+
 typedef struct cuda_twin {
     sac_device *device;
     sac_stream stream;
@@ -21,8 +23,7 @@ typedef struct cuda_twin {
     size_t image_bytes, used;
     bool numbers_only; /* 30000 instead of the NaN that no query may see: see attention in ops.h */
     cuda_part part[CHECK_MAX_BUFFERS];
-    void *codes[SAC_LINEAR_GROUP_MOST],
-        *order[SAC_LINEAR_GROUP_MOST]; /* of weights in code_layout.h's types */
+    void *codes[CUDA_MOST_WEIGHTS], *order[CUDA_MOST_WEIGHTS]; /* of weights in code_layout.h's types */
 } cuda_twin;
 
 bool cuda_twin_open(cuda_twin *w, sac_device *device, sac_error *err);

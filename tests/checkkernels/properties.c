@@ -294,15 +294,16 @@ static void out_is_of_parts(property_test *p) {
     for (int64_t i = 0; i < h.rows; i++)
         memcpy(sac_mat_row_f32(h, i), sac_mat_row_f32(a->x, i), (size_t)h.cols * sizeof(float));
     p->t->out_step(p->s, a);
-    p->t->linear(p->s, &(sac_linear_args){.y = h, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true});
+    p->t->linear(p->s,
+                 &(sac_linear_args){.y = h, .x = a->o, .w = a->wo, .bias = a->o_bias, .accumulate = true});
     sac_mat x = norm_of(p, h, a->norm, a->eps), gate = product_of(p, x, a->gate, NULL),
             up = product_of(p, x, a->up, NULL);
     p->t->swiglu(p->s, &(sac_swiglu_args){.y = gate, .gate = gate, .up = up});
     p->t->linear(p->s, &(sac_linear_args){.y = h, .x = gate, .w = a->down, .accumulate = true});
     for (int64_t i = 0; i < h.rows; i++) {
         for (int64_t j = 0; j < gate.cols; j++)
-            expect_near(p, "wide", (double)sac_mat_row_f32(a->wide, i)[j], (double)sac_mat_row_f32(gate, i)[j],
-                        1e-4);
+            expect_near(p, "wide", (double)sac_mat_row_f32(a->wide, i)[j],
+                        (double)sac_mat_row_f32(gate, i)[j], 1e-4);
         for (int64_t j = 0; j < h.cols; j++)
             expect_near(p, "x", (double)sac_mat_row_f32(a->x, i)[j], (double)sac_mat_row_f32(h, i)[j], 1e-3);
     }

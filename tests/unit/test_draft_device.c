@@ -224,7 +224,7 @@ static void a_fault_ends_the_answer(void **state) {
         open_card(&c);
         sac_session *s = session_on(&c, "lookup");
         assert_ok(sac_session_begin_tokens(s, repeated(4), N_PROMPT, &o, NULL, &err), err);
-        late_fail_at = 1 + 13 * n_faults;
+        late_fail_at = 1 + 7 * n_faults;
         st = SAC_OK;
         for (bool done = false; st == SAC_OK && !done;) st = sac_session_step(s, NULL, &token, &done, &err);
         assert_true(st == SAC_OK || st == SAC_DEVICE);

@@ -64,7 +64,8 @@ static sac_status see_qkv_step(const sac_stream *s, const sac_qkv_step_args *a) 
 }
 static sac_status see_out_step(const sac_stream *s, const sac_out_step_args *a) {
     (void)s;
-    return fuses ? expect(a->x.dtype == activations && a->o.dtype == activations && a->wide.dtype == activations)
+    return fuses ? expect(a->x.dtype == activations && a->o.dtype == activations &&
+                          a->wide.dtype == activations)
                  : SAC_UNSUPPORTED;
 }
 static sac_status see_attention(const sac_stream *s, const sac_attention_args *a) {
