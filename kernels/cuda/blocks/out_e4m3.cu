@@ -83,7 +83,7 @@ __device__ __forceinline__ void make_normed_x(const job &j, const memory &m, uin
         if (v >= n_vec) continue;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            float y = BY_UNITS ? sum[c][i] : sum[c][i] * (scale.e[c][i] * of_x);
+            float y = BY_UNITS ? sum[c][i] : __fmul_rn(sum[c][i], scale.e[c][i] * of_x);
             if (j.bias) y += bias.e[c][i];
             now[c].e[i] = from_f32<T>(y + to_f32(now[c].e[i]));
         }
@@ -159,7 +159,7 @@ template <typename T> struct last_ends {
 template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_last(const job &j, int tile, const memory &m, const last_ends<T> &ends) {
     const int64_t row = (int64_t)tile * TILE_ROWS + threadIdx.x;
     if (threadIdx.x >= TILE_ROWS || row >= j.of[DOWN].n[0]) return;
-    const float sum = m.sums[threadIdx.x], y = BY_UNITS ? sum : sum * (ends.scale * m.x_scales[0]);
+    const float sum = m.sums[threadIdx.x], y = BY_UNITS ? sum : __fmul_rn(sum, ends.scale * m.x_scales[0]);
     ((T *)j.x)[row] = from_f32<T>(y + ends.before);
 }
 #endif

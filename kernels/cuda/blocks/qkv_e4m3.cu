@@ -60,7 +60,7 @@ struct ends {
     template <bool BY_UNITS> __device__ __forceinline__ void finish(const job &j, const memory &m) const {
         if (!is_there) return;
         float x = m.sums[at], y = m.sums[at + apart];
-        if (!BY_UNITS) x *= scale[0] * m.x_scales[0], y *= scale[1] * m.x_scales[0];
+        if (!BY_UNITS) x = __fmul_rn(x, scale[0] * m.x_scales[0]), y = __fmul_rn(y, scale[1] * m.x_scales[0]);
         x += bias[0], y += bias[1];
         if (to != j.to.v) turn(turned[0], turned[1], x, y);
         store_any(j.to.out, to, first, x);
