@@ -125,9 +125,6 @@ SAC_CODE_FORMATS(X)
 /* Q4_K, and what is `second` Q6_K. */
 sac_status qkv_q4_k_q6_k(const sac_stream *s, const qkv_product &j);
 
-/* Of plain rows of e4m3, on Hopper. */
-sac_status qkv_e4m3_row(const sac_stream *s, const qkv_product &j);
-
 /* By the type of blocks. */
 sac_status product(const sac_stream *s, sac_dtype t, const product_job &j);
 sac_status qkv(const sac_stream *s, sac_dtype t, const qkv_product &j);

@@ -1,67 +1,9 @@
 /* few_e4m3.cu - 1 to 64 rows of x with FP8 weights as plain rows: x is normalised and rounded to codes in scratch, then few_e4m3.cuh. */
 #include "few_e4m3_jobs.cuh"
-#include "turn.cuh"
 
 namespace sac::blocks {
 
 using namespace few_e4m3;
-
-/* Heads of q, k and v: whole ones, or, where they have more channels than a tile, the same part of a head's two halves. */
-struct head_boxes {
-    qkv_product job;
-    matrix_scales scale[3];
-    int first_tile[3];
-
-    __device__ __forceinline__ int matrix_of(int tile, int &of) const {
-        int m = 0;
-        while (m < 2 && tile >= first_tile[m + 1]) m++;
-        of = tile - first_tile[m];
-        return m;
-    }
-    __device__ __forceinline__ int box(int tile, int i, int &row) const {
-        int of;
-        const int m = matrix_of(tile, of);
-        if (job.head_dim <= TILE_ROWS)
-            row = of * TILE_ROWS + i * BOX_ROWS;
-        else {
-            const int tiles = job.head_dim / TILE_ROWS, head = of / tiles;
-            row = head * job.head_dim + (of - head * tiles) * BOX_ROWS + i * (job.head_dim / 2);
-        }
-        return m;
-    }
-    __device__ __forceinline__ const float *scales(int tile, int i) const {
-        int row;
-        const int m = box(tile, i, row);
-        return scale[m].of(row < job.heads[m] * job.head_dim ? row : 0);
-    }
-    __device__ void warm(int tile, int i) const {
-        int row;
-        const int m = box(tile, i / BOX_ROWS, row);
-        row += i % BOX_ROWS;
-        if (row >= job.heads[m] * job.head_dim) return;
-        scale[m].fetch(row);
-        if (job.bias[m]) fetch_soon(job.bias[m] + row);
-    }
-    __device__ void finish(int tile, const float *sums, const float *x_scales, int) const {
-        if (threadIdx.x >= TILE_ROWS / 2) return;
-        int row;
-        const int m = box(tile, 0, row), half = job.head_dim / 2, apart = min(half, (int)BOX_ROWS),
-                  at = threadIdx.x / apart * 2 * apart + threadIdx.x % apart;
-        row += at;
-        if (row >= job.heads[m] * job.head_dim) return;
-        const int head = row / job.head_dim, channel = row - head * job.head_dim;
-        float x = scale[m].met(sums[at], row, x_scales[0]), y = scale[m].met(sums[at + apart], row + half, x_scales[0]);
-        if (const float *b = job.bias[m]) x += b[row], y += b[row + half];
-        if (m < 2) {
-            const float *cs = job.cos_sin + ((int64_t)job.pos[0] * half + channel) * 2;
-            turn(cs[0], cs[1], x, y);
-        }
-        void *to = m == 0 ? job.q : m == 1 ? job.k : job.v;
-        const int64_t first = m == 0 ? (int64_t)head * job.head_dim + channel : job.row_at + head * job.head_stride + channel;
-        store_any(job.out, to, first, x);
-        store_any(job.out, to, first + half, y);
-    }
-};
 
 /* ---------------------------------------------------------------- launches */
 
@@ -120,28 +62,6 @@ sac_status product_e4m3_rows(const sac_stream *s, const product_job &j) {
         return by_units ? run_some<true>(s, of, in, gates) : run_some<false>(s, of, in, gates);
     }
     return by_units ? run_some<true>(s, of, in, job) : run_some<false>(s, of, in, job);
-}
-
-sac_status qkv_e4m3_rows(const sac_stream *s, const qkv_product &j) {
-    const rows_of_x of = {{(void *)j.x, 1, j.n_cols, j.n_cols, j.x_type}, j.rounding, j.norm, j.eps};
-    const bool by_units = j.rounding.how == SAC_X_FP8_GROUPS;
-    if (!s->device->no_out && !s->device->no_few_rows) {
-        const sac_status st = qkv_e4m3_row(s, j);
-        if (st != SAC_UNSUPPORTED) return st;
-    }
-    if (!is_taken(s, of) || j.interleaved || (TILE_ROWS % j.head_dim && j.head_dim % TILE_ROWS)) return SAC_UNSUPPORTED;
-    input in = input_of(j.n_cols, by_units);
-    head_boxes job = {j, {}, {}};
-    for (int i = 0; i < 3; i++) {
-        const int64_t n = (int64_t)j.heads[i] * j.head_dim;
-        job.first_tile[i] = in.n_tiles;
-        if (!n) continue;
-        if (n > 1 << 24 || !map_rows(&in, i, j.w[i], j.layout[i], n)) return SAC_UNSUPPORTED;
-        in.n_tiles += (int)ceil_div(n, TILE_ROWS);
-        job.scale[i] = scales_of(j.w[i], j.layout[i], by_units);
-    }
-    if (!in.n_tiles) return SAC_OK;
-    return by_units ? run<8, true>(s, of, in, job) : run<8, false>(s, of, in, job);
 }
 
 } // namespace sac::blocks

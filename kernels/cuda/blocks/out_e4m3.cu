@@ -1,7 +1,7 @@
 /* out_e4m3.cu - from what attention gives to the end of a layer, of one row, with FP8 weights as plain rows: three products, the norm and
  * the roundings of x between them in one kernel (row_e4m3.cuh).
  *
- * Between products blocks wait for each other, by counters in scratch: `out`'s sums are added up by every block that normalises them, of
+ * Between products blocks wait for each other, by counters in scratch: every block normalises the row that the first one gives; of
  * gate and up the largest magnitude is collected on the way. So all blocks have to be on the card at the same time: there are as many as
  * processors, each takes a processor's memory, and no other kernel of this kind may be under way (`waiting` in context.cuh). */
 #include "row_e4m3.cuh"
@@ -42,55 +42,6 @@ __device__ __forceinline__ void wait_for_all(const unsigned *counter) {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
         while (now < gridDim.x);
     workers::meet();
-}
-
-/* x behind the first product, of the parts of its sums, normalised. A block of all keeps each piece of it in `middle`. */
-template <typename T, bool BY_UNITS, int V>
-__device__ __forceinline__ void make_normed_x(const job &j, const memory &m, uint32_t *part) {
-    const matrices &p = j.of[OUT];
-    const share of(p);
-    const int n_vec = (int)(p.n[0] / 8);
-    const float of_x = m.x_scales[0];
-    /* What the sums meet, asked for together with them. */
-    const row_factors<V> bias(j.bias, p.n[0]), scale(BY_UNITS ? NULL : p.scale[0].at, p.n[0]), norm(j.norm, p.n[0]);
-    raw<T, 8> now[V];
-    float sum[V][8] = {};
-    take_row(now, (const T *)j.x, (int)p.n[0]);
-    const float *at[V];
-    int from[V], n[V], most = 0;
-    bool is_second[V];
-#pragma unroll
-    for (int c = 0; c < V; c++) {
-        const int v = threadIdx.x + c * WORKERS, tile = v * 8 / TILE_ROWS;
-        at[c] = p.parts + v * 8 % TILE_ROWS;
-        n[c] = 0;
-        if (v >= n_vec) continue;
-        from[c] = of.first_block(tile), n[c] = of.n_blocks(tile, from[c]), is_second[c] = of.is_second(tile, from[c]);
-        most = max(most, n[c]);
-    }
-#pragma unroll(8 / V) /* asked for together */
-    for (int i = 0; i < most; i++)
-#pragma unroll
-        for (int c = 0; c < V; c++) {
-            if (i >= n[c]) continue;
-            const float4 *here = (const float4 *)(at[c] + of.part(from[c], is_second[c], i) * TILE_ROWS), low = __ldcg(here), high = __ldcg(here + 1);
-            sum[c][0] += low.x, sum[c][1] += low.y, sum[c][2] += low.z, sum[c][3] += low.w;
-            sum[c][4] += high.x, sum[c][5] += high.y, sum[c][6] += high.z, sum[c][7] += high.w;
-        }
-#pragma unroll
-    for (int c = 0; c < V; c++) {
-        const int v = threadIdx.x + c * WORKERS;
-        if (v >= n_vec) continue;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            float y = BY_UNITS ? sum[c][i] : __fmul_rn(sum[c][i], scale.e[c][i] * of_x);
-            if (j.bias) y += bias.e[c][i];
-            now[c].e[i] = from_f32<T>(y + to_f32(now[c].e[i]));
-        }
-        if (v % gridDim.x == blockIdx.x) *(raw<T, 8> *)((T *)j.middle + v * 8) = now[c];
-    }
-    norm_row(now, norm, j.eps, (int)p.n[0], part);
-    keep_codes<BY_UNITS>(now, (int)p.n[0], j.of[GATE_UP].x_scale, m, part);
 }
 
 /* The stretches of act(gate) * up that the block's share of the last product meets, one behind the other. */
@@ -145,33 +96,35 @@ template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_gate
     if (threadIdx.x % 32 == 0) atomicMax(&j.met->largest, largest);
 }
 
-template <typename T> struct last_ends {
-    float scale, before;
+/* Of the first product and of the last. */
+template <typename T> struct ends {
+    float scale, bias, before;
 
-    __device__ __forceinline__ last_ends(const job &j, int tile) : scale(0), before(0) {
-        const matrices &p = j.of[DOWN];
+    __device__ __forceinline__ ends(const matrices &p, int tile, const float *biases, const void *residual) : scale(0), bias(0), before(0) {
         const int64_t row = (int64_t)tile * TILE_ROWS + threadIdx.x;
         if (threadIdx.x >= TILE_ROWS || row >= p.n[0]) return;
-        before = to_f32(((const T *)j.middle)[row]);
+        before = to_f32(((const T *)residual)[row]);
+        if (biases) bias = biases[row];
         if (!p.scale[0].of_blocks) scale = p.scale[0].at[row];
     }
 };
-template <typename T, bool BY_UNITS> __device__ __forceinline__ void finish_last(const job &j, int tile, const memory &m, const last_ends<T> &ends) {
+template <typename T, bool BY_UNITS>
+__device__ __forceinline__ void finish(const matrices &p, int tile, const memory &m, const ends<T> &meets, void *to) {
     const int64_t row = (int64_t)tile * TILE_ROWS + threadIdx.x;
-    if (threadIdx.x >= TILE_ROWS || row >= j.of[DOWN].n[0]) return;
-    const float sum = m.sums[threadIdx.x], y = BY_UNITS ? sum : __fmul_rn(sum, ends.scale * m.x_scales[0]);
-    ((T *)j.x)[row] = from_f32<T>(y + ends.before);
+    if (threadIdx.x >= TILE_ROWS || row >= p.n[0]) return;
+    const float sum = m.sums[threadIdx.x], y = BY_UNITS ? sum : __fmul_rn(sum, meets.scale * m.x_scales[0]);
+    ((T *)to)[row] = from_f32<T>(y + meets.bias + meets.before);
 }
 #endif
 
-template <bool BY_UNITS, typename T, int V> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
+template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
 #if HOPPER
     extern __shared__ uint8_t unaligned[];
     __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
     __shared__ uint32_t part[32];
     __shared__ int is_last;
     const memory m = memory_of(unaligned, full, empty, &is_last, j.stages, j.x_bytes);
-    const float *const none[3] = {};
+    const float *const bias[3] = {j.bias}, *const none[3] = {};
     float *const scales[PRODUCTS] = {m.x_scales + j.scales_at[OUT], m.x_scales + j.scales_at[GATE_UP], m.x_scales + j.scales_at[DOWN]};
     start_next();
     if (threadIdx.x == 0) open_ring(m);
@@ -186,23 +139,30 @@ template <bool BY_UNITS, typename T, int V> static __global__ void __launch_boun
         copy(j.of[DOWN], one_matrix(), m, at, n_asked, once);
         return;
     }
-    look_ahead<BY_UNITS>(j.of[OUT], one_matrix(), scales[OUT], none);
+    look_ahead<BY_UNITS>(j.of[OUT], one_matrix(), scales[OUT], bias);
     look_ahead<BY_UNITS>(j.of[GATE_UP], two_matrices(), scales[GATE_UP], none);
     look_ahead<BY_UNITS>(j.of[DOWN], one_matrix(), scales[DOWN], none);
     float sum[2];
-    raw<T, 8> o[V];
+    raw<T, 8> x[MOST_VECTORS];
     wait_for_last();
-    take_row(o, (const T *)j.o, j.of[OUT].k);
-    keep_codes<BY_UNITS>(o, j.of[OUT].k, j.of[OUT].x_scale, m, part);
+    take_row(x, (const T *)j.o, j.of[OUT].k);
+    keep_codes<BY_UNITS>(x, j.of[OUT].k, j.of[OUT].x_scale, m, part);
     const share out(j.of[OUT]);
     for (int i = 0; i < out.n_tiles; i++) {
-        multiply<BY_UNITS, false>(out, out.tile(i), m, scales[OUT], at, sum);
-        put_sums(j.of[OUT].parts + out.part(out.tile(i)) * TILE_ROWS, sum);
+        const int tile = out.tile(i);
+        const ends<T> meets(j.of[OUT], tile, j.bias, j.x);
+        multiply<BY_UNITS, false>(out, tile, m, scales[OUT], at, sum);
+        if (!join(j.of[OUT], out, tile, m, sum)) continue;
+        finish<T, BY_UNITS>(j.of[OUT], tile, m, meets, j.middle);
+        workers::meet();
     }
+    const row_factors norm(j.norm, j.of[GATE_UP].k);
     workers::meet();
     count(&j.met->done[0]);
     wait_for_all(&j.met->done[0]);
-    make_normed_x<T, BY_UNITS, V>(j, m, part);
+    take_row(x, (const T *)j.middle, j.of[GATE_UP].k);
+    norm_row(x, norm, j.eps, j.of[GATE_UP].k, part);
+    keep_codes<BY_UNITS>(x, j.of[GATE_UP].k, j.of[GATE_UP].x_scale, m, part);
     const share gates(j.of[GATE_UP]);
     for (int i = 0; i < gates.n_tiles; i++) {
         const int tile = gates.tile(i);
@@ -219,10 +179,10 @@ template <bool BY_UNITS, typename T, int V> static __global__ void __launch_boun
     const share down(j.of[DOWN]);
     for (int i = 0; i < down.n_tiles; i++) {
         const int tile = down.tile(i);
-        const last_ends<T> meets(j, tile);
+        const ends<T> meets(j.of[DOWN], tile, NULL, j.middle);
         multiply<BY_UNITS, true>(down, tile, m, scales[DOWN], at, sum);
         if (!join(j.of[DOWN], down, tile, m, sum)) continue;
-        finish_last<T, BY_UNITS>(j, tile, m, meets);
+        finish<T, BY_UNITS>(j.of[DOWN], tile, m, meets, j.x);
         workers::meet();
     }
     if (threadIdx.x == 0 && count_in(&j.met->ended, gridDim.x) == gridDim.x - 1) j.met->done[0] = j.met->done[1] = j.met->largest = 0;
@@ -233,8 +193,8 @@ template <bool BY_UNITS, typename T, int V> static __global__ void __launch_boun
 
 /* ---------------------------------------------------------------- launches */
 
-template <bool BY_UNITS, typename T, int V> static sac_status run(const sac_stream *s, job &j) {
-    auto chosen = kernel<BY_UNITS, T, V>;
+template <bool BY_UNITS, typename T> static sac_status run(const sac_stream *s, job &j) {
+    auto chosen = kernel<BY_UNITS, T>;
     const int64_t blocks = s->device->n_processors;
     int n_x_scales = 1, n_w_scales = 0;
     int64_t bytes;
@@ -257,12 +217,8 @@ template <bool BY_UNITS, typename T, int V> static sac_status run(const sac_stre
     SAC_TRY(has_code(chosen, &has));
     return !has || !room.suffices() || j.stages < 2 ? SAC_UNSUPPORTED : launch(s, plan_of(s, blocks, bytes), chosen, j);
 }
-template <bool BY_UNITS, typename T> static sac_status run_width(const sac_stream *s, job &j) {
-    const int64_t widest = max_of(j.of[OUT].k, j.of[GATE_UP].k);
-    return widest <= FEW_VECTORS * X_COLS_OF_VECTOR ? run<BY_UNITS, T, FEW_VECTORS>(s, j) : run<BY_UNITS, T, MOST_VECTORS>(s, j);
-}
 template <bool BY_UNITS> static sac_status run_type(const sac_stream *s, const sac_out_step_args *a, job &j) {
-    return a->x.dtype == SAC_DTYPE_F16 ? run_width<BY_UNITS, half>(s, j) : run_width<BY_UNITS, bf16>(s, j);
+    return a->x.dtype == SAC_DTYPE_F16 ? run<BY_UNITS, half>(s, j) : run<BY_UNITS, bf16>(s, j);
 }
 
 static bool same_rounding(const x_rounding &a, const x_rounding &b) {

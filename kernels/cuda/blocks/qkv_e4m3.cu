@@ -89,7 +89,7 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
     raw<T, 8> x[MOST_VECTORS];
     const share of(j.of);
     look_ahead<BY_UNITS>(j.of, heads{j}, m.x_scales + j.scales_at, j.to.bias);
-    const row_factors<MOST_VECTORS> norm(j.to.norm, j.of.k);
+    const row_factors norm(j.to.norm, j.of.k);
     wait_for_last();
     take_row(x, (const T *)j.to.x, j.of.k);
     norm_row(x, norm, j.to.eps, j.of.k, part);
@@ -126,7 +126,7 @@ template <bool BY_UNITS> static sac_status run_type(const sac_stream *s, job &j)
 
 } // namespace qkv_e4m3
 
-sac_status qkv_e4m3_row(const sac_stream *s, const qkv_product &to) {
+sac_status qkv_e4m3_rows(const sac_stream *s, const qkv_product &to) {
     using namespace qkv_e4m3;
     const rows_of_x of = {{(void *)to.x, 1, to.n_cols, to.n_cols, to.x_type}, to.rounding, to.norm, to.eps};
     const bool by_units = to.rounding.how == SAC_X_FP8_GROUPS;
