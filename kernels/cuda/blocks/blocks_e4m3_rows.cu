@@ -1,4 +1,5 @@
-/* blocks_e4m3_rows.cu - code_layout.h's e4m3_rows on a GPU: rows unpacked to 16 bits. Products: few_e4m3.cu and linear_e4m3.cu. */
+/* blocks_e4m3_rows.cu - code_layout.h's e4m3_rows on a GPU: rows unpacked to 16 bits. Products: row_e4m3.cuh, few_e4m3.cu and
+ * linear_e4m3.cu. */
 #include "blocks.cuh"
 #include "device.cuh"
 

@@ -1,7 +1,7 @@
 /* few_e4m3.cuh - 1 to 64 rows of x with FP8 weights that lie as plain rows (code_layout.h, e4m3_rows), both as codes of e4m3, on Hopper's
  * tensor cores: bound by reading weights once. No code is converted.
  *
- * A tile is two boxes of 64 rows of w, which may lie apart (gate and up, the halves of a head); w is A of the products, so that few rows of
+ * A tile is two boxes of 64 rows of w, which may lie apart (gate and up); w is A of the products, so that few rows of
  * x fill a tensor core. The steps of 128 elements of all tiles are one list, of which each block, one a processor, has an equal share. One
  * warp copies boxes of w and the same stretch of x to a ring of stages, of w already while the kernel before is at work. Two groups of
  * four warps have a box each. Sums of 128 elements leave the tensor core, whose sums have few bits, for f32, times their scales where
