@@ -90,7 +90,7 @@ static bool may_refuse(const sac_device *d, const check_case *c, sac_dtype t, bo
         return gate->x.rows > (d->compute == 90 && !d->no_few_rows ? 32 : 8);
     if (c->op == CHECK_gate_up_step && aligned && t != SAC_DTYPE_F32 && is_of_plain_rows(d, &gate->gate)) return gate->x.rows > 64;
     if (c->op == CHECK_out_step && aligned && t != SAC_DTYPE_F32 && is_way_out(d, &c->out_step))
-        return c->out_step.x.rows > 64;
+        return d->no_out || c->out_step.x.rows > 1;
     if (aligned && is_fused(d, c, t)) return false;
     if (c->op == CHECK_qkv_step || c->op == CHECK_gate_up_step || c->op == CHECK_out_step ||
         c->op == CHECK_choice_step || c->op == CHECK_attention_many || c->op == CHECK_packed_step_many ||
