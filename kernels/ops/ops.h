@@ -33,6 +33,8 @@
 #include "op_delta_rule.h"
 #include "op_edit_scores.h"
 #include "op_embed.h"
+#include "op_even_factors.h"
+#include "op_even_step.h"
 #include "op_evict_row.h"
 #include "op_expert_linear.h"
 #include "op_gate_up_step.h"
@@ -51,6 +53,7 @@
 #include "op_mean_rows.h"
 #include "op_mix_rows.h"
 #include "op_pack_channels.h"
+#include "op_pack_even.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
 #include "op_packed_scores.h"
@@ -75,6 +78,7 @@
 #include "op_swiglu.h"
 #include "op_top_k.h"
 #include "op_top_p.h"
+#include "op_unpack_even.h"
 #include "op_unpack_rows.h"
 #include "op_weigh_scores.h"
 #include "skip.h"
@@ -141,7 +145,11 @@
     X(delta_rule)                                                                                            \
     X(largest)                                                                                               \
     X(edit_scores)                                                                                           \
-    X(weigh_scores)
+    X(weigh_scores)                                                                                          \
+    X(even_factors)                                                                                          \
+    X(pack_even)                                                                                             \
+    X(unpack_even)                                                                                           \
+    X(even_step)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */

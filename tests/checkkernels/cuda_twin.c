@@ -41,6 +41,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_gate_up_step: m[0] = &c->gate_up_step.y, m[1] = &c->gate_up_step.x; return 2;
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_vote: m[0] = &c->packed_vote.q; return 1;
+    case CHECK_even_step: m[0] = &c->even_step.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
     case CHECK_choice_attend: m[0] = &c->choice_attend.q; return 1;
