@@ -1,4 +1,4 @@
-/* even.c - tiles of turned rows, a head's keys or values a task. */
+/* even_tasks.c - tiles of turned rows, a head's keys or values a task. */
 #include "cpu.h"
 #include "even_tiles.h"
 
