@@ -209,39 +209,42 @@ static even_job job_of(const sac_even_tiles &tiles, const sac_kv_view &kv, int64
     return even_job{run_of(tiles), source_of(&kv, &rows), 1 / sqrtf((float)tiles.head_dim)};
 }
 
-static launch_plan plan_of(const even_job &j) {
-    launch_plan p = {(unsigned)(j.run.n * j.run.n_heads * 2), THREADS, (size_t)shared_bytes(j.run.d)};
-    p.shared_limit = shared_bytes(SAC_EVEN_MAX);
-    return p;
+/* Beside what kernels declare themselves. */
+static int most_shared(const sac_stream *s) {
+    return (int)min_of(shared_bytes(SAC_EVEN_MAX), block_shared_bytes(s->device) - 4096);
 }
 
-static bool is_known(const sac_even_tiles &t, const sac_kv_view &kv) {
-    return is_float(kv.dtype) && t.n * t.n_heads * 2 <= INT32_MAX;
+static launch_plan plan_of(const sac_stream *s, const even_job &j) {
+    return launch_plan{(unsigned)(j.run.n * j.run.n_heads * 2), THREADS, (size_t)shared_bytes(j.run.d), most_shared(s)};
+}
+
+static bool is_known(const sac_stream *s, const sac_even_tiles &t, const sac_kv_view &kv) {
+    return is_float(kv.dtype) && t.n * t.n_heads * 2 <= INT32_MAX && shared_bytes(t.head_dim) <= most_shared(s);
 }
 
 extern "C" sac_status sac_cuda_even_factors(const sac_stream *s, const sac_even_factors_args *a) {
     ops_of(s)->packs = true;
-    if (!is_known(a->tiles, a->kv)) return SAC_UNSUPPORTED;
+    if (!is_known(s, a->tiles, a->kv)) return SAC_UNSUPPORTED;
     if (a->tiles.n == 0) return SAC_OK;
     const even_job j = job_of(a->tiles, a->kv, a->first);
-    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(j), even_factors_kernel<T>, j));
+    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(s, j), even_factors_kernel<T>, j));
     return SAC_OK;
 }
 
 extern "C" sac_status sac_cuda_pack_even(const sac_stream *s, const sac_pack_even_args *a) {
     ops_of(s)->packs = true;
-    if (!is_known(a->tiles, a->kv)) return SAC_UNSUPPORTED;
+    if (!is_known(s, a->tiles, a->kv)) return SAC_UNSUPPORTED;
     if (a->tiles.n == 0) return SAC_OK;
     const even_job j = job_of(a->tiles, a->kv, a->first);
-    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(j), pack_even_kernel<T>, j));
+    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(s, j), pack_even_kernel<T>, j));
     return SAC_OK;
 }
 
 extern "C" sac_status sac_cuda_unpack_even(const sac_stream *s, const sac_unpack_even_args *a) {
-    if (!is_known(a->tiles, a->kv)) return SAC_UNSUPPORTED;
+    if (!is_known(s, a->tiles, a->kv)) return SAC_UNSUPPORTED;
     if (a->tiles.n == 0) return SAC_OK;
     const even_job j = job_of(a->tiles, a->kv, a->first);
-    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(j), unpack_even_kernel<T>, j));
+    BY_DTYPE(a->kv.dtype, return launch(s, plan_of(s, j), unpack_even_kernel<T>, j));
     return SAC_OK;
 }
 

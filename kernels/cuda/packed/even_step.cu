@@ -240,23 +240,31 @@ __device__ __forceinline__ void take_tile(const tile_channels<D> &c, const float
             split<half>(x[4 * i + 2 * p] * up, x[4 * i + 2 * p + 1] * up, &q.a[i][2 * p], &q.a[i][2 * p + 1]);
 }
 
-/* Scores of half a tile but for their rows' factors, in the order of a lane's words of values. */
+/* Scores of half a tile but for their rows' factors, in the order of a lane's words of values. A product waits for the one
+ * before it of its rows. */
 template <int D, int KB, int VB>
 __device__ __forceinline__ void score_half(const half_tile<D, KB, VB> &h, const tile_query<D> &q, float score[16]) {
     typedef half_tile<D, KB, VB> part;
 #pragma unroll
-    for (int m = 0; m < 8; m++) {
-        float s[4] = {0};
+    for (int first = 0; first < 8; first += 4) {
+        float s[4][4];
+#pragma unroll
+        for (int i = 0; i < 16; i++) s[i / 4][i % 4] = 0;
 #pragma unroll
         for (int j = 0; j < part::K_WORDS; j++)
 #pragma unroll
-            for (int u = 0; u < part::K_WORD / 4; u++) {
-                const uint32_t *a = q.a[j * (part::K_WORD / 4) + u];
-                mma<half>(s, a[0], a[1], a[2], a[3], pair_of<KB>(h.key[j][m], 2 * u), pair_of<KB>(h.key[j][m], 2 * u + 1));
-            }
+            for (int u = 0; u < part::K_WORD / 4; u++)
 #pragma unroll
-        for (int e = 0; e < 2; e++)
-            score[m / part::SPAN * part::V_WORD + part::SPAN * e + m % part::SPAN] = (s[e] + s[2 + e]) * q.unit + q.base;
+                for (int m = 0; m < 4; m++) {
+                    const uint32_t *a = q.a[j * (part::K_WORD / 4) + u], word = h.key[j][first + m];
+                    mma<half>(s[m], a[0], a[1], a[2], a[3], pair_of<KB>(word, 2 * u), pair_of<KB>(word, 2 * u + 1));
+                }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int m = first + i / 2, e = i % 2;
+            score[m / part::SPAN * part::V_WORD + part::SPAN * e + m % part::SPAN] =
+                (s[i / 2][e] + s[i / 2][2 + e]) * q.unit + q.base;
+        }
     }
 }
 
@@ -303,23 +311,26 @@ __device__ __forceinline__ void mix_half(const half_tile<D, KB, VB> &h, const ha
                                          step_state<D> &w) {
     typedef half_tile<D, KB, VB> part;
 #pragma unroll
-    for (int x = 0; x < D / 32; x++)
+    for (int x = 0; x < D / 32; x++) {
+        float s[4][4];
 #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            float s[4] = {0};
+        for (int i = 0; i < 16; i++) s[i / 4][i % 4] = 0;
 #pragma unroll
-            for (int u = 0; u < part::GROUPS; u++) {
-                uint32_t word = c == 0 ? h.value[u][x].x : c == 1 ? h.value[u][x].y : c == 2 ? h.value[u][x].z : h.value[u][x].w;
+        for (int u = 0; u < part::GROUPS; u++)
 #pragma unroll
-                for (int v = 0; v < part::V_WORD / 4; v++) {
-                    const uint32_t *a = p.a[u * (part::V_WORD / 4) + v];
-                    mma<half>(s, a[0], a[1], a[2], a[3], pair_of<VB>(word, 2 * v), pair_of<VB>(word, 2 * v + 1));
-                }
+            for (int v = 0; v < part::V_WORD / 4; v++) {
+                const uint32_t *a = p.a[u * (part::V_WORD / 4) + v];
+                const uint32_t word[4] = {h.value[u][x].x, h.value[u][x].y, h.value[u][x].z, h.value[u][x].w};
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    mma<half>(s[c], a[0], a[1], a[2], a[3], pair_of<VB>(word[c], 2 * v), pair_of<VB>(word[c], 2 * v + 1));
             }
 #pragma unroll
-            for (int e = 0; e < 2; e++)
-                w.mix[4 * x + c][e] += ((s[e] + s[2 + e]) * p.unit + p.low) * half_at(channels.value[e], 4 * x + c);
+        for (int i = 0; i < 8; i++) {
+            int c = i / 2, e = i % 2;
+            w.mix[4 * x + c][e] += ((s[c][e] + s[c][2 + e]) * p.unit + p.low) * half_at(channels.value[e], 4 * x + c);
         }
+    }
 }
 
 /* Halves [from, to) of a run's tiles. */
@@ -410,7 +421,7 @@ static __global__ void __launch_bounds__(EVEN_WARPS * 32, 1) even_step_kernel(co
     if (threadIdx.x == 0) is_last = count_in(&a.counters[problem], (unsigned)n_blocks) == (unsigned)n_blocks - 1;
     __syncthreads();
     if (!is_last) return;
-    int n_bytes = EVEN_WARPS * step_warp_bytes<D>();
+    int n_bytes = (int)blockDim.x / 32 * step_warp_bytes<D>();
     if (job.dtype == SAC_DTYPE_BF16)
         join_blocks<bf16, D>(a, problem, head0, n_heads, shared, n_bytes, (float *)tops);
     else
@@ -427,29 +438,30 @@ static int give(step_run *r, int first_warp, int64_t each) {
     return first_warp + r->n_warps;
 }
 
-static void plan(const sac_stream *s, even_step_job *j, int64_t problems) {
+static void plan(const sac_stream *s, even_step_job *j, int64_t problems, int warps) {
     step_sequence *a = &j->a;
     const int64_t processors = s->device->n_processors, tail = ceil_div(a->n_tail, STEP_TAIL);
-    const int64_t all = max_of(processors / problems * EVEN_WARPS - tail - SAC_EVEN_RUNS, 1); /* a run may leave one unfilled */
+    const int64_t all = max_of(processors / problems * warps - tail - SAC_EVEN_RUNS, 1); /* a run may leave one unfilled */
     const int64_t each = ceil_div(j->run[0].n + j->run[1].n, all);
     a->tail_warp = give(&j->run[1], give(&j->run[0], 0, each), each);
     a->n_warps = a->tail_warp + (int)tail;
     const int64_t spread = min_of(ceil_div(a->n_warps, WARPS_WANTED), processors / problems);
-    a->n_blocks = a->n_splits = (int)max_of(ceil_div(a->n_warps, EVEN_WARPS), spread);
+    a->n_blocks = a->n_splits = (int)max_of(ceil_div(a->n_warps, warps), spread);
 }
 
 template <int D> static sac_status start(const sac_stream *s, even_step_job *j, int64_t problems) {
     size_t n_bytes;
     step_sequence *a = &j->a;
-    const int shared_bytes = EVEN_WARPS * step_warp_bytes<D>();
+    const int warps = (int)min_of(EVEN_WARPS, fitting_warps<D>(s->device)), shared_bytes = warps * step_warp_bytes<D>();
+    if (!warps) return SAC_DEVICE;
+    plan(s, j, problems, warps);
     float *rest = (float *)scratch_rest(s, &n_bytes);
     const size_t tops = (size_t)(problems * a->n_splits) * HEADS;
     if (join_bytes<D>(a->n_splits) > shared_bytes || tops * (D + 2) * sizeof(float) > n_bytes ||
         (size_t)problems * sizeof(unsigned) > SCRATCH_COUNTER_BYTES || problems * a->n_blocks > INT32_MAX)
         return SAC_UNSUPPORTED;
     a->tops = (float2 *)rest, a->sums = rest + 2 * tops, a->counters = scratch_counters(s);
-    launch_plan plan = {(unsigned)(problems * a->n_blocks), EVEN_WARPS * 32, (size_t)shared_bytes};
-    plan.shared_limit = shared_bytes;
+    const launch_plan plan = {(unsigned)(problems * a->n_blocks), (unsigned)warps * 32, (size_t)shared_bytes, shared_bytes};
     if (!ops_of(s)->packs) return launch(s, early(plan), even_step_kernel<D>, *j);
     sac_status st = launch(s, plan, even_step_kernel<D>, *j);
     ops_of(s)->packs = st != SAC_OK; /* as of packed_step */
@@ -478,7 +490,6 @@ extern "C" sac_status sac_cuda_even_step_mma(const sac_stream *s, const sac_even
     j.a.tail_row = tail->row_stride, j.a.tail_head = tail->head_stride;
     j.a.q = a->q.data, j.a.lse = a->lse;
     const int64_t problems = (int64_t)tail->n_heads * j.n_subgroups;
-    plan(s, &j, problems);
     return d == 64 ? start<64>(s, &j, problems) : start<128>(s, &j, problems);
 }
 
