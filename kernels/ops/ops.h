@@ -156,7 +156,7 @@ typedef struct sac_ops {
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
-    bool fuses; /* qkv_step, gate_up_step, store_many and packed_step gain over the ops that they join; else
+    bool fuses; /* qkv_step, gate_up_step, store_many, packed_step and even_step gain over the ops that they join; else
                    they are only the contract, with other roundings than those ops */
     /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
      * scratch. */
