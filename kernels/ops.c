@@ -42,6 +42,9 @@ void sac_ops_init_cpu(sac_ops *t, unsigned cpu_flags) {
     t->cover_blocks = sac_cpu_cover_blocks;
     t->pick_channels = sac_cpu_pick_channels;
     t->join_attention = sac_cpu_join_attention;
+    t->even_factors = sac_cpu_even_factors;
+    t->pack_even = sac_cpu_pack_even;
+    t->unpack_even = sac_cpu_unpack_even;
 #if defined(__x86_64__)
     if (cpu_flags & SAC_CPU_AVX2) sac_ops_set_avx2(t);
     if (cpu_flags & SAC_CPU_AVX512) sac_ops_set_avx512(t);

@@ -15,16 +15,16 @@
  * small all over; scale and smallest number are halves rounded outwards, as in every packed format here. The tokens
  * behind the last whole tile stay plain.
  *
- * The factors are found by the host, so this format is the CPU's. */
+ * On a device a step over tiles and tail is one op. On the CPU it is those of packed rows, one after the other, with the
+ * scores multiplied in between. */
 #include "attend.h"
 #include "clock.h"
-#include "even.h"
+#include "even_tiles.h"
 #include "kvquant.h"
 #include "measure.h"
-#include "pack_rows.h"
 
 enum { K, V, FIRST };
-enum { TILE = 128 };
+enum { TILE = SAC_EVEN_TILE };
 
 static const sac_method_param params[] = {
     [K] = {"k", 4, 2, 8, "bits of keys: 2, 4, 8", SAC_WHOLE},
@@ -46,7 +46,7 @@ typedef struct kvarn {
     int bits[2], first_bits, n_layers, n_heads, n_kv_heads, d;
     int64_t n_ctx, most_tiles;
     kvarn_layer *layer;
-    float *turned;             /* [2][n_kv_heads][TILE][d] a tile's keys and values */
+    /* Of steps on the CPU: */
     float *scores;             /* [n_heads][n_ctx] */
     float *q, *lse, *lse_tail; /* [n_heads * d], [n_heads] */
 } kvarn;
@@ -66,28 +66,18 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
             "KV format kvarn turns heads by a Hadamard matrix, which it has for sizes that are powers of "
             "two up to %d: this model's are %d",
             SAC_EVEN_MAX, d);
-    if (shape->device && shape->device->kind != SAC_DEVICE_CPU)
-        return sac_fail(err, SAC_UNSUPPORTED,
-                        "KV format kvarn finds its factors on the processor: use --device cpu, or kivi");
     return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- memory */
 
-static size_t range_bytes(const kvarn *v, int64_t n_across) {
-    return (size_t)(v->n_kv_heads * n_across) * sizeof(uint16_t);
-}
-
-/* Scale, smallest number and factor: of keys a channel, a channel and a token; of values the other way. */
-static size_t tile_bytes(const kvarn *v, int k_bits, int v_bits) {
-    size_t words = sac_packed_key_words(v->n_kv_heads, v->d, k_bits, TILE) +
-                   sac_packed_value_words(v->n_kv_heads, v->d, v_bits, TILE);
-    return words * sizeof(uint32_t) + 3 * (range_bytes(v, TILE) + range_bytes(v, v->d));
+static size_t tile_bytes(const kvarn *v, bool is_first) {
+    return is_first ? sac_even_tile_bytes(v->n_kv_heads, v->d, v->first_bits, v->first_bits)
+                    : sac_even_tile_bytes(v->n_kv_heads, v->d, v->bits[0], v->bits[1]);
 }
 
 static size_t layer_bytes(const kvarn *v) {
-    size_t first = tile_bytes(v, v->first_bits, v->first_bits), other = tile_bytes(v, v->bits[0], v->bits[1]);
-    return first + (size_t)v->most_tiles * other;
+    return tile_bytes(v, true) + (size_t)v->most_tiles * tile_bytes(v, false);
 }
 
 static void take(void *state, const double *p, const sac_attention_shape *shape, const sac_memory *memory) {
@@ -110,7 +100,7 @@ static void take(void *state, const double *p, const sac_attention_shape *shape,
                          .memory = v->planes ? NULL : sac_take_device(memory, layer_bytes(v))};
         if (v->layer) v->layer[i] = l;
     }
-    v->turned = sac_take_device(memory, 2 * (size_t)v->n_kv_heads * TILE * d * sizeof(float));
+    if (shape->device && shape->device->kind != SAC_DEVICE_CPU) return;
     v->scores = sac_take_device(memory, heads * (size_t)v->n_ctx * sizeof(float));
     v->q = sac_take_device(memory, heads * d * sizeof(float));
     v->lse = sac_take_device(memory, heads * sizeof(float));
@@ -125,145 +115,78 @@ static void begin(void *state) {
     }
 }
 
-static void *carve(const kvarn *v, kvarn_layer *l, size_t n_bytes) {
+/* Tiles [i, i + n) of a layer, all of the same bits: the first has bits of its own. */
+static sac_even_tiles tiles_of(const kvarn *v, const kvarn_layer *l, int64_t i, int64_t n) {
     uint8_t *memory = v->planes ? v->planes->at + (size_t)(l - v->layer) * v->planes->plane_bytes : l->memory;
-    void *p = memory + l->used_bytes;
-    l->used_bytes += n_bytes;
-    return p;
-}
-
-/* A tile's parts, without numbers. */
-static void place_tile(const kvarn *v, kvarn_layer *l) {
-    const bool is_first = l->n_tiles == 0;
-    int k_bits = is_first ? v->first_bits : v->bits[0], v_bits = is_first ? v->first_bits : v->bits[1];
-    sac_packed_rows part = {.n = TILE,
-                            .capacity = TILE,
+    const bool is_first = i == 0;
+    return (sac_even_tiles){.at = memory + (is_first ? 0 : tile_bytes(v, true) + (size_t)(i - 1) * tile_bytes(v, false)),
+                            .n = n,
                             .n_heads = v->n_kv_heads,
                             .head_dim = v->d,
-                            .k_group = TILE,
-                            .v_group = v->d};
-    sac_packed_rows *keys = &l->keys[l->n_tiles], *values = &l->values[l->n_tiles];
-    *keys = *values = part;
-    keys->bits = k_bits, values->bits = v_bits;
-    keys->k = carve(v, l, sac_packed_key_words(v->n_kv_heads, v->d, k_bits, TILE) * sizeof(uint32_t));
-    values->v = carve(v, l, sac_packed_value_words(v->n_kv_heads, v->d, v_bits, TILE) * sizeof(uint32_t));
-    keys->k_scale = carve(v, l, range_bytes(v, v->d));
-    keys->k_min = carve(v, l, range_bytes(v, v->d));
-    l->factor[l->n_tiles] = carve(v, l, range_bytes(v, TILE));
-    values->v_scale = carve(v, l, range_bytes(v, TILE));
-    values->v_min = carve(v, l, range_bytes(v, TILE));
-    values->v_channel = carve(v, l, range_bytes(v, v->d));
+                            .k_bits = is_first ? v->first_bits : v->bits[0],
+                            .v_bits = is_first ? v->first_bits : v->bits[1]};
 }
 
-/* ---------------------------------------------------------------- a tile */
-
-static float *turned_rows(const kvarn *v, bool values, int head) {
-    return v->turned + ((values ? v->n_kv_heads : 0) + head) * TILE * v->d;
-}
-static sac_kv_view turned_view(const kvarn *v) {
-    return (sac_kv_view){.k = v->turned,
-                         .v = turned_rows(v, true, 0),
-                         .dtype = SAC_DTYPE_F32,
-                         .n_heads = v->n_kv_heads,
-                         .head_dim = v->d,
-                         .n_rows = TILE,
-                         .row_stride = v->d,
-                         .head_stride = (int64_t)TILE * v->d};
+/* The first tile, or all others of n that begin with it. */
+static sac_even_tiles run_of(const kvarn *v, const kvarn_layer *l, int run, int64_t n) {
+    const int64_t n_first = n > 0;
+    return run ? tiles_of(v, l, 1, n - n_first) : tiles_of(v, l, 0, n_first);
 }
 
-typedef struct tile_job {
-    const kvarn *v;
-    const sac_layer_attention *a;
-    kvarn_layer *l;
-    int64_t first; /* row of a->kv */
-    int tile;
-} tile_job;
+/* ---------------------------------------------------------------- tiles */
 
-/* A head's keys (even tasks) or values (odd ones): turned, keys divided by their factors. */
-static void even_task(void *ctx, int64_t task, int thread) {
-    const tile_job *job = ctx;
-    const kvarn *v = job->v;
-    const sac_kv_view *kv = &job->a->kv;
-    const bool values = task % 2;
-    const int head = (int)(task / 2);
-    float *x = turned_rows(v, values, head), *scratch = sac_stream_thread_scratch(job->a->stream, thread);
-    float *factor = scratch + TILE * v->d;
-    for (int64_t i = 0; i < TILE; i++) {
-        sac_kv_load(kv, values ? kv->v : kv->k, head, job->first + i, x + i * v->d);
-        sac_even_turn(x + i * v->d, v->d);
-    }
-    sac_even_factors(x, TILE, v->d, !values, scratch, factor);
-    uint16_t *halves =
-        values ? job->l->values[job->tile].v_channel + head * v->d : job->l->factor[job->tile] + head * TILE;
-    for (int64_t i = 0; i < (values ? v->d : TILE); i++) halves[i] = sac_f32_to_f16(factor[i]);
-    for (int64_t i = 0; i < TILE && !values; i++)
-        for (int c = 0; c < v->d; c++) x[i * v->d + c] /= sac_f16_to_f32(halves[i]);
-}
-
-/* Rows [first, first + TILE) of a->kv as the layer's next tile. */
-/* Whoever makes a tile has asked for its pages. */
-static bool has_room(const kvarn *v, int layer) {
+/* Whoever makes tiles has asked for their pages. */
+static bool has_room(const kvarn *v, int layer, size_t n_bytes) {
     const kvarn_layer *l = &v->layer[layer];
-    const size_t n_bytes = l->n_tiles ? tile_bytes(v, v->bits[0], v->bits[1]) : tile_bytes(v, v->first_bits, v->first_bits);
     return !v->planes || l->used_bytes + n_bytes <= v->planes->n_mapped[layer] * sac_page_pool_page_bytes(v->planes->pool);
 }
 
-static sac_status add_tile(kvarn *v, const sac_layer_attention *a, int64_t first) {
+/* Rows [first, first + n * TILE) of a->kv as the layer's next tiles, which have the same bits. */
+static sac_status add_run(kvarn *v, const sac_layer_attention *a, int64_t first, int64_t n) {
     kvarn_layer *l = &v->layer[a->layer];
-    if (l->n_tiles >= v->most_tiles || !has_room(v, a->layer)) return SAC_INTERNAL;
-    tile_job job = {v, a, l, first, l->n_tiles};
-    const sac_pack_rows rows = {NULL, TILE, 0, 1};
-    place_tile(v, l);
-    sac_pool_run(a->stream->pool, 2 * v->n_kv_heads, even_task, &job);
-    const sac_kv_view view = turned_view(v);
-    SAC_TRY(a->ops->pack_rows(a->stream,
-                              &(sac_pack_rows_args){.p = l->keys[job.tile], .kv = view, .rows = rows}));
-    SAC_TRY(a->ops->pack_rows(a->stream,
-                              &(sac_pack_rows_args){.p = l->values[job.tile], .kv = view, .rows = rows}));
-    l->n_tiles++;
+    const sac_even_tiles tiles = tiles_of(v, l, l->n_tiles, n);
+    const size_t n_bytes = (size_t)n * tile_bytes(v, l->n_tiles == 0);
+    if (l->n_tiles + n > v->most_tiles || !has_room(v, a->layer, n_bytes)) return SAC_INTERNAL;
+    for (int64_t i = 0; i < n; i++) {
+        const sac_even_tile tile = sac_even_tile_at(&tiles, i);
+        l->keys[l->n_tiles + i] = tile.keys;
+        l->values[l->n_tiles + i] = tile.values;
+        l->factor[l->n_tiles + i] = tile.factor;
+    }
+    SAC_TRY(a->ops->even_factors(a->stream, &(sac_even_factors_args){tiles, a->kv, first}));
+    SAC_TRY(a->ops->pack_even(a->stream, &(sac_pack_even_args){tiles, a->kv, first}));
+    l->n_tiles += (int)n;
+    l->used_bytes += n_bytes;
     return SAC_OK;
 }
 
-static void restore_task(void *ctx, int64_t task, int thread) {
-    const tile_job *job = ctx;
-    const kvarn *v = job->v;
-    const sac_kv_view *kv = &job->a->kv;
-    const bool values = task % 2;
-    const int head = (int)(task / 2);
-    float *x = turned_rows(v, values, head);
-    const uint16_t *factor = job->l->factor[job->tile] + head * TILE;
-    (void)thread;
-    for (int64_t i = 0; i < TILE; i++, x += v->d) {
-        for (int c = 0; c < v->d && !values; c++) x[c] *= sac_f16_to_f32(factor[i]);
-        sac_even_turn(x, v->d);
-        sac_kv_save(kv, values ? kv->v : kv->k, head, job->first + i, x);
+static sac_status add_tiles(kvarn *v, const sac_layer_attention *a, int64_t first, int64_t n) {
+    if (n > 0 && v->layer[a->layer].n_tiles == 0) {
+        SAC_TRY(add_run(v, a, first, 1));
+        first += TILE, n--;
     }
+    return n > 0 ? add_run(v, a, first, n) : SAC_OK;
 }
 
 static sac_status unpack(void *state, const sac_layer_attention *a, int64_t *n) {
-    kvarn *v = state;
-    kvarn_layer *l = &v->layer[a->layer];
-    const sac_pack_rows rows = {NULL, TILE, 0, 1};
-    *n = (int64_t)l->n_tiles * TILE;
-    for (int i = 0; i < l->n_tiles; i++) {
-        tile_job job = {v, a, l, (int64_t)i * TILE, i};
-        const sac_kv_view view = turned_view(v);
-        SAC_TRY(a->ops->unpack_rows(a->stream,
-                                    &(sac_unpack_rows_args){.p = l->keys[i], .kv = view, .rows = rows}));
-        SAC_TRY(a->ops->unpack_rows(a->stream,
-                                    &(sac_unpack_rows_args){.p = l->values[i], .kv = view, .rows = rows}));
-        sac_pool_run(a->stream->pool, 2 * v->n_kv_heads, restore_task, &job);
+    const kvarn *v = state;
+    const kvarn_layer *l = &v->layer[a->layer];
+    int64_t first = 0;
+    for (int run = 0; run < SAC_EVEN_RUNS; run++) {
+        const sac_even_tiles tiles = run_of(v, l, run, l->n_tiles);
+        if (tiles.n > 0) SAC_TRY(a->ops->unpack_even(a->stream, &(sac_unpack_even_args){tiles, a->kv, first}));
+        first += tiles.n * TILE;
     }
+    *n = first;
     return SAC_OK;
 }
 
 static sac_status seal(void *state, const sac_layer_attention *a, int64_t first, int64_t n_old, int64_t n_new,
                        const sac_important *important, int64_t *n_left) {
-    int64_t n = n_old + n_new;
+    const int64_t n = n_old + n_new;
     (void)important;
-    for (; n >= TILE; n -= TILE, first += TILE) SAC_TRY(add_tile(state, a, first));
-    *n_left = n;
-    return SAC_OK;
+    *n_left = n % TILE;
+    return add_tiles(state, a, first, n / TILE);
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -305,11 +228,11 @@ static sac_status attend_tiles(kvarn *v, const sac_layer_attention *a) {
     return SAC_OK;
 }
 
-static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
-    kvarn *v = state;
-    const kvarn_layer *l = &v->layer[a->layer];
-    int64_t start = sac_now_ns(), n = a->kv.n_rows, n_all = n + (int64_t)l->n_tiles * TILE;
-    if (l->n_tiles > 0) SAC_TRY(attend_tiles(v, a));
+/* Tiles and tail, one after the other. */
+static sac_status attend_apart(kvarn *v, const sac_layer_attention *a) {
+    const int64_t n = a->kv.n_rows;
+    const bool has_tiles = v->layer[a->layer].n_tiles > 0;
+    if (has_tiles) SAC_TRY(attend_tiles(v, a));
     SAC_TRY(a->ops->attention(a->stream, &(sac_attention_args){.o = a->q,
                                                                .q = a->q,
                                                                .kv = a->kv,
@@ -320,18 +243,31 @@ static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_t
                                                                .n_batch = 1,
                                                                .n_heads = v->n_heads,
                                                                .scale = a->scale}));
-    if (l->n_tiles > 0)
-        SAC_TRY(a->ops->join_attention(
-            a->stream, &(sac_join_attention_args){.o = a->q,
-                                                  .other = sac_mat_f32(v->q, 1, (int64_t)v->n_heads * v->d),
-                                                  .lse = v->lse_tail,
-                                                  .other_lse = v->lse,
-                                                  .n_heads = v->n_heads}));
+    if (!has_tiles) return SAC_OK;
+    return a->ops->join_attention(a->stream,
+                                  &(sac_join_attention_args){.o = a->q,
+                                                             .other = sac_mat_f32(v->q, 1, (int64_t)v->n_heads * v->d),
+                                                             .lse = v->lse_tail,
+                                                             .other_lse = v->lse,
+                                                             .n_heads = v->n_heads});
+}
+
+static sac_status attend_together(const kvarn *v, const sac_layer_attention *a) {
+    const kvarn_layer *l = &v->layer[a->layer];
+    sac_even_step_args args = {.q = a->q, .tail = a->kv, .n_heads = v->n_heads, .scale = a->scale};
+    for (int run = 0; run < SAC_EVEN_RUNS; run++) args.tiles[run] = run_of(v, l, run, l->n_tiles);
+    return a->ops->even_step(a->stream, &args);
+}
+
+static sac_status attend(void *state, const sac_layer_attention *a, int64_t *n_tail) {
+    kvarn *v = state;
+    int64_t start = sac_now_ns(), n = a->kv.n_rows, n_all = n + (int64_t)v->layer[a->layer].n_tiles * TILE;
+    SAC_TRY(a->ops->fuses ? attend_together(v, a) : attend_apart(v, a));
     if (n_all == a->n_seen) sac_count_decode_mass(a, 1);
     sac_count_step(a, (double)n_all);
     a->stats->attend_ns += sac_now_ns() - start;
     *n_tail = n % TILE;
-    return n == TILE ? add_tile(v, a, 0) : SAC_OK;
+    return n == TILE ? add_tiles(v, a, 0, 1) : SAC_OK;
 }
 
 static int64_t n_tail_max(const double *p) {
@@ -357,7 +293,7 @@ static size_t most_bytes(const void *state) {
 static size_t room_bytes(const void *state, int layer, int64_t n) {
     const kvarn *v = state;
     (void)layer;
-    const size_t first = tile_bytes(v, v->first_bits, v->first_bits), other = tile_bytes(v, v->bits[0], v->bits[1]);
+    const size_t first = tile_bytes(v, true), other = tile_bytes(v, false);
     return n < TILE ? 0 : (first > other ? first : other) + (size_t)(n / TILE - 1) * other;
 }
 

@@ -40,6 +40,9 @@ sac_status sac_attention_sums_avx512(const sac_stream *s, const sac_attention_su
 /* Plain C over the pool: memory moves and table look-ups, which no instruction set speeds up. */
 sac_status sac_cpu_embed(const sac_stream *s, const sac_embed_args *a);
 sac_status sac_cpu_patchify(const sac_stream *s, const sac_patchify_args *a);
+sac_status sac_cpu_even_factors(const sac_stream *s, const sac_even_factors_args *a);
+sac_status sac_cpu_pack_even(const sac_stream *s, const sac_pack_even_args *a);
+sac_status sac_cpu_unpack_even(const sac_stream *s, const sac_unpack_even_args *a);
 sac_status sac_cpu_gather_rows(const sac_stream *s, const sac_gather_rows_args *a);
 sac_status sac_cpu_scatter_rows(const sac_stream *s, const sac_scatter_rows_args *a);
 sac_status sac_cpu_choice_rows(const sac_stream *s, const sac_choice_rows_args *a);

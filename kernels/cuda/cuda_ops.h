@@ -19,7 +19,7 @@ extern "C" {
 SAC_OPS(X)
 #undef X
 
-/* The parts between which linear, attention and packed_step choose; each answers UNSUPPORTED where it does
+/* The parts between which linear, attention, packed_step and even_step choose; each answers UNSUPPORTED where it does
  * not fit. */
 sac_status sac_cuda_linear_any(const sac_stream *s, const sac_linear_args *a);
 sac_status sac_cuda_linear_lt(const sac_stream *s, const sac_linear_args *a);
@@ -36,6 +36,8 @@ sac_status sac_cuda_attention_uneven(const sac_stream *s, const sac_attention_ar
 sac_status sac_cuda_attention_flash(const sac_stream *s, const sac_attention_args *a);
 sac_status sac_cuda_packed_step_any(const sac_stream *s, const sac_packed_step_args *a);
 sac_status sac_cuda_packed_step_mma(const sac_stream *s, const sac_packed_step_args *a);
+sac_status sac_cuda_even_step_any(const sac_stream *s, const sac_even_step_args *a);
+sac_status sac_cuda_even_step_mma(const sac_stream *s, const sac_even_step_args *a);
 sac_status sac_cuda_attention_cudnn(const sac_stream *s, const sac_attention_args *a);
 
 /* Weights in GGUF's blocks, as sac_place_weight lays them out (blocks/). A group's products with an activation or a sum

@@ -33,6 +33,8 @@
 #include "op_delta_rule.h"
 #include "op_edit_scores.h"
 #include "op_embed.h"
+#include "op_even_factors.h"
+#include "op_even_step.h"
 #include "op_evict_row.h"
 #include "op_expert_linear.h"
 #include "op_gate_up_step.h"
@@ -52,6 +54,7 @@
 #include "op_mix_rows.h"
 #include "op_out_step.h"
 #include "op_pack_channels.h"
+#include "op_pack_even.h"
 #include "op_pack_rows.h"
 #include "op_packed_attention.h"
 #include "op_packed_scores.h"
@@ -76,6 +79,7 @@
 #include "op_swiglu.h"
 #include "op_top_k.h"
 #include "op_top_p.h"
+#include "op_unpack_even.h"
 #include "op_unpack_rows.h"
 #include "op_weigh_scores.h"
 #include "skip.h"
@@ -143,14 +147,18 @@
     X(largest)                                                                                               \
     X(edit_scores)                                                                                           \
     X(weigh_scores)                                                                                          \
-    X(out_step)
+    X(out_step)                                                                                              \
+    X(even_factors)                                                                                          \
+    X(pack_even)                                                                                             \
+    X(unpack_even)                                                                                           \
+    X(even_step)
 
 typedef struct sac_ops {
     const char *backend; /* "ref", "cpu", "cuda" */
 #define X(op) sac_status (*op)(const sac_stream *s, const sac_##op##_args *a);
     SAC_OPS(X)
 #undef X
-    bool fuses; /* qkv_step, gate_up_step, out_step, store_many and packed_step gain over what they join; else
+    bool fuses; /* qkv_step, gate_up_step, out_step, store_many, packed_step and even_step gain over what they join; else
                    they are only the contract, with other roundings than those ops */
     /* Shared scratch that linear needs for up to m rows of k elements; attention's need is part of the thread
      * scratch. */

@@ -142,6 +142,10 @@ bool check_make_attention(check_case *c, int i, bool quick);
 bool check_make_packed(check_case *c, int i, bool quick);
 bool check_make_pack(check_case *c, int i, bool quick); /* pack_channels, pack_rows */
 bool check_make_unpack(check_case *c, int i);           /* unpack_rows; pack_rows behind other rows */
+bool check_make_even(check_case *c, int i); /* even_factors, pack_even, unpack_even */
+/* even_step, the tail in t. */
+bool check_make_even_step(check_case *c, int i, sac_dtype t);
+int check_n_even_steps(void);
 bool check_make_packed_scores(check_case *c, int i);
 bool check_make_packed_vote(check_case *c, int i, bool quick);
 /* packed_step, the tail in t. */

@@ -38,6 +38,10 @@ bool check_make(check_case *c, check_op op, int i, const options *o) {
     case CHECK_pack_channels:
     case CHECK_pack_rows: return check_make_pack(c, i, o->quick);
     case CHECK_unpack_rows: return check_make_unpack(c, i);
+    case CHECK_even_factors:
+    case CHECK_pack_even:
+    case CHECK_unpack_even: return check_make_even(c, i);
+    case CHECK_even_step: return check_make_even_step(c, i, SAC_DTYPE_F32);
     case CHECK_packed_step: return check_make_packed_step(c, i, SAC_DTYPE_F32);
     case CHECK_store_many:
     case CHECK_attention_many: return check_make_many(c, i);

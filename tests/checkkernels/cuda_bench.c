@@ -393,6 +393,19 @@ int cuda_bench(cuda_twin *w, const sac_ops *t, const check_options *o) {
     }
     if (WANTED(attention_many))
         ROW(cuda_bench_attention_many(&b, 8, 1024)), ROW(cuda_bench_attention_many(&b, 8, 32768));
+    if (WANTED(even_step)) {
+        ROW(cuda_bench_even_step(&b, 8192));
+        ROW(cuda_bench_even_step(&b, 32768));
+        ROW(cuda_bench_even_step(&b, 131072));
+    }
+    if (WANTED(even_factors)) {
+        ROW(cuda_bench_pack_even(&b, 128, true));
+        ROW(cuda_bench_pack_even(&b, 131072, true));
+    }
+    if (WANTED(pack_even)) {
+        ROW(cuda_bench_pack_even(&b, 128, false));
+        ROW(cuda_bench_pack_even(&b, 131072, false));
+    }
     if (WANTED(packed_step_many)) ROW(cuda_bench_packed_step_many(&b, 8, 32768));
     if (WANTED(pack_rows)) {
         ROW(cuda_bench_pack_rows(&b, 131072));

@@ -48,6 +48,8 @@ void cuda_bench_channel_sums(bench *b, int64_t n);
 void cuda_bench_labels(bench *b, int64_t n);
 void cuda_bench_qkv_step(bench *b);
 void cuda_bench_gate_up_step(bench *b, int64_t rows);
+void cuda_bench_even_step(bench *b, int64_t n); /* n rows, keys in 4 bits and values in 2 */
+void cuda_bench_pack_even(bench *b, int64_t n, bool factors);
 void cuda_bench_packed_step(bench *b, int64_t n); /* 42 % of n rows in 4 bits, the others in 2 */
 /* n sequences of so many rows. */
 void cuda_bench_attention_many(bench *b, int n, int64_t rows);

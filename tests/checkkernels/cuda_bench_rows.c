@@ -1,6 +1,7 @@
 /* cuda_bench_rows.c - what cuda_bench.c times: real layers, contexts and pictures. */
 #include "cuda/weights/code_layout.h"
 #include "cuda_bench.h"
+#include "even_tiles.h"
 #include "pack_rows.h"
 
 #include <stdlib.h>
@@ -500,6 +501,42 @@ void cuda_bench_packed_step(bench *b, int64_t n) {
     a->tail = keys_of(b, 50, 4, 128);
     b->bytes += 50 * 2048;
     b->flops = 4.0 * 3584 * (double)n;
+}
+
+/* Tiles of so many rows, of keys in 4 bits and values in 2. */
+static sac_even_tiles tiles_of(bench *b, int64_t n, int bits) {
+    sac_even_tiles t = {.n = n / SAC_EVEN_TILE, .n_heads = 4, .head_dim = 128, .k_bits = bits, .v_bits = bits == 4 ? 2 : bits};
+    const size_t n_bytes = (size_t)t.n * sac_even_tile_bytes(4, 128, t.k_bits, t.v_bits);
+    t.at = take(b, (int64_t)n_bytes / 4, SAC_DTYPE_F32);
+    b->bytes += (double)n_bytes;
+    return t;
+}
+
+void cuda_bench_even_step(bench *b, int64_t n) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld rows, 4 and 2 bits, 28/4 x 128", (long long)n);
+    open_row(b, CHECK_even_step, text);
+    sac_even_step_args *a = &b->c.even_step;
+    *a = (sac_even_step_args){.n_heads = 28, .scale = 0.01f};
+    a->tiles[0] = tiles_of(b, SAC_EVEN_TILE, 8);
+    a->tiles[1] = tiles_of(b, n - SAC_EVEN_TILE, 4);
+    a->q = mat(b, 1, 3584);
+    a->tail = keys_of(b, 50, 4, 128);
+    b->bytes += 50 * 2048;
+    b->flops = 4.0 * 3584 * (double)n;
+}
+
+void cuda_bench_pack_even(bench *b, int64_t n, bool factors) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld rows, 4 x 128", (long long)n);
+    open_row(b, factors ? CHECK_even_factors : CHECK_pack_even, text);
+    const sac_even_tiles t = tiles_of(b, n, 4);
+    const sac_kv_view kv = keys_of(b, n, 4, 128);
+    if (factors)
+        b->c.even_factors = (sac_even_factors_args){t, kv, 0};
+    else
+        b->c.pack_even = (sac_pack_even_args){t, kv, 0};
+    b->bytes = 2048.0 * (double)n;
 }
 
 void cuda_bench_attention_many(bench *b, int n, int64_t rows) {

@@ -281,6 +281,8 @@ VARIANT(attention, hopper_long)
 VARIANT(attention, spread)
 VARIANT(packed_step, any)
 VARIANT(packed_step, mma)
+VARIANT(even_step, any)
+VARIANT(even_step, mma)
 
 const cuda_variant cuda_variants[] = {
     {"any", CHECK_linear, plant_linear_any},
@@ -298,5 +300,7 @@ const cuda_variant cuda_variants[] = {
     {"spread", CHECK_attention, plant_attention_spread},
     {"any", CHECK_packed_step, plant_packed_step_any},
     {"mma", CHECK_packed_step, plant_packed_step_mma},
+    {"any", CHECK_even_step, plant_even_step_any},
+    {"mma", CHECK_even_step, plant_even_step_mma},
 };
 const int cuda_n_variants = (int)SAC_COUNT(cuda_variants);

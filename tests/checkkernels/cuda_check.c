@@ -313,6 +313,7 @@ static int compare_all(bed *b, const sac_ops *t) {
         n_bad += cuda_check_large(&b->twin, t);
     if (!b->broken && all && (!o->op || strcmp(o->op, "packed_step") == 0))
         n_bad += cuda_check_sequence(&b->twin, t);
+    if (!b->broken && all && (!o->op || strcmp(o->op, "even_step") == 0)) n_bad += cuda_check_even_sequence(&b->twin, t);
     const char *refusal = sac_cuda_cudnn_refusal(&b->twin.stream);
     if (refusal[0]) printf("cuDNN last refused: %s\n", refusal);
     printf("%s\n", n_bad || b->broken ? "checkkernels: FAILED" : "checkkernels: all good");

@@ -1,5 +1,6 @@
 /* cuda_faults.c - the real kernels, then something wrong: a checker that lets one pass cannot be trusted. */
 #include "cuda_twin.h"
+#include "even_tiles.h"
 #include "faults.h"
 
 #include <math.h>
@@ -208,6 +209,40 @@ static sac_status pack_channels_no_list(const sac_stream *s, const sac_pack_chan
     b.rows.rows = NULL;
     return sac_cuda_pack_channels(s, &b);
 }
+/* Keys for values. */
+static sac_status factors_exchanged(const sac_stream *s, const sac_even_factors_args *a) {
+    sac_even_factors_args b = *a;
+    b.kv.k = a->kv.v, b.kv.v = a->kv.k;
+    return sac_cuda_even_factors(s, &b);
+}
+
+/* The first tile's rows for all tiles. */
+static sac_status pack_even_first_rows(const sac_stream *s, const sac_pack_even_args *a) {
+    const size_t bytes = sac_even_tile_bytes(a->tiles.n_heads, a->tiles.head_dim, a->tiles.k_bits, a->tiles.v_bits);
+    sac_pack_even_args b = *a;
+    b.tiles.n = 1;
+    for (int64_t i = 0; i < a->tiles.n; i++, b.tiles.at += bytes) SAC_TRY(sac_cuda_pack_even(s, &b));
+    return SAC_OK;
+}
+
+static sac_status unpack_even_no_last(const sac_stream *s, const sac_unpack_even_args *a) {
+    sac_unpack_even_args b = *a;
+    b.tiles.n--;
+    return sac_cuda_unpack_even(s, &b);
+}
+
+static sac_status even_step_no_first(const sac_stream *s, const sac_even_step_args *a) {
+    sac_even_step_args b = *a;
+    if (b.tiles[1].n + b.tail.n_rows) b.tiles[0].n = 0;
+    return sac_cuda_even_step(s, &b);
+}
+
+static sac_status even_step_no_last_row(const sac_stream *s, const sac_even_step_args *a) {
+    sac_even_step_args b = *a;
+    if (b.tail.n_rows > 1) b.tail.n_rows--;
+    return sac_cuda_even_step(s, &b);
+}
+
 static sac_status packed_step_no_last_row(const sac_stream *s, const sac_packed_step_args *a) {
     sac_packed_step_args b = *a;
     if (b.tail.n_rows > 1) b.tail.n_rows--;
@@ -549,6 +584,11 @@ static sac_status group_no_last_part(const sac_stream *s, const sac_linear_group
     X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("no_list", pack_channels, pack_channels_no_list)                                                       \
     X("no_last_row", packed_step, packed_step_no_last_row)                                                   \
+    X("exchanged", even_factors, factors_exchanged)                                                          \
+    X("first_rows", pack_even, pack_even_first_rows)                                                         \
+    X("no_last", unpack_even, unpack_even_no_last)                                                           \
+    X("no_first", even_step, even_step_no_first)                                                             \
+    X("no_last_row", even_step, even_step_no_last_row)                                                       \
     X("first_of_all", expert_linear, experts_first_of_all)                                                   \
     X("never_normed", route, route_never_normed)                                                             \
     X("one_group", route, route_one_group)                                                                   \

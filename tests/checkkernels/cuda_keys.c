@@ -348,6 +348,7 @@ int cuda_n_key_cases(check_op op) {
         return CHECK_STEP_SHAPES + CHECK_FEW_STEPS + N_GATES + N_BLOCK_GATES * CHECK_BLOCK_TYPES;
     case CHECK_linear_group: return (1 + CHECK_BLOCK_TYPES) * check_n_linear_groups();
     case CHECK_expert_linear: return check_n_expert_products();
+    case CHECK_even_step: return check_n_even_steps();
     case CHECK_packed_step: return check_n_packed_steps();
     case CHECK_packed_step_many: return check_n_packed_many();
     default: return 0;
@@ -367,6 +368,7 @@ bool cuda_make_key_case(check_case *c, int i, sac_dtype t) {
     case CHECK_gate_up_step: return make_gates(c, i, t);
     case CHECK_linear_group: return make_group(c, i, t);
     case CHECK_expert_linear: return check_make_expert_product(c, i, t);
+    case CHECK_even_step: return check_make_even_step(c, i, t);
     case CHECK_packed_step: return check_make_packed_step(c, i, t);
     case CHECK_packed_step_many: return check_make_packed_many(c, i, t);
     default: /* f32 whatever the type: once is enough, and no buffers mean that a case is left out */

@@ -42,6 +42,7 @@ static int mats_of(check_case *c, sac_mat *m[MOST_MATS]) {
     case CHECK_out_step: m[0] = &c->out_step.x, m[1] = &c->out_step.o, m[2] = &c->out_step.wide; return 3;
     case CHECK_packed_scores: m[0] = &c->packed_scores.q; return 1;
     case CHECK_packed_vote: m[0] = &c->packed_vote.q; return 1;
+    case CHECK_even_step: m[0] = &c->even_step.q; return 1;
     case CHECK_packed_step: m[0] = &c->packed_step.q; return 1;
     case CHECK_choice_step: m[0] = &c->choice_step.q; return 1;
     case CHECK_choice_attend: m[0] = &c->choice_attend.q; return 1;

@@ -62,8 +62,9 @@ void cuda_allow_qkv(check_case *c, double of);
  * faults. */
 int cuda_check_large(cuda_twin *w, const sac_ops *t);
 
-/* cuda_sequence.c: pack_rows and packed_step in one stream; number of faults. */
+/* cuda_sequence.c: pack_rows and packed_step in one stream, pack_even and even_step; number of faults. */
 int cuda_check_sequence(cuda_twin *w, const sac_ops *t);
+int cuda_check_even_sequence(cuda_twin *w, const sac_ops *t);
 
 /* cuda_check.c: every case of an op, in every type that it comes in, until f answers false. */
 void cuda_each_case(check_op op, const check_options *o, bool (*f)(void *to, check_case *c, sac_dtype t),

@@ -1,6 +1,6 @@
 /* faults_packed.c - faults of ops over packed keys and values. */
+#include "even_tiles.h"
 #include "faults.h"
-#include "packed_rows.h"
 
 #include <string.h>
 
@@ -97,6 +97,40 @@ static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed
     return ref().packed_scores(s, &b);
 }
 
+/* Keys for values. */
+static sac_status factors_exchanged(const sac_stream *s, const sac_even_factors_args *a) {
+    sac_even_factors_args b = *a;
+    b.kv.k = a->kv.v, b.kv.v = a->kv.k;
+    return ref().even_factors(s, &b);
+}
+
+/* The first tile's rows for all tiles. */
+static sac_status pack_even_first_rows(const sac_stream *s, const sac_pack_even_args *a) {
+    const size_t bytes = sac_even_tile_bytes(a->tiles.n_heads, a->tiles.head_dim, a->tiles.k_bits, a->tiles.v_bits);
+    sac_pack_even_args b = *a;
+    b.tiles.n = 1;
+    for (int64_t i = 0; i < a->tiles.n; i++, b.tiles.at += bytes) SAC_TRY(ref().pack_even(s, &b));
+    return SAC_OK;
+}
+
+static sac_status unpack_even_no_last(const sac_stream *s, const sac_unpack_even_args *a) {
+    sac_unpack_even_args b = *a;
+    b.tiles.n--;
+    return ref().unpack_even(s, &b);
+}
+
+static sac_status even_step_no_first(const sac_stream *s, const sac_even_step_args *a) {
+    sac_even_step_args b = *a;
+    if (b.tiles[1].n + b.tail.n_rows) b.tiles[0].n = 0;
+    return ref().even_step(s, &b);
+}
+
+static sac_status even_step_no_last_row(const sac_stream *s, const sac_even_step_args *a) {
+    sac_even_step_args b = *a;
+    if (b.tail.n_rows > 1) b.tail.n_rows--;
+    return ref().even_step(s, &b);
+}
+
 #define FAULTS(X)                                                                                            \
     X("no_channel", packed_attention, packed_no_channel)                                                     \
     X("no_channel", pack_rows, pack_no_channel)                                                              \
@@ -108,6 +142,11 @@ static sac_status packed_scores_first_list(const sac_stream *s, const sac_packed
     X("clears_words", pack_rows, pack_clears_words)                                                          \
     X("from_0", unpack_rows, unpack_from_0)                                                                  \
     X("keys", unpack_rows, unpack_keys)                                                                      \
+    X("exchanged", even_factors, factors_exchanged)                                                          \
+    X("first_rows", pack_even, pack_even_first_rows)                                                         \
+    X("no_last", unpack_even, unpack_even_no_last)                                                           \
+    X("no_first", even_step, even_step_no_first)                                                             \
+    X("no_last_row", even_step, even_step_no_last_row)                                                       \
     X("not_turned", packed_scores, packed_scores_as_packed)                                                  \
     X("first_list", packed_scores, packed_scores_first_list)
 

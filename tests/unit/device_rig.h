@@ -18,7 +18,7 @@ enum {
     VOCAB = 61,
     MOST = 34,
     ADAPTERS = 2,
-    CTX = 120,
+    CTX = 160,
     LENT_FROM = CLOSED_BYTES / 8 * 7 /* bytes of the closed region that live as long as a sequence */
 };
 
@@ -59,6 +59,7 @@ static const guest guests[] = {
     {"dense", "dense", "int4", 41},
     {"dense", "adore:m=40,r=0,sigma=attention", "f32", 55},
     {"infllm:init=2,local=12,block=6,topk=2,chunk=8", "infllm:init=2,local=12,block=6,topk=2", "f32", 50},
+    {"dense", "dense", "kvarn:first=4", 126},
 };
 
 /* Who comes. */

@@ -318,6 +318,7 @@ static void slow_attention_is_refused(void **state) {
         {NULL, SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
         {"f16", SAC_DTYPE_F32, 64, false, NULL, SAC_DTYPE_F32, NULL, NULL, 0},
         {"int4", SAC_DTYPE_BF16, 64, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
+        {"kvarn", SAC_DTYPE_BF16, 128, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
         {"f32", SAC_DTYPE_BF16, 64, true, "use --kv bf16", 0, NULL, NULL, 0},
         {NULL, SAC_DTYPE_BF16, 136, true, NULL, SAC_DTYPE_BF16, NULL, NULL, 0},
         {"f16", SAC_DTYPE_BF16, 256, true, NULL, SAC_DTYPE_F16, NULL, NULL, 0},

@@ -216,12 +216,25 @@ static void int4_on_a_device(void **state) {
             compare_each(&shapes[i], "dense", lines[j], 133, 40, NULL);
 }
 
+/* A prompt of several tiles, tiles of steps, and steps before the first tile. */
+static void kvarn_on_a_device(void **state) {
+    static const case_shape shapes[] = {{.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 600},
+                                        {.n_heads = 7, .n_kv_heads = 1, .head_dim = 64, .n_ctx = 600}};
+    (void)state;
+    for (size_t i = 0; i < SAC_COUNT(shapes); i++) {
+        compare_each(&shapes[i], "dense", "kvarn", 300, 140, NULL);
+        compare_each(&shapes[i], "dense", "kvarn:k=2,v=4,first=4", 120, 150, NULL);
+        compare_each(&shapes[i], "zipvl:min=0,recent=8,random=8,tau=0.8", "kvarn:k=8,v=8,first=2", 256, 10, NULL);
+    }
+}
+
 int main(void) {
     if (!closed_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixed_on_a_device),  cmocka_unit_test(mixed_with_top_p),
         cmocka_unit_test(packing_waits_once), cmocka_unit_test(zipcache_on_a_device),
         cmocka_unit_test(kivi_on_a_device),   cmocka_unit_test(int4_on_a_device),
+        cmocka_unit_test(kvarn_on_a_device),
     };
     return cmocka_run_group_tests_name("packed caches on a device", tests, NULL, NULL);
 }

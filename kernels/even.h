@@ -1,7 +1,7 @@
 /* even.h - rows of numbers made alike before they are rounded: turned by a Hadamard matrix, and divided by
  * factors of their rows and columns (KVarN, arXiv:2606.03458). */
-#ifndef SAC_KV_EVEN_H
-#define SAC_KV_EVEN_H
+#ifndef SAC_EVEN_H
+#define SAC_EVEN_H
 
 #include "dtype.h"
 
