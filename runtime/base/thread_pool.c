@@ -11,7 +11,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define SPIN_ROUNDS 4000
+#ifndef SAC_SPIN_ROUNDS /* fewer where programs outnumber processors (CMakeLists.txt, tests/CMakeLists.txt) */
+#define SAC_SPIN_ROUNDS 4000
+#endif
 
 struct sac_pool {
     int n_threads;
@@ -49,7 +51,7 @@ static void work(sac_pool *p, int thread) {
 }
 
 static uint64_t await_generation(sac_pool *p, uint64_t seen) {
-    for (int i = 0; i < SPIN_ROUNDS; i++) {
+    for (int i = 0; i < SAC_SPIN_ROUNDS; i++) {
         uint64_t g = atomic_load_explicit(&p->generation, memory_order_acquire);
         if (g != seen) return g;
         cpu_relax();
@@ -143,7 +145,7 @@ void sac_pool_run(sac_pool *p, int64_t n_tasks, sac_task_fn fn, void *ctx) {
     work(p, 0);
     for (int i = 0; atomic_load_explicit(&p->n_busy, memory_order_acquire) > 0; i++) {
         cpu_relax();
-        if (i > SPIN_ROUNDS) sched_yield(); /* a worker may need this processor */
+        if (i > SAC_SPIN_ROUNDS) sched_yield(); /* a worker may need this processor */
     }
     pthread_mutex_unlock(&p->run_lock);
 }

@@ -83,6 +83,7 @@ typedef struct check_case {
     bool exact_x;    /* of linear with quantised weights: x is multiplied as it is, not rounded to 8 bits */
     double *allowed; /* [elements of all outputs], when not exact: absolute part, from the inputs */
     double relative; /* plus this times the reference */
+    sac_status reference_status;
 } check_case;
 
 uint64_t check_rand(uint64_t *state);
@@ -227,6 +228,8 @@ typedef struct check_result {
 
 /* Runs the op from the starting contents and compares everything. got keeps the bits. */
 void check_run(check_case *c, const sac_ops *t, const sac_stream *s, check_result *r);
+/* The same for the reference, of what check_reference has just left. */
+void check_reference_run(check_case *c, check_result *r);
 bool check_same_bits(check_case *c, const sac_ops *t, const sac_stream *s); /* as the last check_run */
 
 bool check_is_wanted(const check_case *c); /* the last check_run had the reference's bits */
