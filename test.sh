@@ -127,7 +127,7 @@ build() { # preset target [cmake options]
   return 1
 }
 
-run_tests() { # preset [ctest options]; one more at a time than there are processors, since servers and terminals are waited for
+run_tests() { # preset [ctest options]; as many at a time as there are processors
   local log="build/$1/Testing/Temporary/LastTest.log"
   rm -f "$log"
   showing "$1: tests" "build/$1.log" ctest --test-dir "build/$1" -j "$jobs" --output-on-failure --no-tests=error \
