@@ -1,5 +1,5 @@
-/* e4m3_codes.cuh - rows of x as codes of e4m3 with their scales: by kernels of their own (linear_e4m3.cu), or by the threads of another
- * that has done something else before (out_e4m3.cu). x may be what other blocks of the same kernel wrote. */
+/* e4m3_codes.cuh - elements of x as codes of e4m3, and what a scale needs: for kernels that do nothing else (linear_e4m3.cu), and for a product's
+ * own threads (row_e4m3.cuh). */
 #ifndef SAC_KERNELS_E4M3_CODES_CUH
 #define SAC_KERNELS_E4M3_CODES_CUH
 
@@ -12,20 +12,10 @@ namespace sac::blocks {
 
 using namespace sac::rows;
 
-enum { E4M3_UNIT = 128, UNIT_LANES = E4M3_UNIT / 8, NORM_AND_ROUND_THREADS = 256 };
+/* Elements that share a scale where a row has several, and lanes that have them. */
+enum { E4M3_UNIT = 128, UNIT_LANES = E4M3_UNIT / 8 };
 
-struct e4m3_rows_job {
-    sac_mat x;
-    uint8_t *codes; /* [rows][cols] */
-    float *scales;  /* [rows], or [cols / 128][rows] */
-    float scale;    /* of all, or 0 */
-};
-struct norm_job {
-    const float *norm; /* [cols] */
-    float eps;
-};
-
-/* The threads that have a row: all of a block. Others have the same functions. */
+/* The threads that have a row: all of a block, or others with the same functions. */
 struct whole_block {
     __device__ __forceinline__ static int threads(void) { return blockDim.x; }
     __device__ __forceinline__ static void meet(void) { __syncthreads(); }
@@ -70,110 +60,6 @@ __device__ __forceinline__ uint32_t largest_of_eight(const float e[8], uint32_t 
 #pragma unroll
     for (int i = 0; i < 8; i++) largest = max(largest, magnitude(e[i]));
     return largest;
-}
-
-/* A row with one scale. */
-template <typename TEAM, typename T> __device__ __forceinline__ void round_row(const e4m3_rows_job &j, int64_t row, uint32_t *part) {
-    const T *x = (const T *)j.x.data + row * j.x.stride;
-    uint8_t *to = j.codes + row * j.x.cols;
-    const int n_vec = (int)(j.x.cols / 8), n = TEAM::threads();
-    raw<T, 8> now[NORM_VECTORS] = {};
-    float e[8], scale = j.scale;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++)
-        if (threadIdx.x + c * n < n_vec) now[c] = *(const raw<T, 8> *)(x + (threadIdx.x + c * n) * 8);
-    if (scale == 0) {
-        uint32_t largest = 0;
-#pragma unroll
-        for (int c = 0; c < NORM_VECTORS; c++) unpack_eight(e, now[c]), largest = largest_of_eight(e, largest);
-        for (int i = threadIdx.x + NORM_VECTORS * n; i < n_vec; i += n) {
-            load<8>(e, x + i * 8);
-            largest = largest_of_eight(e, largest);
-        }
-        scale = scale_of(team_largest<TEAM>(largest, part), false);
-    }
-    if (threadIdx.x == 0) j.scales[row] = scale;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++) {
-        const int i = threadIdx.x + c * n;
-        unpack_eight(e, now[c]);
-        if (i < n_vec) *(uint2 *)(to + i * 8) = eight_codes(e, scale);
-    }
-    for (int i = threadIdx.x + NORM_VECTORS * n; i < n_vec; i += n) {
-        load<8>(e, x + i * 8);
-        *(uint2 *)(to + i * 8) = eight_codes(e, scale);
-    }
-}
-
-/* 16 lanes have the 128 elements of unit `at`, of all rows' one after the other, which share a scale. All lanes of a warp come. */
-template <typename T> __device__ __forceinline__ void round_units(const e4m3_rows_job &j, int64_t at) {
-    const int64_t units = (j.x.cols + E4M3_UNIT - 1) / E4M3_UNIT, row = at / units, unit = at - row * units,
-                  col = unit * E4M3_UNIT + threadIdx.x % UNIT_LANES * 8;
-    const bool is_there = row < j.x.rows && col < j.x.cols;
-    float e[8] = {};
-    if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
-    uint32_t largest = largest_of_eight(e, 0);
-#pragma unroll
-    for (int i = UNIT_LANES / 2; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
-    const float scale = scale_of(largest, false);
-    if (!is_there) return;
-    *(uint2 *)(j.codes + row * j.x.cols + col) = eight_codes(e, scale);
-    if (threadIdx.x % UNIT_LANES == 0) j.scales[unit * j.x.rows + row] = scale;
-}
-
-/* Threads that normalise a row of so many elements on the way, 0 where it is too long. As few as have room: whoever does it adds up in
- * the same order. */
-static inline int64_t norm_and_round_threads(int64_t cols) {
-    const int64_t n_vec = cols / 8, few = min_of(NORM_AND_ROUND_THREADS, ceil_div(n_vec, 32) * 32);
-    return n_vec <= NORM_VECTORS * few ? few : n_vec <= NORM_VECTORS * NORM_THREADS ? NORM_THREADS : 0;
-}
-
-/* A row normalised on the way, and rounded to T as the op alone would. */
-template <typename TEAM, typename T, bool BY_UNITS>
-__device__ __forceinline__ void norm_and_round_row(const e4m3_rows_job &j, const norm_job &of, int64_t row, uint32_t *part) {
-    const T *x = (const T *)j.x.data + row * j.x.stride;
-    uint8_t *to = j.codes + row * j.x.cols;
-    const int n_vec = (int)(j.x.cols / 8), n = TEAM::threads();
-    raw<T, 8> now[NORM_VECTORS] = {};
-    float e[8], sum = 0;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++)
-        if (threadIdx.x + c * n < n_vec) now[c] = *(const raw<T, 8> *)(x + (threadIdx.x + c * n) * 8);
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) sum += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
-    const float of_norm = 1.0f / sqrtf(team_sum<TEAM>(sum, part) / (float)j.x.cols + of.eps);
-    uint32_t largest = 0;
-#pragma unroll
-    for (int c = 0; c < NORM_VECTORS; c++) {
-        const int v = threadIdx.x + c * n;
-        float g[8] = {};
-        if (v < n_vec) load<8>(g, of.norm + v * 8);
-        if (BY_UNITS) largest = 0;
-#pragma unroll
-        for (int i = 0; i < 8; i++) now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * g[i]);
-        unpack_eight(e, now[c]);
-        largest = largest_of_eight(e, largest);
-        if constexpr (BY_UNITS) {
-#pragma unroll
-            for (int i = UNIT_LANES / 2; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
-            const float scale = scale_of(largest, false);
-            if (v >= n_vec) continue;
-            *(uint2 *)(to + v * 8) = eight_codes(e, scale);
-            if (v % UNIT_LANES == 0) j.scales[v / UNIT_LANES * j.x.rows + row] = scale;
-        }
-    }
-    if constexpr (!BY_UNITS) {
-        const float scale = j.scale != 0 ? j.scale : scale_of(team_largest<TEAM>(largest, part), false);
-        if (threadIdx.x == 0) j.scales[row] = scale;
-#pragma unroll
-        for (int c = 0; c < NORM_VECTORS; c++) {
-            const int v = threadIdx.x + c * n;
-            unpack_eight(e, now[c]);
-            if (v < n_vec) *(uint2 *)(to + v * 8) = eight_codes(e, scale);
-        }
-    }
 }
 
 } // namespace sac::blocks

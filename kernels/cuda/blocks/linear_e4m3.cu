@@ -14,7 +14,7 @@ using namespace sac::rows;
 using namespace sac::weights;
 
 /* Room for weights, and for the library. The rest is x's. */
-enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, PLAIN_THREADS = 256, FEW_E4M3_ROWS = 64 };
+enum { E4M3_PANEL_BYTES = 72 << 20, E4M3_WORKSPACE_BYTES = 8 << 20, PLAIN_THREADS = 256, NORM_AND_ROUND_THREADS = 256, FEW_E4M3_ROWS = 64 };
 
 /* ---------------------------------------------------------------- weights */
 
@@ -95,13 +95,127 @@ static sac_status plain_rows(const sac_stream *s, const plain_job &j) {
 
 /* ---------------------------------------------------------------- x */
 
-/* A row has one scale. */
+struct e4m3_rows_job {
+    sac_mat x;
+    uint8_t *codes; /* [rows][cols] */
+    float *scales;  /* [rows], or [cols / 128][rows] */
+    float scale;    /* of all, or 0 */
+};
+struct norm_job {
+    const float *norm; /* [cols] */
+    float eps;
+};
+
+/* A row with one scale. */
+template <typename T> __device__ __forceinline__ void round_row(const e4m3_rows_job &j, int64_t row, uint32_t *part) {
+    const T *x = (const T *)j.x.data + row * j.x.stride;
+    uint8_t *to = j.codes + row * j.x.cols;
+    const int n_vec = (int)(j.x.cols / 8), n = (int)blockDim.x;
+    raw<T, 8> now[NORM_VECTORS] = {};
+    float e[8], scale = j.scale;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++)
+        if (threadIdx.x + c * n < n_vec) now[c] = *(const raw<T, 8> *)(x + (threadIdx.x + c * n) * 8);
+    if (scale == 0) {
+        uint32_t largest = 0;
+#pragma unroll
+        for (int c = 0; c < NORM_VECTORS; c++) unpack_eight(e, now[c]), largest = largest_of_eight(e, largest);
+        for (int i = threadIdx.x + NORM_VECTORS * n; i < n_vec; i += n) {
+            load<8>(e, x + i * 8);
+            largest = largest_of_eight(e, largest);
+        }
+        scale = scale_of(team_largest<whole_block>(largest, part), false);
+    }
+    if (threadIdx.x == 0) j.scales[row] = scale;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++) {
+        const int i = threadIdx.x + c * n;
+        unpack_eight(e, now[c]);
+        if (i < n_vec) *(uint2 *)(to + i * 8) = eight_codes(e, scale);
+    }
+    for (int i = threadIdx.x + NORM_VECTORS * n; i < n_vec; i += n) {
+        load<8>(e, x + i * 8);
+        *(uint2 *)(to + i * 8) = eight_codes(e, scale);
+    }
+}
+
+/* 16 lanes have the 128 elements of unit `at`, of all rows' one after the other, which share a scale. All lanes of a warp come. */
+template <typename T> __device__ __forceinline__ void round_units(const e4m3_rows_job &j, int64_t at) {
+    const int64_t units = (j.x.cols + E4M3_UNIT - 1) / E4M3_UNIT, row = at / units, unit = at - row * units,
+                  col = unit * E4M3_UNIT + threadIdx.x % UNIT_LANES * 8;
+    const bool is_there = row < j.x.rows && col < j.x.cols;
+    float e[8] = {};
+    if (is_there) load<8>(e, (const T *)j.x.data + row * j.x.stride + col);
+    uint32_t largest = largest_of_eight(e, 0);
+#pragma unroll
+    for (int i = UNIT_LANES / 2; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
+    const float scale = scale_of(largest, false);
+    if (!is_there) return;
+    *(uint2 *)(j.codes + row * j.x.cols + col) = eight_codes(e, scale);
+    if (threadIdx.x % UNIT_LANES == 0) j.scales[unit * j.x.rows + row] = scale;
+}
+
+/* Threads that normalise a row of so many elements on the way, 0 where it is too long. As few as have room: whoever does it adds up in
+ * the same order. */
+static inline int64_t norm_and_round_threads(int64_t cols) {
+    const int64_t n_vec = cols / 8, few = min_of(NORM_AND_ROUND_THREADS, ceil_div(n_vec, 32) * 32);
+    return n_vec <= NORM_VECTORS * few ? few : n_vec <= NORM_VECTORS * NORM_THREADS ? NORM_THREADS : 0;
+}
+
+/* A row normalised on the way, and rounded to T as the op alone would. */
+template <typename T, bool BY_UNITS>
+__device__ __forceinline__ void norm_and_round_row(const e4m3_rows_job &j, const norm_job &of, int64_t row, uint32_t *part) {
+    const T *x = (const T *)j.x.data + row * j.x.stride;
+    uint8_t *to = j.codes + row * j.x.cols;
+    const int n_vec = (int)(j.x.cols / 8), n = (int)blockDim.x;
+    raw<T, 8> now[NORM_VECTORS] = {};
+    float e[8], sum = 0;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++)
+        if (threadIdx.x + c * n < n_vec) now[c] = *(const raw<T, 8> *)(x + (threadIdx.x + c * n) * 8);
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++)
+#pragma unroll
+        for (int i = 0; i < 8; i++) sum += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
+    const float of_norm = 1.0f / sqrtf(team_sum<whole_block>(sum, part) / (float)j.x.cols + of.eps);
+    uint32_t largest = 0;
+#pragma unroll
+    for (int c = 0; c < NORM_VECTORS; c++) {
+        const int v = threadIdx.x + c * n;
+        float g[8] = {};
+        if (v < n_vec) load<8>(g, of.norm + v * 8);
+        if (BY_UNITS) largest = 0;
+#pragma unroll
+        for (int i = 0; i < 8; i++) now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * g[i]);
+        unpack_eight(e, now[c]);
+        largest = largest_of_eight(e, largest);
+        if constexpr (BY_UNITS) {
+#pragma unroll
+            for (int i = UNIT_LANES / 2; i > 0; i /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, i));
+            const float scale = scale_of(largest, false);
+            if (v >= n_vec) continue;
+            *(uint2 *)(to + v * 8) = eight_codes(e, scale);
+            if (v % UNIT_LANES == 0) j.scales[v / UNIT_LANES * j.x.rows + row] = scale;
+        }
+    }
+    if constexpr (!BY_UNITS) {
+        const float scale = j.scale != 0 ? j.scale : scale_of(team_largest<whole_block>(largest, part), false);
+        if (threadIdx.x == 0) j.scales[row] = scale;
+#pragma unroll
+        for (int c = 0; c < NORM_VECTORS; c++) {
+            const int v = threadIdx.x + c * n;
+            unpack_eight(e, now[c]);
+            if (v < n_vec) *(uint2 *)(to + v * 8) = eight_codes(e, scale);
+        }
+    }
+}
+
 template <typename T> static __global__ void __launch_bounds__(NORM_THREADS, 2) e4m3_rows_kernel(const e4m3_rows_job j) {
     __shared__ uint32_t part[32];
     const int64_t row = norm_row(j.x.rows);
     start_next();
     wait_for_last();
-    if (row >= 0) round_row<whole_block, T>(j, row, part);
+    if (row >= 0) round_row<T>(j, row, part);
 }
 
 template <typename T> static __global__ void __launch_bounds__(ROUNDED_THREADS) e4m3_units_kernel(const e4m3_rows_job j) {
@@ -128,7 +242,7 @@ static __global__ void __launch_bounds__(NORM_THREADS) e4m3_norm_kernel(const e4
     __shared__ uint32_t part[32];
     start_next();
     wait_for_last();
-    norm_and_round_row<whole_block, T, BY_UNITS>(j, of, blockIdx.x, part);
+    norm_and_round_row<T, BY_UNITS>(j, of, blockIdx.x, part);
 }
 
 sac_status round_to_e4m3(const sac_stream *s, sac_mat x, x_rounding r, const float *norm, float eps, uint8_t *codes, float *scales) {
