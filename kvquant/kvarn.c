@@ -24,7 +24,7 @@
 #include "measure.h"
 
 enum { K, V, FIRST };
-enum { TILE = SAC_EVEN_TILE };
+enum { TILE = SAC_EVEN_TILE, MOST_ON_DEVICE = 128 /* a tile of more has no room in a block of many cards */ };
 
 static const sac_method_param params[] = {
     [K] = {"k", 4, 2, 8, "bits of keys: 2, 4, 8", SAC_WHOLE},
@@ -66,6 +66,8 @@ static sac_status check(const double *p, const sac_attention_shape *shape, sac_e
             "KV format kvarn turns heads by a Hadamard matrix, which it has for sizes that are powers of "
             "two up to %d: this model's are %d",
             SAC_EVEN_MAX, d);
+    if (shape->device && shape->device->kind != SAC_DEVICE_CPU && d > MOST_ON_DEVICE)
+        return sac_fail(err, SAC_UNSUPPORTED, "KV format kvarn turns heads of up to %d channels on a GPU: this model's are %d", MOST_ON_DEVICE, d);
     return SAC_OK;
 }
 
@@ -185,8 +187,9 @@ static sac_status seal(void *state, const sac_layer_attention *a, int64_t first,
                        const sac_important *important, int64_t *n_left) {
     const int64_t n = n_old + n_new;
     (void)important;
+    SAC_TRY(add_tiles(state, a, first, n / TILE));
     *n_left = n % TILE;
-    return add_tiles(state, a, first, n / TILE);
+    return SAC_OK;
 }
 
 /* ---------------------------------------------------------------- a step */

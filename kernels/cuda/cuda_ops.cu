@@ -13,29 +13,33 @@ namespace sac {
 
 enum { MOST_CARDS = 64 };
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
-static cudaStream_t last_waiting[MOST_CARDS]; /* by card: the stream that started one last, or NULL */
+static int n_streams[MOST_CARDS];              /* by card: those that ops are open for */
+static cudaStream_t last_waiting[MOST_CARDS]; /* the one that started such a kernel, or NULL */
 
 static bool is_shared(const sac_device *d) {
     int is_on = 0;
-    return status_of(cudaDeviceGetAttribute(&is_on, cudaDevAttrMpsEnabled, d->index)) == SAC_OK && is_on;
+    return status_of(cudaDeviceGetAttribute(&is_on, cudaDevAttrMpsEnabled, d->index)) != SAC_OK || is_on;
 }
 
 waiting::waiting(const sac_stream *s) : may(false) {
     const int card = s->device->index;
     pthread_mutex_lock(&waiting_lock);
-    if (card < 0 || card >= MOST_CARDS || is_shared(s->device)) return;
-    cudaStream_t &last = last_waiting[card];
-    if (last && last != cuda_stream(s) && status_of(cudaStreamQuery(last)) != SAC_OK) return;
-    last = cuda_stream(s);
+    if (card < 0 || card >= MOST_CARDS || n_streams[card] != 1 || is_shared(s->device)) return;
+    last_waiting[card] = cuda_stream(s);
     may = true;
 }
 waiting::~waiting() {
     pthread_mutex_unlock(&waiting_lock);
 }
-static void forget_waiting(const sac_stream *s) {
+
+/* A stream comes, or goes with nothing in flight. Before another one has its first kernel no such kernel is under way. */
+static void count_stream(const sac_stream *s, int more) {
+    const int card = s->device->index;
+    if (card < 0 || card >= MOST_CARDS) return;
     pthread_mutex_lock(&waiting_lock);
-    for (cudaStream_t &last : last_waiting)
-        if (last == cuda_stream(s)) last = NULL;
+    n_streams[card] += more;
+    if (more > 0 && last_waiting[card]) cudaStreamSynchronize(last_waiting[card]);
+    last_waiting[card] = NULL;
     pthread_mutex_unlock(&waiting_lock);
 }
 
@@ -63,6 +67,7 @@ extern "C" sac_status sac_cuda_ops_open(sac_stream *s, sac_error *err) {
     else
         snprintf(o->line + n, sizeof o->line - (size_t)n, ", no cuDNN");
     s->ops_state = o;
+    count_stream(s, 1);
     return SAC_OK;
 }
 
@@ -77,7 +82,7 @@ extern "C" void sac_cuda_ops_close(sac_stream *s) {
     cuda_ops *o = ops_of(s);
     if (!o) return;
     cudaStreamSynchronize(cuda_stream(s));
-    forget_waiting(s);
+    count_stream(s, -1);
     attention::cudnn_close(o->cudnn);
     linear::cublaslt_close(&o->lt);
     free(o);

@@ -88,7 +88,7 @@ typedef struct rig {
  * a group as one, and groups. */
 static int n_together[5], n_joined, n_groups;
 static int n_listed; /* sequences that read lists in attention_many beside others */
-static bool refuse, refuse_out; /* out_step alone */
+static bool refuse, takes_rows; /* out_step: several, and not one alone as on a card */
 static bool adapters; /* every third sequence has one, every third another */
 
 #define COUNT(op, i, n_sequences)                                                                            \
@@ -102,7 +102,7 @@ COUNT(gate_up_step, 3, x.rows)
 
 static sac_status count_out_step(const sac_stream *s, const sac_out_step_args *a) {
     if (a->x.rows > 1) n_together[4]++;
-    return refuse || refuse_out ? SAC_UNSUPPORTED : closed_out_step(s, a);
+    return refuse || (a->x.rows > 1 && !takes_rows) ? SAC_UNSUPPORTED : closed_out_step(s, a);
 }
 
 static sac_status count_attention_many(const sac_stream *s, const sac_attention_many_args *a) {

@@ -52,7 +52,7 @@ static void compare(int n, int n_steps, bool apart) {
     assert_true(n < 7 || (n_together[1] > 0 && n_together[2] > 0));
     assert_true(n < 14 || n_listed >= 2 * n_steps * LAYERS); /* quest's and tokenselect's; not heads' own */
     const int n_fused = n > 1 && !adapters ? n_steps * LAYERS : 0;
-    assert_int_equal(n_together[3], refuse || refuse_out ? n_fused : 0);
+    assert_int_equal(n_together[3], refuse || !takes_rows ? n_fused : 0);
     assert_int_equal(n_together[4], n_fused);
     bool parted = refuse || adapters;
     assert_int_equal(n_groups,
@@ -72,16 +72,16 @@ static void batches_have_the_cpu_s_logits(void **state) {
     compare(MOST, 3, false);
 }
 
-/* A device without kernels for several sequences. */
+/* A device without kernels for several sequences, and one whose out_step takes them. */
 static void refused_ops_are_done_one_by_one(void **state) {
     (void)state;
     refuse = true;
     compare(18, 36, false);
     compare(3, 5, true);
     refuse = false;
-    refuse_out = true; /* gate_up_step is there */
+    takes_rows = true;
     compare(18, 12, false);
-    refuse_out = false;
+    takes_rows = false;
 }
 
 /* A step that is no batch's. */

@@ -13,6 +13,7 @@ namespace out_e4m3 {
 using namespace row_e4m3;
 
 enum { OUT, GATE_UP, DOWN, PRODUCTS };
+enum { VECTORS = 4 };
 
 /* All but the last are set to zero by the last block. */
 struct counters {
@@ -143,7 +144,7 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
     look_ahead<BY_UNITS>(j.of[GATE_UP], two_matrices(), scales[GATE_UP], none);
     look_ahead<BY_UNITS>(j.of[DOWN], one_matrix(), scales[DOWN], none);
     float sum[2];
-    raw<T, 8> x[MOST_VECTORS];
+    raw<T, 8> x[VECTORS];
     wait_for_last();
     take_row(x, (const T *)j.o, j.of[OUT].k);
     keep_codes<BY_UNITS>(x, j.of[OUT].k, j.of[OUT].x_scale, m, part);
@@ -156,7 +157,7 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
         finish<T, BY_UNITS>(j.of[OUT], tile, m, meets, j.middle);
         workers::meet();
     }
-    const row_factors norm(j.norm, j.of[GATE_UP].k);
+    const row_factors<VECTORS> norm(j.norm, j.of[GATE_UP].k);
     workers::meet();
     count(&j.met->done[0]);
     wait_for_all(&j.met->done[0]);
@@ -245,7 +246,7 @@ extern "C" sac_status sac_cuda_out_blocks(const sac_stream *s, const sac_out_ste
     if (s->device->no_out || a->x.rows != 1 || !fits(&a->wo, a->x.cols, a->o.cols) || !fits(&a->gate, a->wide.cols, a->x.cols) ||
         !fits(&a->up, a->wide.cols, a->x.cols) || !fits(&a->down, a->x.cols, a->wide.cols) ||
         !same_rounding(rounding_of(&a->up, a->x.cols), of[GATE_UP].rounding) || a->o.dtype != a->x.dtype || a->wide.dtype != a->x.dtype ||
-        max_of(a->x.cols, a->o.cols) > MOST_X_COLS)
+        max_of(a->x.cols, a->o.cols) > most_x_cols(VECTORS))
         return SAC_UNSUPPORTED;
     for (int i = 0; i < PRODUCTS; i++)
         if (!is_taken(s, of[i]) || (of[i].rounding.how == SAC_X_FP8_GROUPS) != by_units) return SAC_UNSUPPORTED;

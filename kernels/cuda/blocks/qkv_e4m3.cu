@@ -8,6 +8,8 @@ namespace qkv_e4m3 {
 
 using namespace row_e4m3;
 
+enum { FEW_VECTORS = 4, MOST_VECTORS = 8 };
+
 struct job {
     matrices of;
     qkv_product to;
@@ -69,7 +71,7 @@ struct ends {
 };
 #endif
 
-template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
+template <bool BY_UNITS, typename T, int VECTORS> static __global__ void __launch_bounds__(THREADS, 1) kernel(const __grid_constant__ job j) {
 #if HOPPER
     extern __shared__ uint8_t unaligned[];
     __shared__ uint64_t full[MOST_STAGES], empty[MOST_STAGES];
@@ -86,10 +88,10 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
         return;
     }
     float sum[2];
-    raw<T, 8> x[MOST_VECTORS];
+    raw<T, 8> x[VECTORS];
     const share of(j.of);
     look_ahead<BY_UNITS>(j.of, heads{j}, m.x_scales + j.scales_at, j.to.bias);
-    const row_factors norm(j.to.norm, j.of.k);
+    const row_factors<VECTORS> norm(j.to.norm, j.of.k);
     wait_for_last();
     take_row(x, (const T *)j.to.x, j.of.k);
     norm_row(x, norm, j.to.eps, j.of.k, part);
@@ -106,8 +108,8 @@ template <bool BY_UNITS, typename T> static __global__ void __launch_bounds__(TH
 #endif
 }
 
-template <bool BY_UNITS, typename T> static sac_status run(const sac_stream *s, job &j) {
-    auto chosen = kernel<BY_UNITS, T>;
+template <bool BY_UNITS, typename T, int VECTORS> static sac_status run(const sac_stream *s, job &j) {
+    auto chosen = kernel<BY_UNITS, T, VECTORS>;
     const int64_t blocks = min_of(s->device->n_processors, (int64_t)j.of.n_tiles * j.of.steps);
     const int steps = (int)ceil_div((int64_t)j.of.n_tiles * j.of.steps, blocks);
     int64_t bytes;
@@ -120,8 +122,11 @@ template <bool BY_UNITS, typename T> static sac_status run(const sac_stream *s, 
     return !has || !room.add(&j.of, blocks) || !room.suffices() || j.stages < 2 ? SAC_UNSUPPORTED
                                                                                 : launch(s, plan_of(s, blocks, bytes), chosen, j);
 }
+template <bool BY_UNITS, typename T> static sac_status run_width(const sac_stream *s, job &j) {
+    return j.of.k <= most_x_cols(FEW_VECTORS) ? run<BY_UNITS, T, FEW_VECTORS>(s, j) : run<BY_UNITS, T, MOST_VECTORS>(s, j);
+}
 template <bool BY_UNITS> static sac_status run_type(const sac_stream *s, job &j) {
-    return j.to.x_type == SAC_DTYPE_F16 ? run<BY_UNITS, half>(s, j) : run<BY_UNITS, bf16>(s, j);
+    return j.to.x_type == SAC_DTYPE_F16 ? run_width<BY_UNITS, half>(s, j) : run_width<BY_UNITS, bf16>(s, j);
 }
 
 } // namespace qkv_e4m3
@@ -130,7 +135,7 @@ sac_status qkv_e4m3_rows(const sac_stream *s, const qkv_product &to) {
     using namespace qkv_e4m3;
     const rows_of_x of = {{(void *)to.x, 1, to.n_cols, to.n_cols, to.x_type}, to.rounding, to.norm, to.eps};
     const bool by_units = to.rounding.how == SAC_X_FP8_GROUPS;
-    if (!is_taken(s, of) || to.n_cols > MOST_X_COLS || to.interleaved || (TILE_ROWS % to.head_dim && to.head_dim % TILE_ROWS)) return SAC_UNSUPPORTED;
+    if (!is_taken(s, of) || to.n_cols > most_x_cols(MOST_VECTORS) || to.interleaved || (TILE_ROWS % to.head_dim && to.head_dim % TILE_ROWS)) return SAC_UNSUPPORTED;
     job j = {};
     int64_t n_tiles = 0;
     for (int i = 0; i < 3; i++) {

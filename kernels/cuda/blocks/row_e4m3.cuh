@@ -15,8 +15,11 @@
 
 namespace sac::blocks::row_e4m3 {
 
-/* A row that is normalised lies in registers: MOST_VECTORS of 8 elements a thread. */
-enum { STAGE = BOXES * BOX_BYTES, MOST_VECTORS = 4, MOST_X_COLS = MOST_VECTORS * 8 * WORKERS };
+/* A row that is normalised lies in registers, some vectors of 8 elements a thread: rows of up to so many elements. */
+enum { STAGE = BOXES * BOX_BYTES };
+static constexpr int most_x_cols(int vectors) {
+    return vectors * 8 * WORKERS;
+}
 enum { AT_ONCE = 8 /* parts that are asked for together */ };
 enum { X_BEHIND = 128 /* bytes behind x that the other columns of a tensor core's product read */ };
 
@@ -141,13 +144,13 @@ __device__ __forceinline__ void look_ahead(const matrices &p, const OF &boxes, f
     }
 }
 /* A row [k] of which a product's blocks need all to codes, and the scales that it was divided by. */
-template <bool BY_UNITS, typename T>
-__device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k, float x_scale, const memory &m, uint32_t *part) {
+template <bool BY_UNITS, typename T, int VECTORS>
+__device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[VECTORS], int k, float x_scale, const memory &m, uint32_t *part) {
     const int n_vec = k / 8;
     uint32_t largest = 0;
     float e[8], scale = x_scale;
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
+    for (int c = 0; c < VECTORS; c++) {
         const int v = threadIdx.x + c * WORKERS;
         unpack_eight(e, now[c]);
         if (BY_UNITS) largest = 0;
@@ -165,7 +168,7 @@ __device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k
         if (scale == 0) scale = scale_of(team_largest<workers>(largest, part), false);
         if (threadIdx.x == 0) m.x_scales[0] = scale;
 #pragma unroll
-        for (int c = 0; c < MOST_VECTORS; c++) {
+        for (int c = 0; c < VECTORS; c++) {
             const int v = threadIdx.x + c * WORKERS;
             unpack_eight(e, now[c]);
             if (v < n_vec) *(uint2 *)(m.x + v * 8) = eight_codes(e, scale);
@@ -177,21 +180,21 @@ __device__ __forceinline__ void keep_codes(raw<T, 8> (&now)[MOST_VECTORS], int k
 }
 
 /* A row of f16 or bf16. */
-template <typename T> __device__ __forceinline__ void take_row(raw<T, 8> (&now)[MOST_VECTORS], const T *x, int n) {
+template <typename T, int VECTORS> __device__ __forceinline__ void take_row(raw<T, 8> (&now)[VECTORS], const T *x, int n) {
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++) {
+    for (int c = 0; c < VECTORS; c++) {
         const int v = threadIdx.x + c * WORKERS;
         now[c] = raw<T, 8>{};
         if (v < n / 8) now[c] = *(const raw<T, 8> *)(x + v * 8);
     }
 }
 /* What a row is multiplied by. */
-struct row_factors {
-    float e[MOST_VECTORS][8];
+template <int VECTORS> struct row_factors {
+    float e[VECTORS][8];
 
     __device__ __forceinline__ row_factors(const float *x, int64_t n) {
 #pragma unroll
-        for (int c = 0; c < MOST_VECTORS; c++)
+        for (int c = 0; c < VECTORS; c++)
             if (const int v = threadIdx.x + c * WORKERS; x && v < n / 8)
                 load<8>(e[c], x + v * 8);
             else
@@ -200,16 +203,16 @@ struct row_factors {
     }
 };
 /* Normalised as norm_and_round_row does. */
-template <typename T>
-__device__ __forceinline__ void norm_row(raw<T, 8> (&now)[MOST_VECTORS], const row_factors &norm, float eps, int n, uint32_t *part) {
+template <typename T, int VECTORS>
+__device__ __forceinline__ void norm_row(raw<T, 8> (&now)[VECTORS], const row_factors<VECTORS> &norm, float eps, int n, uint32_t *part) {
     float squares = 0;
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++)
+    for (int c = 0; c < VECTORS; c++)
 #pragma unroll
         for (int i = 0; i < 8; i++) squares += to_f32(now[c].e[i]) * to_f32(now[c].e[i]);
     const float of_norm = 1.0f / sqrtf(team_sum<workers>(squares, part) / (float)n + eps);
 #pragma unroll
-    for (int c = 0; c < MOST_VECTORS; c++)
+    for (int c = 0; c < VECTORS; c++)
 #pragma unroll
         for (int i = 0; i < 8; i++) now[c].e[i] = from_f32<T>(to_f32(now[c].e[i]) * of_norm * norm.e[c][i]);
 }

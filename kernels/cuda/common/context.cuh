@@ -41,9 +41,9 @@ typedef struct cuda_ops {
     char line[96];
 } cuda_ops;
 
-/* One kernel of those whose blocks wait for each other may be under way on a card: two might have a part of it each, for ever. While this
- * object lives the stream may start one, if `may`: it is the stream's turn, no other stream has one under way, and the card is not shared
- * with other programs' kernels (MPS). */
+/* A kernel whose blocks wait for each other has to get the whole card: beside another one, or one of clusters, each might have a part of
+ * it, for ever. While this object lives the stream may start one, if `may`: it is the only stream that the program has ops open for on the
+ * card, and no other program's kernels run beside its own (MPS). */
 class waiting {
   public:
     explicit waiting(const sac_stream *s);

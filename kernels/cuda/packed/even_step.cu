@@ -441,8 +441,9 @@ static int give(step_run *r, int first_warp, int64_t each) {
 static void plan(const sac_stream *s, even_step_job *j, int64_t problems, int warps) {
     step_sequence *a = &j->a;
     const int64_t processors = s->device->n_processors, tail = ceil_div(a->n_tail, STEP_TAIL);
-    const int64_t all = max_of(processors / problems * warps - tail - SAC_EVEN_RUNS, 1); /* a run may leave one unfilled */
-    const int64_t each = ceil_div(j->run[0].n + j->run[1].n, all);
+    /* As fill the card once; a run may leave one unfilled. With many heads more than that, so that no warp has all of a sequence. */
+    const int64_t n = j->run[0].n + j->run[1].n, all = max_of(processors / problems * warps - tail - SAC_EVEN_RUNS, max_of(min_of(2 * warps, n), 1));
+    const int64_t each = ceil_div(n, all);
     a->tail_warp = give(&j->run[1], give(&j->run[0], 0, each), each);
     a->n_warps = a->tail_warp + (int)tail;
     const int64_t spread = min_of(ceil_div(a->n_warps, WARPS_WANTED), processors / problems);
