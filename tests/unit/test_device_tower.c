@@ -518,7 +518,14 @@ static void a_frame_that_fails_ends_the_work(void **state) {
 
 /* ---------------------------------------------------------------- the plan */
 
-/* A reducer wants to look into the tower: it runs on the host, and its rows go up. */
+static size_t planned_for(const sac_memory_report *r, const char *tag) {
+    for (size_t i = 0; i < r->n_parts; i++)
+        if (strcmp(r->parts[i].tag, tag) == 0) return r->parts[i].n_bytes;
+    return 0;
+}
+
+/* A reducer wants to look into the tower: it runs on the host, and its rows go up. Where it does not, the host's pages for it are no
+ * part of the plan. */
 static void the_plan_says_where_the_tower_runs(void **state) {
     (void)state;
     sac_error err;
@@ -537,6 +544,8 @@ static void the_plan_says_where_the_tower_runs(void **state) {
     assert_int_equal(there.workspace_device_bytes - reduced.workspace_device_bytes,
                      there.device_vision_bytes);
     assert_int_equal(there.device_cache_bytes, (size_t)8 << 20);
+    assert_true(planned_for(&there, "vision") > 0 && planned_for(&there, "vision") < planned_for(&reduced, "vision"));
+    assert_true(planned_for(&there, "op scratch") < planned_for(&reduced, "op scratch"));
     close_card(&c);
 }
 
