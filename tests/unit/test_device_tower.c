@@ -519,7 +519,7 @@ static void a_frame_that_fails_ends_the_work(void **state) {
 /* ---------------------------------------------------------------- the plan */
 
 static size_t planned_for(const sac_memory_report *r, const char *tag) {
-    for (size_t i = 0; i < r->n_parts; i++)
+    for (int i = 0; i < r->n_parts; i++)
         if (strcmp(r->parts[i].tag, tag) == 0) return r->parts[i].n_bytes;
     return 0;
 }
