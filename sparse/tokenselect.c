@@ -103,7 +103,9 @@ static void take_prefill(void *state, const double *p, const sac_attention_shape
     s->chunks.local = (int64_t)p[TS_LOCAL];
     s->chunks.chunk = (int64_t)p[TS_CHUNK];
     s->chunks.rsqrt_d = p[TS_SCALE] != 0;
-    bool plain = p[TS_SELECT] == TS_SOFT && p[TS_GQA] == 0 && p[TS_POS] == 0 && p[TS_P] <= 0 && p[TS_MEANS] == 1;
+    s->chunks.votes_true = sac_tokenselect_votes_true(p);
+    s->chunks.reads_true = p[TS_POS] != 0;
+    bool plain = p[TS_SELECT] == TS_SOFT && p[TS_GQA] == 0 && p[TS_P] <= 0 && p[TS_MEANS] == 1;
     if (plain) sac_vote_chunks_take(&s->chunks, shape, memory); /* it knows no other vote */
 }
 

@@ -36,28 +36,46 @@ void sac_vote_chunks_take(sac_vote_chunks *s, const sac_attention_shape *shape, 
     s->query = sac_take_device(memory, n * n_heads * (size_t)shape->head_dim * sizeof *s->query);
     s->chosen = sac_take_device(memory, n * (size_t)s->k * sizeof *s->chosen);
     s->rows = sac_take_device(memory, listed * sizeof *s->rows);
-    s->turn_keys = sac_take_device(memory, listed * sizeof *s->turn_keys);
     s->keys = sac_take_device(memory, listed * row_bytes);
     s->values = sac_take_device(memory, listed * row_bytes);
-    s->unturned = sac_take_device(memory, n_ctx * row_bytes);
-    s->all_rows = sac_take_device(memory, n_ctx * sizeof *s->all_rows);
-    s->turns = sac_take_both(memory, (n_ctx + (size_t)most_chunks(s, shape)) * sizeof(int32_t));
+    if (!s->reads_true) s->turn_keys = sac_take_device(memory, listed * sizeof *s->turn_keys);
+    if (!s->votes_true) {
+        s->unturned = sac_take_device(memory, n_ctx * row_bytes);
+        s->all_rows = sac_take_device(memory, n_ctx * sizeof *s->all_rows);
+    }
+    if (!s->reads_true || !s->votes_true)
+        s->turns = sac_take_both(memory, (n_ctx + (size_t)most_chunks(s, shape)) * sizeof(int32_t));
     s->starts = sac_take_both(memory, (n + 2) * 2 * sizeof(int64_t));
 }
 
 int64_t sac_vote_chunks_fit(const sac_vote_chunks *s, const sac_layer_attention *a, int64_t first,
                             int64_t end) {
-    if (s->n_at_once < 2 || first >= end || a->position[first] < s->local) return 0;
+    if (s->n_at_once < 2 || first >= end || (!s->votes_true && a->position[first] < s->local)) return 0;
+    if (s->reads_true && a->window) return 0; /* which is counted in positions, and a list's are gone once it is gathered */
     if (a->past + first + s->chunk <= list_length(s) || a->kv.dtype != a->shape->dtype) return 0;
     return (end - first) / s->chunk;
 }
 
+/* Where the lists begin. The same for all layers, so mostly it is there already. */
+static sac_status send_starts(sac_vote_chunks *s, const sac_layer_attention *a) {
+    int64_t *starts = s->starts.host, *all_rows = starts + 2 * (s->n_at_once + 1);
+    if (all_rows[1] == a->kv.n_rows) return SAC_OK;
+    for (int64_t i = 0; i <= s->n_at_once; i++) {
+        starts[2 * i] = 0;
+        starts[2 * i + 1] = i * list_length(s);
+    }
+    all_rows[0] = 0;
+    all_rows[1] = a->kv.n_rows;
+    return sac_send(a, s->starts, (size_t)(s->n_at_once + 2) * 2 * sizeof *starts);
+}
+
 /* What queries are turned back by: each from its position to its place at the end of its list, and each mean
- * to position `local`. The same in every layer, so mostly it is there already. */
+ * to position `local`. The same in every layer as well. */
 static sac_status send_turns(sac_vote_chunks *s, const sac_layer_attention *a, int64_t first, int64_t n) {
-    int64_t n_queries = n * s->chunk, *starts = s->starts.host;
+    int64_t n_queries = n * s->chunk;
     int32_t *turns = s->turns.host;
-    bool same = s->n_turns == n_queries && starts[2 * s->n_at_once + 3] == a->kv.n_rows;
+    bool same = s->n_turns == n_queries;
+    if (s->reads_true && s->votes_true) return SAC_OK;
     for (int64_t i = 0; i < n_queries; i++) {
         int64_t place = list_length(s) - s->chunk + i % s->chunk;
         int32_t turn = a->position[first + i] - (int32_t)place;
@@ -67,13 +85,8 @@ static sac_status send_turns(sac_vote_chunks *s, const sac_layer_attention *a, i
     if (same) return SAC_OK;
     for (int64_t i = 0; i < n; i++)
         turns[n_queries + i] = a->position[first + i * s->chunk] - (int32_t)s->local;
-    for (int64_t i = 0; i <= s->n_at_once + 1; i++) {
-        starts[2 * i] = 0;
-        starts[2 * i + 1] = i <= s->n_at_once ? i * list_length(s) : a->kv.n_rows;
-    }
     s->n_turns = n_queries;
-    SAC_TRY(sac_send(a, s->turns, (size_t)(n_queries + n) * sizeof *turns));
-    return sac_send(a, s->starts, (size_t)(s->n_at_once + 2) * 2 * sizeof *starts);
+    return sac_send(a, s->turns, (size_t)(n_queries + n) * sizeof *turns);
 }
 
 /* Keys and values of n rows side by side, a head's after the other's. */
@@ -89,8 +102,10 @@ static sac_kv_view side_by_side(const sac_layer_attention *a, void *k, void *v, 
                          .head_stride = n * d};
 }
 
-/* The layer's keys as they were before rope. */
-static sac_status unturn_keys(sac_vote_chunks *s, const sac_layer_attention *a, sac_kv_view *keys) {
+/* The layer's keys that are voted on: as they were before rope, or as they are. */
+static sac_status voted_keys(sac_vote_chunks *s, const sac_layer_attention *a, sac_kv_view *keys) {
+    *keys = a->kv;
+    if (s->votes_true) return SAC_OK;
     *keys = side_by_side(a, s->unturned, s->unturned, a->kv.n_rows);
     SAC_TRY(a->ops->choice_rows(
         a->stream,
@@ -105,7 +120,7 @@ static sac_status unturn_keys(sac_vote_chunks *s, const sac_layer_attention *a, 
 }
 
 /* The mean queries of the part's n chunks against all keys but the first and each chunk's last: scores, vote,
- * lists. `keys` are without positions. */
+ * lists. */
 static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, int64_t n,
                          const int32_t *turn_means, sac_kv_view keys) {
     const sac_ops *ops = part->ops;
@@ -116,7 +131,7 @@ static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, in
     assert(n <= s->n_at_once && n_first >= s->k && n_last <= s->stride);
     SAC_TRY(ops->mean_rows(stream,
                            &(sac_mean_rows_args){s->query, part->q, 1.0f / (float)s->chunk, .n_groups = n}));
-    SAC_TRY(sac_turn_queries(part, sac_mat_f32(s->query, n, part->q.cols), turn_means));
+    if (!s->votes_true) SAC_TRY(sac_turn_queries(part, sac_mat_f32(s->query, n, part->q.cols), turn_means));
     SAC_TRY(ops->key_scores(stream, &(sac_key_scores_args){.scores = s->scores,
                                                            .stride = s->stride,
                                                            .q = s->query,
@@ -152,7 +167,8 @@ static sac_status choose(sac_vote_chunks *s, const sac_layer_attention *part, in
                                                             .n_more = s->chunk});
 }
 
-/* Each chunk over its list, as if that were all there ever was. */
+/* Each chunk over its list, whose last rows are its own. Unless keys keep their positions it is as if that list were all
+ * there ever was. */
 static sac_status attend(sac_vote_chunks *s, const sac_layer_attention *part, int64_t n,
                          const int32_t *turn_queries) {
     int64_t length = list_length(s);
@@ -163,7 +179,7 @@ static sac_status attend(sac_vote_chunks *s, const sac_layer_attention *part, in
                                                                      .lists = &rows,
                                                                      .turn_back = s->turn_keys,
                                                                      .rotation = &part->rotation}));
-    SAC_TRY(sac_turn_queries(part, part->q, turn_queries));
+    if (!s->reads_true) SAC_TRY(sac_turn_queries(part, part->q, turn_queries));
     return part->ops->attention(part->stream, &(sac_attention_args){.o = part->q,
                                                                     .q = part->q,
                                                                     .kv = lists,
@@ -183,14 +199,15 @@ sac_status sac_vote_chunks_attend(sac_vote_chunks *s, const sac_layer_attention 
                                   int64_t n) {
     sac_kv_view keys;
     double q = (double)s->chunk, read = (double)list_length(s);
-    const int32_t *turns = s->turns.device;
+    const int32_t *turns = s->turns.device; /* NULL where nothing is turned */
+    SAC_TRY(send_starts(s, a));
     SAC_TRY(send_turns(s, a, first, n));
-    SAC_TRY(unturn_keys(s, a, &keys));
+    SAC_TRY(voted_keys(s, a, &keys));
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < s->n_at_once ? n - i : s->n_at_once;
         sac_layer_attention part = sac_prompt_chunk(a, first + i * s->chunk, m * s->chunk);
-        SAC_TRY(choose(s, &part, m, turns + n * s->chunk + i, keys));
-        SAC_TRY(attend(s, &part, m, turns + i * s->chunk));
+        SAC_TRY(choose(s, &part, m, turns ? turns + n * s->chunk + i : NULL, keys));
+        SAC_TRY(attend(s, &part, m, turns ? turns + i * s->chunk : NULL));
     }
     for (int64_t i = 0; i < n; i++)
         sac_count_prefill(a, q * read / (double)(a->past + first + (i + 1) * s->chunk),

@@ -94,7 +94,7 @@ static inline void case_open(layer_case *c, const case_shape *s, uint64_t seed) 
                                      .window = s->window,
                                      .measure_mass = s->measure_mass,
                                      .fixed_rotation = true};
-    c->device = (sac_device){.upload = case_move, .download = case_move, .stream_sync = case_sync};
+    c->device = (sac_device){.kind = SAC_DEVICE_CUDA, .upload = case_move, .download = case_move, .stream_sync = case_sync};
     if (s->as_device) c->shape.device = &c->device;
     assert_ok(sac_pool_create(&c->pool, s->use_cpu ? 2 : 1, &err), err);
     assert_ok(sac_arena_open(&c->arena, (size_t)1 << 28, &err), err);

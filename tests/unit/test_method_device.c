@@ -176,14 +176,20 @@ static void tokenselect(void **state) {
         compare("tokenselect:init=4,k=32,local=16,chunk=16", decode, false, false,
                 (const int64_t[]){170, 75, 0}, 12);
     }
-    static const char *const settings[] = {"gqa=mod", "pos=orig", "p=0.6,kmin=5", "select=topk",
-                                           "select=head"};
+    static const char *const settings[] = {"gqa=mod",      "pos=orig",    "pos=orig,vote=true",
+                                           "p=0.6,kmin=5", "select=topk", "select=head"};
     for (size_t i = 0; i < SAC_COUNT(settings); i++) {
         char prefill[100], decode[100];
         snprintf(prefill, sizeof prefill, "tokenselect:init=4,k=32,local=16,chunk=16,%s", settings[i]);
         snprintf(decode, sizeof decode, "tokenselect:init=4,k=24,local=16,%s", settings[i]);
         compare(prefill, decode, false, false, (const int64_t[]){170, 75, 0}, 12);
     }
+    /* a window of positions is more than a list's places can tell */
+    const case_shape windowed = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 16, .n_ctx = 400, .window = 60, .use_cpu = true};
+    compare_on(&windowed, "tokenselect:init=4,k=32,local=16,chunk=16,pos=orig", "dense", false, false,
+               (const int64_t[]){170, 75, 0}, 12);
+    compare_on(&windowed, "tokenselect:init=4,k=32,local=16,chunk=16", "dense", false, false, (const int64_t[]){170, 75, 0},
+               12);
 }
 
 /* Queries of steps that are alike to many degrees: the device finds the same of them like the cached one as

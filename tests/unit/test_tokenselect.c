@@ -1,5 +1,6 @@
 /* TokenSelect against a plain fp64 vote and attention at compact positions, from raw queries and keys. */
 #include "captured.h"
+#include "tokenselect.h"
 
 /* Query heads, key-value heads, head size. */
 static const int GROUPS[][3] = {{4, 4, 16}, {4, 1, 16}, {7, 1, 16}, {8, 1, 16}, {6, 2, 16},
@@ -179,31 +180,36 @@ static void choices_of_a_trained_layer_equal_the_oracle(void **state) {
     }
 }
 
-/* Chunks that vote and attend together: as many as there are, more than go at once, and what is left over. */
+/* Chunks that vote and attend together: as many as there are, more than go at once, and what is left over; at places, at
+ * the tokens' own positions, and with votes there, too. */
 static void prompts_on_a_device_equal_the_oracle(void **state) {
     (void)state;
     static const int chunks[] = {11, 3, 40};
-    for (size_t i = 0; i < SAC_COUNT(GROUPS) * SAC_COUNT(chunks); i++) {
-        const int *g = GROUPS[i / SAC_COUNT(chunks)], chunk = chunks[i % SAC_COUNT(chunks)];
+    static const char *const forms[] = {"pos=compact", "pos=orig", "pos=orig"};
+    for (size_t i = 0; i < SAC_COUNT(GROUPS) * SAC_COUNT(chunks) * SAC_COUNT(forms); i++) {
+        const size_t at = i / SAC_COUNT(forms), form = i % SAC_COUNT(forms);
+        const int *g = GROUPS[at / SAC_COUNT(chunks)], chunk = chunks[at % SAC_COUNT(chunks)];
+        const bool own = form > 0;
         layer_case c;
         char line[200], more[60];
-        vote_case v = {.init = 3, .k = 7, .local = 13, .scaled = i % 2};
+        vote_case v = {.init = 3, .k = 7, .local = 13, .scaled = at % 2, .at_true = form == 2};
         if (chunk > v.local) v.local = chunk;
-        case_open(&c, &(case_shape){g[0], g[1], g[2], .n_ctx = 160, .use_cpu = i % 2 == 0, .as_device = true},
-                  i + 31);
-        snprintf(more, sizeof more, "chunk=%d,theta=%s", chunk, i % 2 ? "2" : "-1");
+        case_open(&c, &(case_shape){g[0], g[1], g[2], .n_ctx = 160, .use_cpu = at % 2 == 0, .as_device = true},
+                  at + 31);
+        snprintf(more, sizeof more, "chunk=%d,theta=%s,%s", chunk, at % 2 ? "2" : "-1", forms[form]);
         settings_of(&v, more, line, sizeof line);
         case_method(&c, line, line);
+        assert_true(((const sac_tokenselect *)c.prefill.state)->chunks.n_at_once > 1);
         case_prompt(&c, 142);
-        expect_outputs(&c, &v, 0, 142, chunk, false);
+        expect_outputs(&c, &v, 0, 142, chunk, own);
         double n = (double)c.stats.n_selections, kept = c.stats.prefill_kept, pairs = c.stats.prefill_pairs;
         case_step(&c);
-        expect_outputs(&c, &v, 142, 1, 1, false);
-        for (int step = 0; step < 3 && i % 2 == 0; step++) { /* the choice stays, the window moves on */
+        expect_outputs(&c, &v, 142, 1, 1, own);
+        for (int step = 0; step < 3 && at % 2 == 0; step++) { /* the choice stays, the window moves on */
             double want[MAX_COLS];
             case_step(&c);
             for (int64_t j = 0; j < v.local; j++) v.rows[v.n_rows - v.local + j]++;
-            case_oracle(&c, c.n - 1, is_listed, compact, &v, want);
+            case_oracle(&c, c.n - 1, is_listed, own ? NULL : compact, &v, want);
             case_expect(&c, 0, want, 2e-5);
         }
         c.shape.device = NULL; /* counted as if one at a time */
