@@ -215,5 +215,8 @@ sac_status sac_decoder_step_layer(const decoder_steps *t, int layer) {
     const sac_decoder_layer *w = &t->d->layers[layer];
     if (sac_decoder_is_linear(&t->d->config, layer)) return step_linear(t, layer);
     SAC_TRY(attend_groups(t, layer, w));
-    return sac_block_out(&t->rows, w);
+    if (layer < t->d->config.n_layers - 1 || t->n > 1 || !t->first) return sac_block_out(&t->rows, w);
+    /* of tokens that are computed again the last layer's keys and values are all that is wanted */
+    const sac_block_rows own = sac_block_rows_from(&t->rows, t->first[1] - 1, 1);
+    return sac_block_out(&own, w);
 }

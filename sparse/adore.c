@@ -333,7 +333,8 @@ static sac_status attend(void *state, const sac_layer_attention *a) {
     sac_kv_view kv = a->kv;
     if (s->compact) SAC_TRY(turn_to_ranks(s, a, &kv));
     if (s->sigma == SIGMA_ATTENTION) SAC_TRY(add_step_weights(s, a, &kv));
-    for (int64_t i = 0; i < own; i++) SAC_TRY(attend_query(s, a, &kv, i));
+    for (int64_t i = 0; i < own && a->layer < s->n_layers - 1; i++) /* behind the last layer nobody asks for them */
+        SAC_TRY(attend_query(s, a, &kv, i));
     bool sees_all = !s->compact && s->n_stay == s->n_cached; /* dense, and dense's bits */
     return sees_all ? sac_attend_dense(a, own, 1) : attend_query(s, a, &kv, own);
 }

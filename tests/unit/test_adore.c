@@ -258,19 +258,23 @@ static void adore_step(layer_case *c, simulation *s) {
     simulation before = *s;
     assert_int_equal(d->inputs(c->decode.state, &c->ops, &c->stream, embeddings(c, c->n, 1), c->n), SAC_OK);
     see(c, s, c->n, 1);
-    sac_layer_attention a = step_tokens(c, position, n + 1, k, v);
-    assert_int_equal(sac_decode_attend(&c->decode, &a, NULL), SAC_OK);
     s->part[c->n] = true;
     int64_t n_part = 0;
     for (int64_t i = 0; i <= c->n; i++) n_part += s->part[i];
     bool compact = s->compact;
     s->compact = compact && n_part < c->n + 1 && c->n + 1 > c->shape.max_position;
     c->out = c->q;
-    for (int64_t i = 0; i <= n; i++) {
-        case_oracle(c, position[i], takes_part, s->compact ? at_rank : NULL, s, want);
-        case_expect(c, i, want, 1e-5);
+    sac_layer_attention a;
+    for (int left = 1; left >= 0; left--) { /* a layer before the last, then the last one, where only the step's own row is wanted */
+        a = step_tokens(c, position, n + 1, k, v);
+        a.layer = -left;
+        assert_int_equal(sac_decode_attend(&c->decode, &a, NULL), SAC_OK);
+        for (int64_t i = left ? 0 : n; i <= n; i++) {
+            case_oracle(c, position[i], takes_part, s->compact ? at_rank : NULL, s, want);
+            case_expect(c, i, want, 1e-5);
+        }
+        give(c, s, c->n);
     }
-    give(c, s, c->n);
     s->compact = compact;
     assert_int_equal(d->settle(c->decode.state, &a, &c->n_rows), SAC_OK);
     c->n++;
